@@ -12,7 +12,7 @@ from .options import PHASES
 
 
 @negcap.command(
-    configs=["models.captioner.config:CaptionerConfig"], flags="mle_epochs gan_epochs train_splits seed device threads"
+    configs=["models.settings:CaptionerConfig"], flags="mle_epochs gan_epochs train_splits seed device threads"
 )
 @options.run
 @options.folder("Folder of the captioner to write.", metavar="MODEL")
@@ -28,7 +28,7 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
     \b
     Example: negcap captioner outputs/mine --output outputs/captioner
     """
-    from ..models.captioner.config import CaptionerConfig
+    from ..models.settings import CaptionerConfig
 
     config = CaptionerConfig.of(given, run=run, output=output)
     from ..models.captioner.train import train as fit

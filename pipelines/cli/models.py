@@ -142,7 +142,7 @@ def train(
     configs=[
         "models.config:EvaluateConfig",
         "models.config:SimilarityConfig",
-        "models.captioner.config:CaptionerEvaluateConfig",
+        "models.settings:CaptionerEvaluateConfig",
     ],
     flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
     "ranker n language seed device threads",
@@ -169,8 +169,8 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
     \b
     Example: negcap evaluate outputs/vse-c outputs/mine --split test
     """
-    from ..models.captioner.config import CaptionerEvaluateConfig, is_captioner
     from ..models.config import EvaluateConfig, SimilarityConfig
+    from ..models.settings import CaptionerEvaluateConfig, is_captioner
 
     if source.is_file():
         pairs = SimilarityConfig.of(given)
@@ -192,10 +192,10 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 
 @negcap.command(
     configs=[
-        "models.probe.config:ProbeConfig",
-        "models.probe.config:SaliencyConfig",
+        "models.settings:ProbeConfig",
+        "models.settings:SaliencyConfig",
         "models.config:PictureConfig",
-        "models.order.config:LengthConfig",
+        "models.settings:LengthConfig",
     ],
     flags="vectors split train_splits operators limit best epochs hidden seed threads",
 )
@@ -241,8 +241,7 @@ def probe(
     Example: negcap probe words outputs/mine --vectors glove.txt --model outputs/vse-c --output outputs/words
     """
     from ..models.config import PictureConfig
-    from ..models.order.config import LengthConfig
-    from ..models.probe.config import ProbeConfig, SaliencyConfig
+    from ..models.settings import LengthConfig, ProbeConfig, SaliencyConfig
 
     if task in ("words", "blanks"):
         if output is None or given["vectors"] is None:
@@ -322,7 +321,7 @@ def score(
 
 
 @negcap.command(
-    configs=["models.clip.config:ClipConfig"],
+    configs=["models.settings:ClipConfig"],
     flags="images objective train_splits refined negative_families negative_operators epochs learning_rate seed device",
 )
 @options.run
@@ -340,7 +339,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     \b
     Example: negcap finetune outputs/scenes --images outputs/scenes/images --output outputs/clip
     """
-    from ..models.clip.config import ClipConfig
+    from ..models.settings import ClipConfig
 
     config = ClipConfig.of(given, run=run, output=output)
     from ..models.clip.train import train_clip
@@ -348,7 +347,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows false_pairs seeds epochs concepts threads")
+@negcap.command(configs=["models.settings:HypernymConfig"], flags="rows false_pairs seeds epochs concepts threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
@@ -361,7 +360,7 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     \b
     Example: negcap hypernyms --output outputs/hypernyms --seeds 3
     """
-    from ..models.order.config import HypernymConfig
+    from ..models.settings import HypernymConfig
 
     config = HypernymConfig.of(given)
     from ..models.order.hypernyms import predict_hypernyms
@@ -369,7 +368,7 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     print(predict_hypernyms(config, output, say(quiet)))
 
 
-@negcap.command(configs=["models.order.config:EntailConfig"], flags="similarities seeds epochs device threads")
+@negcap.command(configs=["models.settings:EntailConfig"], flags="similarities seeds epochs device threads")
 @click.argument("train", type=FOLDER)
 @click.argument("validation", type=FOLDER, metavar="DEV")
 @click.argument("test", type=FOLDER)
@@ -385,7 +384,7 @@ def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool,
     \b
     Example: negcap entail snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl --output outputs/entailment
     """
-    from ..models.order.config import EntailConfig
+    from ..models.settings import EntailConfig
 
     config = EntailConfig.of(given)
     from ..models.order.entailment import entail as fit

@@ -31,10 +31,8 @@ class Photos:
     """Photo files as a source of features: all below a folder, or those named in the captions of a run."""
 
     def __init__(self, source: Path, config: FeaturesConfig) -> None:
-        """Load the model, list and hash the photos.
-
-        source: a run, or a folder of photos. Raises FileNotFoundError for a missing model or photos, ValueError naming
-        the model and the rule, ImportError without ONNX Runtime.
+        """Load the model, list and hash the photos. source: a run, or a folder of photos. Raises FileNotFoundError for
+        a missing model or photos, ValueError naming the model and the rule, ImportError without ONNX Runtime.
         """
         self._config, self._threads = config, config.threads or len(os.sched_getaffinity(0))
         self._path = model = config.onnx or Path()
@@ -129,7 +127,6 @@ class Photos:
 
 
 def _session(model: Path, device: str, threads: int) -> Any:
-    """The model in ONNX Runtime; raises as Photos."""
     require_libraries('photos need ONNX Runtime and Pillow: pip install "negcap[features]"', "onnxruntime", "PIL")
     import onnxruntime
 

@@ -30,7 +30,6 @@ class UnreadableError(ValueError):
 
 def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
     """Decode a photo to RGB, with its EXIF orientation applied and transparency on white. Raises UnreadableError.
-
     shorter: a shorter side of at least twice as many pixels is divided by a whole number, and not below this.
     """
     from PIL import Image, ImageOps
@@ -66,9 +65,8 @@ def open_image(file: Path, shorter: int = MAX_PIXELS) -> Image:
 
 
 def open_images(files: Sequence[Path]) -> Iterator[list[Image]]:
-    """The images of a batch in RGB, upright, large ones reduced to a shorter side of SHORTER pixels or more.
-
-    They come in lists of at most AT_ONCE pixels together, or of one image. Raises as `open_image`.
+    """The images of a batch in RGB, upright, large ones reduced to a shorter side of SHORTER pixels or more. They come
+    in lists of at most AT_ONCE pixels together, or of one image. Raises as `open_image`.
     """
     found: list[Image] = []
     pixels = 0

@@ -58,9 +58,7 @@ class FeaturesConfig(Settings):
         Field(TABLE, description="table to write: features or features_NAME")
     )
     limit: AtLeastOne | None = Field(None, description="read only the first N images; none: all")
-    shard_size: AtLeastOne | None = Field(
-        None, description="images per Parquet file, at most; none: what fits in 64 MiB, 1000 at most"
-    )
+    shard_size: AtLeastOne | None = Field(None, description="images per Parquet file; none: 64 MiB, 1000 at most")
     strict: bool = Field(False, description="stop at the first bad image instead of rejecting it")
 
     @model_validator(mode="after")
@@ -80,10 +78,7 @@ class FeaturesConfig(Settings):
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read.
-
-    file: of a photo, its path in the folder.
-    """
+    """An image of a source; reason, detail: why it has no feature, if that is known yet; file: of a photo, its path."""
 
     image_id: str
     image: str
@@ -93,10 +88,8 @@ class SourceImage(NamedTuple):
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
-    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason.
-
-    An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
-    features and captions can be joined.
+    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason, an empty id is
+    replaced by one from the name. Ids and rules are those of captions, so that both tables can be joined.
     """
     checked: list[SourceImage] = []
     first_with: dict[str, str] = {}
@@ -157,10 +150,8 @@ class Arrays:
                 rows = array.reshape(end - first, -1, *self.shape)[low:high]  # (images, 1 or 5, *shape)
                 same = ((rows == rows[:, :1]) | (rows != rows)).reshape(high - low, -1).all(axis=1)
                 if not same.all():
-                    raise ValueError(
-                        f"{path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image "
-                        f"{low + int(np.argmin(same))} differ"
-                    )
+                    rule = f"must have {CAPTIONS_PER_IMAGE} equal rows per image"
+                    raise ValueError(f"{path}: {rule}, those of image {low + int(np.argmin(same))} differ")
                 numbers = rows[:, 0]
                 if self._scale is not None:
                     low_value, high_value = self._scale
@@ -172,9 +163,8 @@ class Arrays:
 
 
 def find_arrays(source: Path, array: str) -> dict[str, Path]:
-    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself.
-
-    Raises ValueError for a wrong name, FileNotFoundError when there are no arrays.
+    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself. Raises
+    ValueError for a wrong name, FileNotFoundError when there are no arrays.
     """
     if not _NAME.fullmatch(array):
         raise ValueError(f"array must be letters and digits, as ims in train_ims.npy, was: {array}")
@@ -221,9 +211,7 @@ def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:
     """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
-
-    rows: of the array; there must be one, or five, per image (per five lines of `{split}_caps.txt` if only that file
-    exists). Otherwise raises ValueError.
+    Raises ValueError unless rows, of the array, are one or five per image (per five lines of `{split}_caps.txt`).
     """
     names, captions = (array.with_name(f"{split}_{kind}.txt") for kind in ("images", "caps"))
     if names.is_file():

@@ -1,13 +1,7 @@
-"""PyTorch models trained on a run's captions and image features: visual-semantic embeddings and a captioner; and other
-people's language models, which score negatives (`scorer`).
+"""PyTorch models trained on a run: visual-semantic embeddings and a captioner; and other people's language models.
 
-This folder holds the code that all models share: settings, vocabulary, a run's tables as tensors (`data`), batches of
-them with negatives (`batches`), encoders, losses, checkpoints, and `fit`, the training loop of all of them; and the
-models that are one file each, `dual` and `mhad`. A folder of the following list may import from this one and from the
-folders listed before it:
-
-    evaluation   retrieval metrics, attacks by negatives, retrieval by components
-    univse       UniVSE: model, losses, sampled components, its own metrics
-    trainer      the registry of models, and the verbs train, evaluate, compare, similarity and picture
-    captioner    the conditional GAN that writes captions, and the verbs captioner and caption
+This folder holds what all models share: settings, vocabulary, tables as tensors (`data`), `batches`, encoders, losses,
+checkpoints, and their training loop (`fit`); and the models of one file, `dual` and `mhad`. A folder imports from this
+one and from those before it in this list: `evaluation` (retrieval, attacks, components as queries), `univse`, `trainer`
+(the models by name; train, evaluate, compare, similarity, picture), `captioner` (the conditional GAN).
 """

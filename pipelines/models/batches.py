@@ -13,12 +13,12 @@ from torch import Generator, Tensor
 from .config import NegativesConfig
 from .data import Corpus, Texts
 
+Terms = dict[str, Tensor]  # of a loss, by name: scalars
+
 
 class Batch(NamedTuple):
-    """B pairs of an image and a caption.
-
-    captions: (B,) indices into `texts`, on the CPU. features: (B, …) of the images, on the device. same_image: (B, B)
-    bool, on the device, True where caption j describes image i. texts: all captions and negatives of the run.
+    """B pairs of an image and a caption: captions (B,), indices into `texts`, all texts of the run, on the CPU; on the
+    device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes image i.
     """
 
     captions: Tensor
@@ -31,19 +31,16 @@ class Batch(NamedTuple):
 class Objective:
     """How a model is built and trained.
 
-    build(config, features, words, vectors): a new model; features: the size of an image's feature vector; words: the
-        size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones. A model of
-        several languages gets those of the first one here, and in one more argument each those of the others.
-    losses(model, batch, sampled, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
-        sampled: what the sampler has for the batch; epoch: from 1.
-    sampler(config, corpus, train): what samples for the captions train (n,) of a training, such as their negatives; its
-        method sample(captions, generator) is called for each batch (B,), and as a text it tells its size; None: nothing
-        is sampled.
-    needs_components: whether the model reads the captions' scene graphs.
+    build(config, features, words, vectors): a new model, given the size of an image's features and of the vocabulary,
+    and initial word vectors (words, word_dim) or None; words and vectors once more, as a pair, for each further
+    language. losses(model, batch, sampled, config, epoch): the terms of the loss by name, each a scalar summed over the
+    batch. sampler(config, corpus, train): what samples for the captions train (n,), such as negatives: its
+    sample(captions, generator) is called for each batch (B,), as a text it tells its size; None: nothing is.
+    needs_components: whether the model reads scene graphs.
     """
 
     build: Callable[..., Any]
-    losses: Callable[[Any, Batch, Any, Any, int], dict[str, Tensor]]
+    losses: Callable[[Any, Batch, Any, Any, int], Terms]
     sampler: Callable[[Any, Corpus, Tensor], Any] = lambda config, corpus, train: None
     needs_components: bool = False
 
@@ -60,11 +57,9 @@ def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) ->
 
 
 class Drawn(NamedTuple):
-    """P negatives drawn for a batch.
-
-    rows: (P,) indices among all negatives. owner: (P,) the index in the batch of the caption of each. family: (P,) a
-    position in the config's `negative_families`. concreteness: (P,) how concrete the noun is that a negative puts in,
-    from 0 to 1; 0 if it puts in none.
+    """P negatives drawn for a batch: rows (P,), indices among all negatives; owner (P,), the index in the batch of the
+    caption of each; family (P,), a position in the config's `negative_families`; concreteness (P,), how concrete the
+    noun is that it puts in, from 0 to 1, 0 if it puts in none.
     """
 
     rows: Tensor
@@ -78,39 +73,27 @@ NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
 class NegativePool:
-    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`.
-
-    caption, family, concreteness: (M,) of each negative, see `Drawn`. wanted: (M,) bool, those to sample from.
-    captions: C. n: how many are sampled per caption. balanced: all families that a caption has are equally likely; else
-    all negatives are.
+    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`. owner,
+    family, concrete: (M,) the caption of each, and as in `Drawn`. wanted: (M,) bool, those to sample from. captions: C.
+    n: how many are sampled per caption. even: whether families, not negatives, are equally likely.
     """
 
     def __init__(
-        self,
-        caption: Tensor,
-        family: Tensor,
-        concreteness: Tensor,
-        wanted: Tensor,
-        captions: int,
-        n: int,
-        *,
-        balanced: bool = True,
+        self, owner: Tensor, family: Tensor, concrete: Tensor, wanted: Tensor, captions: int, n: int, even: bool = True
     ) -> None:
         rows = wanted.nonzero()[:, 0]
-        self.rows = rows = rows[caption[rows].argsort(stable=True)]
-        self.starts = torch.searchsorted(caption[rows], torch.arange(captions + 1))
-        kind = caption[rows] * (int(family.max()) + 1 if len(family) else 1) + family[rows]
-        self.weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if balanced else torch.ones(len(rows))
-        self.family, self.concreteness, self.n = family, concreteness, n
+        self.rows = rows = rows[owner[rows].argsort(stable=True)]
+        self.starts = torch.searchsorted(owner[rows], torch.arange(captions + 1))
+        kind = owner[rows] * (int(family.max()) + 1 if len(family) else 1) + family[rows]
+        self.weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if even else torch.ones(len(rows))
+        self.family, self.concreteness, self.n = family, concrete, n
 
     def __str__(self) -> str:
         return f"{len(self.rows):,} negatives"
 
     def sample(self, captions: Tensor, generator: Generator) -> Drawn:
         """Sample n negatives per caption of a batch (B,), by weight and without replacement; all, if it has at most n.
-
-        Draws an exponential variable per negative, with its weight as rate, and takes the n smallest (Efraimidis and
-        Spirakis 2006).
+        They are the n smallest of exponential variables with the weights as rates (Efraimidis and Spirakis 2006).
         """
         starts = self.starts[captions]
         counts = self.starts[captions + 1] - starts
@@ -134,12 +117,10 @@ def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> Neg
     positions = {name: position for position, name in enumerate(config.negative_families)}
     family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
     given = corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions, config.negatives
-    pool = NegativePool(*given, balanced=config.balance_families)
+    pool = NegativePool(*given, config.balance_families)
     if not len(pool.rows):
         known = ", ".join(corpus.families) or "none: run negcap build first"
-        raise ValueError(
-            "negative_families must have negatives of train captions, have none: "
-            f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
-            f"(families in {config.run}: {known})"
-        )
+        wanted_of = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
+        rule = "negative_families must have negatives of train captions"
+        raise ValueError(f"{rule}, have none: {wanted_of} (families in {config.run}: {known})")
     return pool

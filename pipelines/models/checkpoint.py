@@ -17,35 +17,30 @@ from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
 from ..engine.tables import has_table, hash_table
 from ..readers.files import first_line
-from .vocabulary import WordVocabulary
+from .vocabulary import Vocabularies, WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
+Tensors = dict[str, Tensor]
+Models = Mapping[str, nn.Module]
+Optimizers = Mapping[str, torch.optim.Optimizer]
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def prepare_folder(
-    config: Any,
-    resumable: Collection[str],
-    features: int,
-    backbone: str,
-    tables: Sequence[str],
-    vocabularies: Mapping[str, WordVocabulary],
-    *,
-    overwrite: bool,
+    config: Any, free: Collection[str], size: int, net: str, tables: Sequence[str], words: Vocabularies, overwrite: bool
 ) -> None:
     """Prepare the folder config.output for a training; one that holds this very training is left as it is.
 
-    What distinguishes trainings is written to config.json. config: a Settings with the fields `run` and `output`.
-    resumable: its fields that may change when a training is resumed, and are left out. features, backbone: the size D
-    of an image's feature vector, and the network that computed it. tables: the names of the run's tables that the
-    training reads; a hash of each is included. vocabularies: by language, see `read_vocabularies`. Raises ValueError if
-    the folder holds another training (the message names the first difference) or anything else. With `overwrite`, the
-    files of another training are deleted.
+    config.json gets what distinguishes trainings: config, a Settings with `run` and `output`, less the fields that are
+    free to change; hashes of those tables of the run that the training reads; the size D of an image's features, and
+    the net that made them. words: the vocabularies. Raises ValueError, naming the first difference, if the
+    folder holds another training, whose files `overwrite` deletes, or anything else.
     """
     folder = config.output
     hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
-    described = {name: describe(value) for name, value in vars(config).items() if name not in resumable}
-    identity = {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
+    described = {name: describe(value) for name, value in vars(config).items() if name not in free}
+    identity = {"config": described, "inputs": hashes, "features": size, "backbone": net}
     if (folder / CONFIG).exists():
         reason = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
         if not reason:
@@ -59,8 +54,8 @@ def prepare_folder(
     for path in (folder / CONFIG, folder / METRICS, *folder.glob("vocabulary*.json"), *weights, *states):
         path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    for file, words in zip(_vocabulary_files(folder, [*vocabularies]), vocabularies.values(), strict=True):
-        write_json(file, list(words.words))
+    for file, known in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
+        write_json(file, list(known.words))
     write_json(folder / CONFIG, identity)
 
 
@@ -74,17 +69,9 @@ def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     return "" if old == new else "its features differ"
 
 
-def save(
-    folder: Path,
-    name: str,
-    models: Mapping[str, nn.Module],
-    state: Mapping[str, Any],
-    optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
-) -> None:
-    """Write `name`.safetensors, then `name`.json; each file is replaced atomically.
-
-    `state` is stored as JSON both in the metadata of the former and in the latter. Tensors are named `<key of
-    models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the parameter>/<entry>`.
+def save(folder: Path, name: str, models: Models, state: Mapping[str, Any], optimizers: Optimizers = NONE) -> None:
+    """Write `name`.safetensors, with the state as JSON in its metadata, then the state as `name`.json; both atomically.
+    Tensors are `<key of models>/<parameter>`, and `<key of optimizers>/<index of the parameter>/<entry>`.
     """
     from safetensors.torch import save as to_bytes
 
@@ -98,16 +85,11 @@ def save(
 
 
 def restore(
-    folder: Path,
-    name: str,
-    models: Mapping[str, nn.Module],
-    optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
-    entries: Mapping[str, type] = MappingProxyType({}),
+    folder: Path, name: str, models: Models, optimizers: Optimizers = NONE, entries: Mapping[str, type] = NONE
 ) -> dict[str, Any]:
-    """Load what `save` wrote into these models and optimizers, in place; returns the saved state.
-
-    entries: names that the state must have, with the types of their values. Raises FileNotFoundError for a missing
-    file, ValueError for a damaged one, for weights of other names or shapes, or for another state.
+    """Load what `save` wrote into these models and optimizers, in place; returns the saved state. entries: names that
+    the state must have, with the types of their values. Raises FileNotFoundError for a missing file, ValueError for a
+    damaged one, weights of other names or shapes, or another state.
     """
     from safetensors import SafetensorError
 
@@ -118,14 +100,14 @@ def restore(
         for entry, kind in entries.items():
             if type(state[entry]) is not kind:
                 raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {state[entry]!r:.60}")
-        tensors: dict[str, dict[str, Tensor]] = {which: {} for which in (*models, *optimizers)}
+        tensors: dict[str, Tensors] = {which: {} for which in (*models, *optimizers)}
         for key, value in stored.items():
             which, _, rest = key.partition("/")
             tensors.get(which, {})[rest] = value
         for which, model in models.items():
             model.load_state_dict(tensors[which])
         for which, optimizer in optimizers.items():
-            saved: dict[int, dict[str, Tensor]] = {}
+            saved: dict[int, Tensors] = {}
             for key, value in tensors[which].items():
                 number, _, entry = key.partition("/")
                 saved.setdefault(int(number), {})[entry] = value
@@ -137,7 +119,7 @@ def restore(
     return state
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
     """The tensors and the metadata of a safetensors file."""
     from safetensors import safe_open
 
@@ -146,21 +128,17 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def read_identity(folder: Path, verb: str) -> Any:
-    """What distinguishes the training of a model, see `prepare_folder`.
-
-    verb: the command that creates such a folder, for the error message. Raises FileNotFoundError if the folder has no
-    config.json, ValueError for damaged JSON.
+    """What distinguishes the training of a model, see `prepare_folder`; verb: the command that makes such folders.
+    Raises FileNotFoundError if the folder has no config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
-        raise FileNotFoundError(
-            f"{folder} must be the folder of a trained model, has no {CONFIG}: negcap {verb} creates one"
-        )
+        lacking = f"has no {CONFIG}: negcap {verb} creates one"
+        raise FileNotFoundError(f"{folder} must be the folder of a trained model, {lacking}")
     return _read_json(folder / CONFIG)
 
 
 def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
     """The vocabularies of a model by language: vocabulary.json of the first one, and files such as vocabulary.de.json.
-
     Raises FileNotFoundError for a missing file, ValueError for a damaged one.
     """
     found = {}
@@ -197,10 +175,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs: later ones may not yet be in the weights.
-
-    Raises ValueError for a damaged file.
-    """
+    """The lines of metrics.jsonl for the first `epochs` epochs: weights may be older. Raises ValueError if damaged."""
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
         return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
@@ -219,13 +194,10 @@ def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
     return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
 
 
-def cached_arrays(
-    run: Path, prefix: str, identity: Any, make: Callable[[], bytes]
-) -> tuple[dict[str, Tensor], dict[str, str]]:
+def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> tuple[Tensors, dict[str, str]]:
     """Read the tensors and metadata of a safetensors file in the run's cache; if it does not exist, write it first.
-
-    prefix: the start of the file's name. identity: JSON-compatible data from which the content follows; its hash
-    completes the name. make: computes the file's bytes. Raises ValueError for a damaged file.
+    prefix: of the file's name, which a hash of identity, JSON-compatible data from which the content follows,
+    completes. make: computes the file's bytes. Raises ValueError for a damaged file.
     """
     from safetensors import SafetensorError
 

@@ -60,25 +60,17 @@ class TrainConfig(Settings):
     joint: AtLeastOne = Field(1024, description="dimensions of the joint space; mha-d: of each of its heads")
     word_dim: AtLeastOne = Field(300, description="dimensions of the word vectors")
     learning_rate: AboveZero = Field(1e-3, description="learning rate of Adam, for the first `constant` epochs")
-    constant: NotNegative | None = Field(
-        None, description="epochs before the learning rate first falls; none: as decay_every"
-    )
+    constant: NotNegative | None = Field(None, description="epochs before the rate first falls; none: decay_every")
     decay: AboveZero = Field(0.1, description="factor by which the learning rate falls")
     decay_every: AtLeastOne = Field(15, description="epochs from one fall to the next")
     least_rate: NotNegativeNumber = Field(0.0, description="the learning rate below which it does not fall")
-    warm_up: NotNegative = Field(
-        1, description="first epochs with the sum of the hinges of all negatives (VSE), not the hardest one's (VSE++)"
-    )
+    warm_up: NotNegative = Field(1, description="first epochs with the sum of hinges (VSE), not the hardest (VSE++)")
     margin: AboveZero = Field(0.2, description="margin of the hinges")
     clip: AboveZero = Field(2.0, description="maximum norm of the gradients")
     weight_decay: NotNegativeNumber = Field(0.0, description="factor of the L2 penalty in Adam")
     dropout: BelowOne = Field(0.2, description="share of the image features that are set to 0 in training")
-    average: BelowOne = Field(
-        0.998, description="decay per step of the moving average of the weights, which is kept; 0: none"
-    )
-    languages: tuple[str, ...] = Field(
-        ("en",), description="ISO 639 codes of the captions' language; one, but mha-d may have several"
-    )
+    average: BelowOne = Field(0.998, description="decay of the moving average of weights, which is kept; 0: none")
+    languages: tuple[str, ...] = Field(("en",), description="ISO 639 codes of the captions; mha-d: of several")
     features: str = Field(TABLE, description="table of image features: features, or NAME for features_NAME")
     transform: Transform = Field("root", description="of image features; root: signed square root, then l2: length 1")
     vectors: Path | None = Field(None, description="file of initial word vectors, GloVe's text or npz; none: random")
@@ -91,12 +83,8 @@ class TrainConfig(Settings):
         description="train images held out where there is no such split, the same ones for every seed; by default a "
         "tenth, at most 500",
     )
-    train_captions: AtLeastOne | None = Field(
-        None, description="train on only this many first captions of each image, besides those of `extra`"
-    )
-    extra: str = Field(
-        "", description="table of more captions to train on, e.g. generated; no metric is computed on it"
-    )
+    train_captions: AtLeastOne | None = Field(None, description="only so many first captions of an image, and `extra`")
+    extra: str = Field("", description="table of more captions to train on, e.g. generated; no metric is of them")
     extra_share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of the extra captions that an epoch visits, drawn anew in each"
     )
@@ -106,9 +94,7 @@ class TrainConfig(Settings):
         "trained without it, among the `judge_rank` nearest",
     )
     judge_rank: AtLeastOne = Field(1, description="see judges")
-    leave_out: str = Field(
-        "", description="K/N: leave out part K, from 0, of N parts of the train images, by a hash of their ids"
-    )
+    leave_out: str = Field("", description="K/N: leave out part K, from 0, of N of the train images, by their ids")
     device: Device = "auto"
     amp: bool = Field(True, description="compute in bf16 on a GPU")
     threads: Threads = Field(default_factory=cores)
@@ -180,9 +166,7 @@ class NegativesConfig(TrainConfig):
     negative_families: tuple[str, ...] = Field(
         ("noun", "numeral", "relation"), description="negatives of these families"
     )
-    balance_families: bool = Field(
-        True, description="draw each family as likely as another; else each negative, as VSE-C's paper does"
-    )
+    balance_families: bool = Field(True, description="draw families equally likely; else negatives, as VSE-C's paper")
     negative_operators: tuple[str, ...] = Field(OPERATORS, description="negatives made by these operators")
     negatives: AtLeastOne = Field(8, description="negatives sampled per caption of a batch, anew in every epoch")
     negatives_after: NotNegative = Field(0, description="first epochs without negatives; 1 in VSE-C's released code")
@@ -209,9 +193,7 @@ class VseConfig(DualConfig):
         description="of images and texts; order: the penalty of Vendrov et al. (2016); order-signed: without absolute "
         "values; order-reversed: captions are more specific than images",
     )
-    share_negatives: bool = Field(
-        False, description="compare an image with the negatives of all captions of the batch, as VSE-C's released code"
-    )
+    share_negatives: bool = Field(False, description="compare an image with all negatives of the batch (VSE-C's code)")
 
 
 class ContrastiveConfig(DualConfig):
@@ -255,9 +237,7 @@ class UniVseConfig(RecurrentConfig):
     )
     alpha: Share = Field(0.75, description="α of u_cap = Norm(α u_sent + (1 - α) u_comp), the sentence's weight")
     learn_alpha: bool = Field(False, description="begin with α and train it, with a loss of u_cap with the image")
-    drop_components: BelowOne = Field(
-        0.0, description="share of the attributes and of the relations of train captions that is left out, at random"
-    )
+    drop_components: BelowOne = Field(0.0, description="share of train attributes and relations that is left out")
 
     @model_validator(mode="after")
     def _check_alpha(self) -> Self:
@@ -305,15 +285,8 @@ RECIPES = ("house", "paper")
 # Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
-        "epochs": 13,
-        "bidirectional": False,
-        "pooling": "last",
-        "image_pooling": "max-k",
-        "tune_vectors": False,
-        "constant": 6,
-        "decay": 0.5,
-        "decay_every": 1,
-        "least_rate": 1e-5,
+        **{"bidirectional": False, "pooling": "last", "image_pooling": "max-k", "tune_vectors": False},
+        **{"epochs": 13, "constant": 6, "decay": 0.5, "decay_every": 1, "least_rate": 1e-5},
     },
     # Vendrov et al. (2016), also with --recipe paper
     "order": {
@@ -325,11 +298,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 # Per similarity, the defaults where the model has none of its own. While the hardest negative is mostly nearer than the
 # true pair, VSE++'s loss falls by drawing all vectors together, down to E = 0, where the gradient is 0, too. The sum of
 # hinges does not fall by that, and is trained for longer at first than with the cosine.
-OF_SIMILARITY: dict[str, dict[str, Any]] = {
-    "order": {"margin": 0.05, "warm_up": 3},
-    "order-signed": {"warm_up": 3},
-    "order-reversed": {"margin": 0.05, "warm_up": 3},
-}
+_ORDER = {"margin": 0.05, "warm_up": 3}
+OF_SIMILARITY: dict[str, dict[str, Any]] = {"order": _ORDER, "order-signed": {"warm_up": 3}, "order-reversed": _ORDER}
 # The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
 # et al. 2018), UniVSE (Wu et al. 2019) and MHA-D (Huang et al. 2019). VSE-C and UniVSE begin with GloVe's vectors
 # (`vectors`).
@@ -347,16 +317,12 @@ PAPER: dict[str, dict[str, Any]] = {
 
 
 def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> Any:
-    """The settings of a training: the class of CONFIGS for the model, with its defaults or its paper's settings.
-
-    given: other fields to set. Similarities other than the cosine have defaults of their own, too, see OF_SIMILARITY.
-    Raises ValueError for an unknown model, recipe or field, or a value out of its range.
+    """The settings of a training: the class of CONFIGS for the model, with its defaults or its paper's settings, those
+    of its similarity (see OF_SIMILARITY), and `given`. Raises ValueError for what is unknown or out of range.
     """
     kind = CONFIGS[word("model", model, MODELS)]
-    settings = {
-        **DEFAULTS.get(model, {}),
-        **(PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}),
-    }
+    of_recipe = PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}
+    settings = {**DEFAULTS.get(model, {}), **of_recipe}
     if recipe == "paper" and model == "vse-c" and given.get("vectors"):
         settings["grounded_dim"] = 100
     settings.update(given)
@@ -386,9 +352,7 @@ class EvaluateConfig(Settings):
         None, description="UniVSE: kinds of components in a caption's vector; none: its sentence only; as trained"
     )
     alpha: Share | None = Field(None, description="UniVSE: weight of the sentence in that vector; as trained")
-    drop_components: BelowOne = Field(
-        0.0, description="UniVSE: share of the attributes and of the relations that is left out, at random"
-    )
+    drop_components: BelowOne = Field(0.0, description="UniVSE: random share of attributes and of relations left out")
     spacy_model: str | None = Field(
         None, description="parser of negatives for UniVSE; needed if the run was parsed with one in a folder"
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +20,17 @@ from ..engine.tables import has_table, read_table, shards_of
 from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from .device import to_device
 from .features import Features
-from .vocabulary import UNKNOWN_ID, WordVocabulary
+from .vocabulary import UNKNOWN_ID, Vocabularies, WordVocabulary
 
 HELD_OUT = 500  # images, at most, that are held out for validation
 
 
 class Captions(NamedTuple):
-    """The C captions of a run in some languages, in the run's order.
+    """The C captions of a run in some languages, in the run's order; captions are chosen as indices (n,) into these.
 
-    ids, texts, splits: one entry per caption. image_ids: one per image (I). image: (C,) the index into image_ids of
-    each caption's image. human: (C,) bool, True for a caption written by a person. language: (C,) the index into
-    `languages`, ISO 639 codes, of each caption's language. extra: the number of captions, at the end, that come from
-    the table `extra` (see `read_captions`). Captions are chosen as indices (n,) into these.
+    ids, texts, splits: one entry per caption. image_ids: one per image (I). image, language: (C,) indices into
+    image_ids and `languages`, ISO 639 codes. human: (C,) bool, True for a caption written by a person. extra: the
+    number of captions, at the end, that come from the table `extra` (see `read_captions`).
     """
 
     ids: list[str]
@@ -49,10 +48,7 @@ class Captions(NamedTuple):
         return captions[self.language[captions] == self.languages.index(language)]
 
     def require_every_language(self, captions: Tensor, what: str) -> None:
-        """Raise ValueError, naming the first such image, if the captions of an image lack one of the languages.
-
-        what: the role of the captions, for the message.
-        """
+        """Raise ValueError, naming the first image whose captions lack a language; what: the role of the captions."""
         present = torch.zeros(len(self.image_ids), len(self.languages), dtype=torch.bool)
         present[self.image[captions], self.language[captions]] = True
         lacking = (present.any(1) & ~present.all(1)).nonzero()[:, 0]
@@ -60,10 +56,8 @@ class Captions(NamedTuple):
             first = int(lacking[0])
             missing = self.languages[int(present[first].long().argmin())]
             count = f"{len(lacking):,} of {int(present.any(1).sum()):,} images lack a language"
-            raise ValueError(
-                f"every image {what} must have captions in {' and '.join(self.languages)}, "
-                f"{self.image_ids[first]} has none in: {missing} ({count})"
-            )
+            rule = f"every image {what} must have captions in {' and '.join(self.languages)}"
+            raise ValueError(f"{rule}, {self.image_ids[first]} has none in: {missing} ({count})")
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The captions in these splits, in ascending order; empty if there are none."""
@@ -75,9 +69,7 @@ class Captions(NamedTuple):
         return self.of_splits([split])
 
     def for_metrics(self, captions: Tensor) -> Tensor:
-        """Those of the captions that metrics may be computed on: none of the extra table, and none that was generated
-        unless that leaves none.
-        """
+        """Those captions that metrics may be of: none of the extra table, none that was generated unless all were."""
         captions = captions[~self.are_extra(captions)]
         human = captions[self.human[captions]]
         return human if len(human) else captions
@@ -85,10 +77,9 @@ class Captions(NamedTuple):
     def to_evaluate(
         self, split: str, available: Tensor, limit: int | None, per_image: int | None = None, language: str = LANGUAGE
     ) -> Tensor:
-        """The captions in a language that an evaluation on a split uses.
-
-        available: (I,) bool, images with features. limit: of the first images; per_image: of the first captions of each
-        image; None: all. Raises ValueError for an unknown split, or one without captions of images with features.
+        """The captions in a language that an evaluation on a split uses. available: (I,) bool, images with features.
+        limit: of the first images, per_image: of the first captions of each; None: all. Raises ValueError for an
+        unknown split, or one without captions of images with features.
         """
         chosen = self.for_metrics(self.in_language(self.of_split(split), language))
         chosen = chosen[available[self.image[chosen]]]
@@ -109,10 +100,8 @@ class Captions(NamedTuple):
 
 
 def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:
-    """Read the captions of a run in these languages, followed by those of its table `extra` if the name is not empty.
-
-    Raises FileNotFoundError for a missing table, ValueError for an extra table without the columns of captions, or a
-    language of which the run has no captions.
+    """Read the captions of a run in these languages, then those of its table `extra` if the name is not empty. Raises
+    FileNotFoundError for a missing table, ValueError for other columns, or a language that the run lacks.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
     for shard in shards_of(run, extra)[:1] if extra else ():
@@ -122,40 +111,27 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
     known = tables[0]["language"].unique().to_pylist()
     if missing := [language for language in languages if language not in known]:
-        raise ValueError(
-            f"languages must be of the captions in {run}, {', '.join(sorted(known)) or 'none'}, "
-            f"were: {', '.join(missing)}"
-        )
+        spoken = ", ".join(sorted(known)) or "none"
+        raise ValueError(f"languages must be of the captions in {run}, {spoken}, were: {', '.join(missing)}")
     tables = [rows.filter(pc.is_in(rows["language"], pa.array(languages))) for rows in tables]
     rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
-    return Captions(
-        rows["caption_id"].to_pylist(),
-        rows["text"].combine_chunks(),
-        rows["split"].combine_chunks(),
-        images.dictionary.to_pylist(),
-        torch.from_numpy(images.indices.to_numpy().astype(np.int64)),
-        torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
-        torch.from_numpy(pc.index_in(rows["language"], pa.array(languages)).to_numpy().astype(np.int64)),
-        languages,
-        sum(len(table) for table in tables[1:]),
-    )
+    ids, texts, splits = rows["caption_id"].to_pylist(), *(rows[name].combine_chunks() for name in ("text", "split"))
+    human = torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy())
+    language = to_indices(pc.index_in(rows["language"], pa.array(languages)))
+    names, image = images.dictionary.to_pylist(), to_indices(images.indices)
+    return Captions(ids, texts, splits, names, image, human, language, languages, sum(map(len, tables[1:])))
 
 
 def split_captions(
     captions: Captions, train: Sequence[str], validation: str, held_out: int | None, available: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The indices of the captions to train on, and of those to validate on.
-
-    train: the splits to train on. validation: the split to validate on; if the run has no captions in it, `held_out`
-    images of the train splits (None: a tenth, at most 500) are validated on instead, chosen by a hash of their ids.
-    available: (I,) bool, images with features; captions of other images are left out. Raises ValueError if either
-    result is empty.
+    """The indices of the captions to train on, and of those to validate on, of images that are available (I,), bool. If
+    the run has no captions in the split `validation`, `held_out` images of the splits `train` (None: a tenth, at most
+    500), chosen by a hash of their ids, are validated on instead. Raises ValueError if either result is empty.
     """
-    train_rows, validation_rows = (
-        rows[available[captions.image[rows]]]
-        for rows in (captions.of_splits(train), captions.for_metrics(captions.of_splits([validation])))
-    )
+    parts = captions.of_splits(train), captions.for_metrics(captions.of_splits([validation]))
+    train_rows, validation_rows = (rows[available[captions.image[rows]]] for rows in parts)
     if not len(train_rows):
         known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
@@ -164,9 +140,8 @@ def split_captions(
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held_out = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
         if held_out >= len(images):
-            raise ValueError(
-                f"validation_images must be fewer than the {len(images):,} to train on, were: {held_out:,}"
-            )
+            rule = f"validation_images must be fewer than the {len(images):,} to train on"
+            raise ValueError(f"{rule}, were: {held_out:,}")
         held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
         train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     if not len(validation_rows):
@@ -178,10 +153,8 @@ def split_captions(
 
 
 class Phrase(NamedTuple):
-    """An object, attributed object or triple, used as a query.
-
-    words: the object ("dog",), attribute and object ("black", "dog"), or subject, relation and object ("dog", "run on",
-    "grass"), as the tables of components spell them. text: the phrase as people write it: "dog running on grass".
+    """An object, attributed object or triple, used as a query: its words as the tables of components spell them,
+    ("dog",), ("black", "dog") or ("dog", "run on", "grass"), and its text as people write it: "dog running on grass".
     """
 
     words: tuple[str, ...]
@@ -189,19 +162,15 @@ class Phrase(NamedTuple):
 
 
 class ComponentLists(NamedTuple):
-    """The components of one kind in n texts; those of text i are `words[offsets[i]:offsets[i + 1]]`.
-
-    words: (total, k) word ids; k is 1 for objects, 2 for pairs, 3 for triples. offsets: (n + 1,).
+    """The components of one kind in n texts; those of text i are `words[offsets[i]:offsets[i + 1]]`: words (total, k),
+    ids, k = 1 for objects, 2 for pairs, 3 for triples; offsets (n + 1,).
     """
 
     words: Tensor
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """The components of texts (B,), without those that have an unknown word.
-
-        Returns rows of `words` (m,), and for each the position in `texts` of its text (m,).
-        """
+        """The components of texts (B,) without unknown words: rows of `words` (m,), and the place in `texts` (m,)."""
         rows, owner = ragged_rows(self.offsets, texts)
         known = (self.words[rows] != UNKNOWN_ID).all(1).cpu()
         return rows[known], owner[known]
@@ -215,9 +184,8 @@ class SceneGraphs(NamedTuple):
     triples: ComponentLists
 
     def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
-        """These scene graphs without a share of the pairs and of the triples of some texts, chosen at random by `seed`.
-
-        texts: (B,). What is left out stays in its place, as an unknown word, which `known_components` leaves out.
+        """These scene graphs without a random share of the pairs and of the triples of some texts (B,); in the place of
+        what is left out stays an unknown word, which `known_components` leaves out.
         """
         generator = Generator().manual_seed(seed)
         parts = {}
@@ -245,7 +213,6 @@ def places_in_groups(groups: Tensor) -> Tensor:
 
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
-
     offsets: (n + 1,), where each row starts and the last one ends.
     """
     counts = offsets[rows + 1] - offsets[rows]
@@ -255,11 +222,8 @@ def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 TABLES = ("components", "component_vocabulary", "component_exclusions")
 KINDS = ("noun", "attribute", "relation")
-PARTS = {
-    "objects": ("object",),
-    "attributes": ("attribute", "object"),
-    "relations": ("subject", "relation", "object"),
-}  # columns of `components`, and the words that make up an entry of each
+# columns of `components`, and the words that make up an entry of each
+PARTS = {"objects": ("object",), "attributes": ("attribute", "object"), "relations": ("subject", "relation", "object")}
 
 
 def read_whole_table(run: Path, name: str) -> pa.Table:
@@ -274,18 +238,14 @@ def image_files(run: Path) -> dict[str, str]:
 
 
 def component_names(run: Path) -> list[str]:
-    """The nouns, attributes and relations in a run's component_vocabulary: "dog", "tennis racket", "sit on".
-
-    Raises FileNotFoundError if the run lacks that table.
-    """
+    """The nouns, attributes and relations in a run's component_vocabulary. Raises FileNotFoundError without one."""
     vocabulary = read_whole_table(run, "component_vocabulary").select(["kind", "words"]).to_pylist()
     return [row["words"][0] for row in vocabulary if row["kind"] in KINDS]
 
 
 def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Table:
-    """The rows of a table with one row per caption, for these captions and in their order.
-
-    Raises FileNotFoundError for a missing table, ValueError for a caption without a row.
+    """The rows of a table with one row per caption, for these captions and in their order. Raises FileNotFoundError for
+    a missing table, ValueError for a caption without a row.
     """
     rows = read_whole_table(run, name)
     ids = pa.array(caption_ids, pa.string())
@@ -315,11 +275,7 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
 
 
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
-    """The word id of each name of an object, attribute or relation.
-
-    A name that is not in the vocabulary gets the id of its last word ("soccer game": that of "game"), or else that of
-    <unk>.
-    """
+    """The word ids of names of components; of an unknown one, that of its last word ("soccer game"), or of <unk>."""
     ids = vocabulary.ids
     return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]
 
@@ -331,8 +287,8 @@ class Texts(NamedTuple):
     """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
     tokens: (total,) word ids, on the device, each by the vocabulary of its text's language. offsets: (n + 1,), on the
-    CPU. captions: how many of the n texts are captions. graphs: the components of the texts; None for models that do
-    not use them. language: (n,) the index of each text's language among those of the model; None: all 0.
+    CPU. captions: how many texts are captions. graphs: the components of the texts; None for models that do not use
+    them. language: (n,) the index of each text's language among those of the model; None: all 0.
     """
 
     tokens: Tensor
@@ -344,9 +300,8 @@ class Texts(NamedTuple):
 
 class PackedSentences(NamedTuple):
     """B sentences in the layout of torch's PackedSequence: all first words, then all second words, …; longest first.
-
-    positions: (total,) indices of the words in the flat array of word ids. sizes: (T,) how many sentences have a word
-    at each step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
+    positions: (total,) of the words in the flat array of word ids. sizes: (T,) how many sentences have a word at each
+    step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
     """
 
     positions: Tensor
@@ -356,7 +311,6 @@ class PackedSentences(NamedTuple):
 
 def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) -> PackedSentences:
     """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts.
-
     longest: how many of a sentence's words are used, at most; None: all.
     """
     starts = offsets[rows]
@@ -380,15 +334,14 @@ class Corpus:
     """The C captions of a run and their M negatives, as word ids, and the features of its images.
 
     vocabularies: by language, in the order of the captions' languages. texts: captions, then negatives, which are
-    English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
-    `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and operator.
-    was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its place, is
-    above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a negative
-    puts in, from 0 to 1; 0 if it puts in none. All tensors but the words of texts are on the CPU.
+    English. negative_caption: (M,) the caption of each negative. operator, family: (M,) indices into `operators`,
+    `families`. draw: (M,) from 0, its position among those of its caption and operator. was_plural, is_plural: (M,)
+    bool, whether the quantity that a numeral negative replaces, or puts in, is above one. concreteness: (M,) float32,
+    see `Drawn`. All tensors but the words of texts are on the CPU.
     """
 
     captions: Captions
-    vocabularies: Mapping[str, WordVocabulary]
+    vocabularies: Vocabularies
     texts: Texts
     negative_caption: Tensor
     operator: Tensor
@@ -425,56 +378,45 @@ class Corpus:
 
 
 def encode_run(
-    run: Path,
-    captions: Captions,
-    vocabularies: Mapping[str, WordVocabulary],
-    features: Features = NO_FEATURES,
-    device: torch.device = CPU,
+    run: Path, captions: Captions, words: Vocabularies, features: Features = NO_FEATURES, device: torch.device = CPU
 ) -> Corpus:
-    """Encode the captions and negatives of a run, with their words on a device.
-
-    vocabularies: of each language of the captions. features: of the images, if they are embedded. A run without
-    negatives has M = 0, and so have captions of which none are English. Raises ValueError for a negative of an unknown
-    caption.
+    """Encode the captions and negatives of a run, with their words on a device. words: of each language of the
+    captions. features: of the images, if they are embedded. M = 0 for a run without negatives, and for captions of
+    which none are English. Raises ValueError for a negative of an unknown caption.
     """
-    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
+    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in words else ()
     rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
     owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
     if owner.null_count:
         first = rows["caption_id"].filter(pc.is_null(owner))[0]
         raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
-    english = captions.languages.index(LANGUAGE) if LANGUAGE in vocabularies else 0
+    english = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
     language = torch.cat([captions.language, torch.full((len(rows),), english)])
     texts = pa.chunked_array([captions.texts, *rows["text"].chunks])
-    encoded = [
-        words.encode(texts if len(vocabularies) == 1 else texts.filter(pa.array((language == number).numpy())))
-        for number, words in enumerate(vocabularies.values())
-    ]
+    one = len(words) == 1
+    own = (texts if one else texts.filter(pa.array((language == number).numpy())) for number in range(len(words)))
+    encoded = [known.encode(its) for known, its in zip(words.values(), own, strict=True)]
     tokens = torch.from_numpy(np.concatenate([part.tokens for part in encoded]))
     lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
-    if len(vocabularies) > 1:  # they are sorted by language, and go back to their order
+    if len(words) > 1:  # they are sorted by language, and go back to their order
         place = language.argsort(stable=True).argsort()
         tokens, lengths = tokens[ragged_rows(starts_of(lengths), place)[0]], lengths[place]
     operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
-    above_one = {
-        name: pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(pc.is_in(rows[name], pa.array(SINGULAR))))
-        for name in ("replaced", "replacement")
-    }
-    return Corpus(
-        captions=captions,
-        vocabularies=vocabularies,
-        texts=Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language),
-        negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
-        operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
-        family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
-        draw=torch.tensor(rows["draw"].to_numpy()),
-        was_plural=torch.from_numpy(above_one["replaced"].to_numpy()),
-        is_plural=torch.from_numpy(above_one["replacement"].to_numpy()),
-        concreteness=concreteness(rows),
-        operators=tuple(operator.dictionary.to_pylist()),
-        families=tuple(family.dictionary.to_pylist()),
-        features=features,
-    )
+    numeral, one = pc.equal(rows["family"], "numeral"), pa.array(SINGULAR)
+    above_one = (pc.and_(numeral, pc.invert(pc.is_in(rows[name], one))) for name in ("replaced", "replacement"))
+    columns = {"negative_caption": owner, "operator": operator.indices, "family": family.indices}
+    of_all: dict[str, Any] = {name: to_indices(column) for name, column in columns.items()}
+    of_all |= {"draw": torch.tensor(rows["draw"].to_numpy()), "concreteness": concreteness(rows)}
+    of_all["was_plural"], of_all["is_plural"] = (torch.from_numpy(flags.to_numpy()) for flags in above_one)
+    of_all["texts"] = Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language)
+    operators, families = (tuple(names.dictionary.to_pylist()) for names in (operator, family))
+    of_all |= {"operators": operators, "families": families, "features": features}
+    return Corpus(captions=captions, vocabularies=words, **of_all)
+
+
+def to_indices(column: pa.Array | pa.ChunkedArray) -> Tensor:
+    """(n,) whole numbers of a column, int64."""
+    return torch.from_numpy(column.to_numpy().astype(np.int64))
 
 
 def concreteness(rows: pa.Table) -> Tensor:

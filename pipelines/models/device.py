@@ -34,10 +34,7 @@ def place(values: Tensor, device: torch.device) -> Tensor:
 
 
 def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """The features `rows` (B,), a CPU tensor, of values (I, …), on the device.
-
-    Those that are not there yet are read to pinned memory and copied asynchronously.
-    """
+    """The features `rows` (B,), on the CPU, of values (I, …), copied to the device from pinned memory."""
     if values.device.type != "cpu":
         return values[to_device(rows, values.device)]
     pinned = torch.empty((len(rows), *values.shape[1:]), dtype=values.dtype, pin_memory=device.type != "cpu")
@@ -60,10 +57,9 @@ def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterat
 
 @contextmanager
 def deterministic(device: torch.device) -> Iterator[None]:
-    """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing.
-
-    On a GPU, sums over indices (`index_add`, `scatter_add`) use atomic operations, in an order that changes from run to
-    run. Here torch uses deterministic algorithms in their place, and warns of an operation for which it has none.
+    """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing. There, sums
+    over indices (`index_add`, `scatter_add`) are atomic operations in no fixed order. Here torch takes deterministic
+    algorithms in their place, and warns of an operation for which it has none.
     """
     if device.type == "cpu":
         yield

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NONE, Batch, Drawn, Objective, autocast, negative_pool
+from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_pool
 from .config import ContrastiveConfig, DualConfig, VseConfig
 from .data import Texts
 from .device import to_device
@@ -18,9 +18,8 @@ from .similarities import SIMILARITIES
 
 
 class DualEncoder(nn.Module):
-    """Encoders of images and texts into one space, whose similarity is that of the config.
-
-    features: the size of an image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
+    """Encoders of images and texts into one space, whose similarity is that of the config. features: the size of an
+    image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
     """
 
     def __init__(self, config: DualConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -45,18 +44,16 @@ class ContrastiveEncoder(DualEncoder, losses.Contrast):
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__(config, features, words, vectors)
-        self.log_scale = nn.Parameter(
-            torch.tensor(math.log(losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE))
-        )
+        scale = losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE
+        self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
         self.learn(config.model, len(config.negative_families))
 
 
 def embed(
     model: DualEncoder, batch: Batch, drawn: Drawn | None, config: DualConfig, epoch: int
 ) -> tuple[Tensor, Tensor, Tensor, Drawn]:
-    """The images (B, d) of a batch, its captions (B, d), the negatives (P, d) drawn for it, and which these are.
-
-    epoch: from 1; the first config.negatives_after do without negatives.
+    """The images (B, d) of a batch, its captions (B, d), the negatives (P, d) drawn for it, and which these are. epoch:
+    from 1; the first config.negatives_after do without negatives.
     """
     drawn = NONE if drawn is None or epoch <= config.negatives_after else drawn
     rows = torch.cat([batch.captions, batch.texts.captions + drawn.rows])
@@ -65,33 +62,28 @@ def embed(
     return images, texts[: len(batch.captions)], texts[len(batch.captions) :], drawn
 
 
-def vse_losses(
-    model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int
-) -> dict[str, Tensor]:
+def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int) -> Terms:
     """The loss on a batch, as its only term `sent`: the hardest hinges (VSE++), or their sum (VSE, order, warm-up).
-
     drawn: VSE-C's negatives, of which the hardest ones' hinges are added, see `intra_pair_hinges`, and `shared_hinges`
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """
     images, true, false, drawn = embed(model, batch, drawn, config, epoch)
-    hinges = (
-        losses.sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else losses.max_of_hinges
-    )
+    summed = config.model in ("vse", "order") or epoch <= config.warm_up
+    hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
         true_scores, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
         if config.share_negatives:
             loss = loss + losses.shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
         else:
-            loss = loss + losses.intra_pair_hinges(
-                true_scores, model.similarity.pairs(images[owner], false), owner, config.margin
-            )
+            own = model.similarity.pairs(images[owner], false)
+            loss = loss + losses.intra_pair_hinges(true_scores, own, owner, config.margin)
     return {"sent": loss}
 
 
 def contrastive_losses(
     model: ContrastiveEncoder, batch: Batch, drawn: Drawn | None, config: ContrastiveConfig, epoch: int
-) -> dict[str, Tensor]:
+) -> Terms:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
     embedded = embed(model, batch, drawn, config, epoch)
     return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)

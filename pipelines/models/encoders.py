@@ -49,7 +49,7 @@ class ImageEncoder(nn.Module):
 
     size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
     the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
-    highest values; UniVSE, supplement A). finish: see Similarity; unit vectors by default.
+    highest values; UniVSE, supplement A). finish: see Similarity.
     """
 
     def __init__(
@@ -109,10 +109,8 @@ class WordEmbedding(nn.Embedding):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding, initialized uniformly in [-0.1, 0.1], or from `vectors`.
-
-    words: the size of the vocabulary. size: the dimension. vectors: (words, size), with NaN rows for words to
-    initialize at random, which are always trained; None: all are. tune: whether the words with a vector are trained.
+    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`: (words, size), with NaN
+    rows for random words, which are always trained; None: all are. tune: whether words with a vector are trained.
     """
     embedding = WordEmbedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
@@ -126,7 +124,6 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
 
 class TwoPartEmbedding(nn.Module):
     """A word as a fixed distributional vector joined with a learned, visually grounded one (VSE-C, section 3.1).
-
     vectors: (words, fixed) from a file, NaN for words that it lacks, whose fixed part is 0; None: all 0, to be loaded.
     The learned parts (words, grounded) are drawn from N(0, 0.3785²), as in VSE-C's released code.
     """
@@ -149,9 +146,8 @@ class TwoPartEmbedding(nn.Module):
 
 
 class Attended(NamedTuple):
-    """The result of K attention heads over N states of size H, for each of B sequences.
-
-    weights: (B, K, N), 0 for padding; those of a head sum to 1. vectors: (B, K, H), the weighted sums of the states.
+    """The result of K attention heads over N states of size H, for each of B sequences. weights: (B, K, N), 0 for
+    padding; those of a head sum to 1. vectors: (B, K, H), the weighted sums of the states.
     """
 
     weights: Tensor
@@ -159,10 +155,8 @@ class Attended(NamedTuple):
 
 
 class AttentionHeads(nn.Module):
-    """K attention heads, each with a learned context vector c and two matrices W_c and W (Huang et al. 2019).
-
-    A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and context vectors.
-    width: the number of rows of the matrices.
+    """K attention heads, each with a learned context vector c and matrices W_c and W, (width, size) (Huang et al.
+    2019). A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and c.
     """
 
     def __init__(self, size: int, width: int, heads: int, generator: Generator) -> None:
@@ -191,10 +185,8 @@ def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
 
 class SentenceEncoder(nn.Module):
     """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
-
-    embedding: word ids (n,) to (n, word_dim). joint: the size of the heads' vectors together, a multiple of 2 K; a
-    state has joint / K numbers, half of them per reading direction. heads: K. attention_dim: rows of their matrices; 0:
-    joint / K. finish: see Similarity.
+    embedding: word ids (n,) to (n, word_dim). joint: a multiple of 2 K; a state has joint / K numbers, half of them per
+    reading direction. attention_dim: rows of the heads' matrices; 0: joint / K. finish: see Similarity.
     """
 
     def __init__(
@@ -233,9 +225,9 @@ class SentenceEncoder(nn.Module):
 class TextEncoder(nn.Module):
     """A GRU or LSTM over word vectors, whose states are pooled and finished.
 
-    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity; unit vectors
-    by default. bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max",
-    per dimension over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
+    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity.
+    bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max", per dimension
+    over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
     """
 
     def __init__(
@@ -263,14 +255,12 @@ class TextEncoder(nn.Module):
         return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, *texts))
 
 
-def run_packed(
-    net: nn.GRU | nn.LSTM, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
-) -> Tensor:
-    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pooling: max or last."""
+def run_packed(net: Any, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pool: max or last."""
     packed = pack_sentences(offsets, rows)
     words = tokens[to_device(packed.positions, tokens.device)]
-    states, last = net(PackedSequence(embedding(words), packed.sizes))
-    if pooling == "last":
+    states, last = net(PackedSequence(embed(words), packed.sizes))
+    if pool == "last":
         last = last if isinstance(net, nn.GRU) else last[0]  # an LSTM also has the states of its cells
         pooled = last.transpose(0, 1).flatten(1)
     else:
@@ -278,23 +268,19 @@ def run_packed(
     return pooled[to_device(packed.inverse, tokens.device)]
 
 
-def run_prefix_tree(
-    net: nn.GRU, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
-) -> Tensor:
+def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
     """The same as `run_packed`, where the state after a common prefix is computed once, however many sentences have it.
 
-    A negative shares with its caption all words before the first edit and, read backwards, all words after the last.
-    The input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
+    A negative shares with its caption all words before the first edit and, read backwards, all after the last. The
+    input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
     quarter of the time.
     """
     pooled, vectors, size = [], None, net.hidden_size
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
         of_steps, all_parents, leaf = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
         words, which = torch.cat(of_steps).unique(return_inverse=True)
-        vectors = embedding(words) if vectors is None else vectors  # the distinct words are the same in both directions
-        of_input, of_state = (
-            (getattr(net, f"weight_{x}_l0{suffix}"), getattr(net, f"bias_{x}_l0{suffix}")) for x in ("ih", "hh")
-        )
+        vectors = embed(words) if vectors is None else vectors  # the distinct words are the same in both directions
+        of_input, of_state = ([getattr(net, f"{w}_{x}_l0{suffix}") for w in ("weight", "bias")] for x in ("ih", "hh"))
         # index_select, unlike [], has a gradient that is added up by rows
         inputs = functional.linear(vectors, *of_input).index_select(0, which).split([*map(len, of_steps)])
         states = highest = vectors.new_zeros(1, size)
@@ -309,7 +295,7 @@ def run_prefix_tree(
             (both, new), (both_hidden, new_hidden) = gates.split([2 * size, size], 1), hidden.split([2 * size, size], 1)
             reset, update = torch.sigmoid(both + both_hidden).chunk(2, 1)
             states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
-            highest = torch.maximum(highest.index_select(0, parent), states) if steps and pooling == "max" else states
+            highest = torch.maximum(highest.index_select(0, parent), states) if steps and pool == "max" else states
             steps.append(highest)
         pooled.append(torch.cat(steps).index_select(0, leaf))
     return torch.cat(pooled, 1)
@@ -321,20 +307,17 @@ ABOVE_ANY_WORD = 1 << 31  # ids of words are less
 def prefix_tree(
     tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False
 ) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """The distinct prefixes (nodes) of B sentences, none of them empty; backwards: read them from their ends.
-
-    By step, one per length: the id of the last word of each prefix, and the position in the step before of the prefix
-    that is one word shorter, ascending, 0 in the first step. Also (B,) the node of each whole sentence, counted over
-    all steps.
+    """The distinct prefixes (nodes) of B sentences, none of them empty; backwards: read them from their ends. By step,
+    one per length: the id of the last word of each prefix, and the position in the step before of the prefix that is
+    one word shorter, ascending, 0 in the first step. Also (B,) the node of each whole sentence, counted over all steps.
     """
     lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
     first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)
     words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
     node = torch.zeros_like(order)
     for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
-        distinct, node = (node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]).unique(
-            return_inverse=True
-        )
+        keys = node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]
+        distinct, node = keys.unique(return_inverse=True)
         words.append(distinct % ABOVE_ANY_WORD)
         parents.append(torch.div(distinct, ABOVE_ANY_WORD, rounding_mode="floor"))
         leaf[order[:longer]] = nodes + node
@@ -350,15 +333,12 @@ def build_encoders(
     similarity: Similarity,
 ) -> tuple[ImageEncoder, Any]:
     """New encoders of images, and of texts as the config names it, whose initial weights depend only on the config.
-
-    features: the size of an image's feature vector. embedding: called with a torch generator, makes the word embedding.
-    word_dim: the size of its vectors.
+    features: the size of an image's features. embedding: makes the words' (…, word_dim), by a torch generator.
     """
     generator = Generator().manual_seed(config.seed)
     with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-        image = ImageEncoder(
-            features, config.joint, config.transform, generator, config.image_pooling, similarity.finish
-        )
+        made_as = config.joint, config.transform, generator, config.image_pooling
+        image = ImageEncoder(features, *made_as, similarity.finish)
         given = embedding(generator), word_dim, config.joint, generator, similarity.finish
         if config.text_encoder == "attention":
             return image, SentenceEncoder(*given, config.heads, config.attention_dim)

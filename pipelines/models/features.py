@@ -23,10 +23,8 @@ LAYOUT = 1  # version of the array in the cache
 
 
 class Features(NamedTuple):
-    """The features of I images.
-
-    values: (I, D), or (I, R, D) for R regions on a grid; 0 for images without features; memory-mapped, so that only
-    what is used is read. backbone: the network that computed them. available: (I,) bool, images with features.
+    """The features of I images: values (I, D), or (I, R, D) for R regions on a grid, memory-mapped, 0 for images
+    without; backbone, the network that computed them; available (I,) bool, images with features.
     """
 
     values: Tensor
@@ -56,10 +54,7 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
 
 
 def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes:
-    """Write the features of the images to `path`, an npy file; returns which images have any, and the backbone.
-
-    The result are the bytes of a safetensors file. One shard is in memory at a time.
-    """
+    """Write the images' features to `path`, npy, a shard at a time; returns what else is kept, as safetensors."""
     from safetensors.torch import save
 
     number = {image: n for n, image in enumerate(image_ids)}
@@ -97,9 +92,8 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
 
 
 def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
-    """The features (rows, *shape) in a shard's rows, and their backbone, both as its metadata describes them.
-
-    name: the shard, for error messages. Raises ValueError for a missing or wrong shape, or values that are not finite.
+    """The features (rows, *shape) in a shard's rows, and their backbone, both as its metadata describes them; name: the
+    shard. Raises ValueError for a missing or wrong shape, or values that are not finite.
     """
     metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
     if "shape" not in metadata:

@@ -1,7 +1,5 @@
-"""Language models of Hugging Face in a local folder.
-
-A masked one proposes words, as NegCLIP and CE-CLIP do; a causal one is asked as an endpoint is, and its answers are
-kept in the same cache.
+"""Language models of Hugging Face in a local folder: a masked one proposes words, as NegCLIP and CE-CLIP do; a causal
+one is asked as an endpoint is, and its answers are kept in the same cache.
 """
 
 from __future__ import annotations
@@ -27,9 +25,8 @@ MAX_NEW_TOKENS = 256  # of an answer, where the request sets no limit
 
 
 class _LocalFolder:
-    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder.
-
-    Loading it raises as `read_parts`, and ValueError for a model that is not of the class's kind.
+    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder. Raises
+    as `read_parts`, and ValueError for a model that is not of the class's kind.
     """
 
     role: ClassVar[str]
@@ -51,7 +48,6 @@ class Filler(_LocalFolder):
 
     def propose(self, parses: pa.Table, wanted: Collection[str], k: int) -> Iterator[tuple[str, str, str]]:
         """Yield (caption_id, text, kind of the word) for the k likeliest other words in each place of wanted captions.
-
         Places are nouns, attributes, prepositions, verbs and numbers of one word. Words are whole tokens of letters.
         """
         for caption in from_parses(parses):
@@ -80,7 +76,6 @@ class Filler(_LocalFolder):
 
 
 def _filled(caption: Caption, index: int, word: str) -> str:
-    """The caption with a word in the place of a token, and a/an before it adjusted."""
     token, before = caption.tokens[index], caption.tokens[index - 1] if index else None
     edits = [Edit(token.start, token.end, cased(word, token.text, first=index == 0))]
     if before is not None and before.lower in ("a", "an") and article(word) != before.lower:
@@ -89,11 +84,7 @@ def _filled(caption: Caption, index: int, word: str) -> str:
 
 
 class LocalModel(_LocalFolder):
-    """A causal language model; used as `negcap.pipelines.endpoint.client.Endpoint`.
-
-    The budget does not apply: it costs nothing but time. With temperature 0 or None it answers greedily, else it
-    samples with the seed of the request.
-    """
+    """A causal language model, used as an `Endpoint` without a budget; greedy at temperature 0 or None, else seeded."""
 
     role, kind = "local model", CAUSAL
 
@@ -138,13 +129,9 @@ class LocalModel(_LocalFolder):
         temperature = body.get("temperature")
         sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
         with torch.inference_mode():
-            output = self._model.generate(
-                **encoded,
-                **sampling,
-                max_new_tokens=body.get("max_tokens") or MAX_NEW_TOKENS,
-                pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
-                use_cache=True,
-            )[0]
+            most, padding = body.get("max_tokens") or MAX_NEW_TOKENS, tokenizer.pad_token_id
+            ends = {"max_new_tokens": most, "pad_token_id": tokenizer.eos_token_id if padding is None else padding}
+            output = self._model.generate(**encoded, **sampling, **ends, use_cache=True)[0]
         start = encoded["input_ids"].shape[1]
         text = tokenizer.decode(output[start:], skip_special_tokens=True)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

@@ -19,12 +19,16 @@ LOSS_POINTS = 20  # per epoch in the loss curve
 SAY_AFTER, SAY_TIMES = 10, 5  # seconds, and a share of the epoch so far, between lines during an epoch
 Batch = TypeVar("Batch")
 Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
+Say = Callable[[str], None]  # is called with lines of progress
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
 
 
 class Step(NamedTuple):
-    """What a model makes of a batch. loss: the scalar to minimize; terms: scalars to log, such as the loss's parts.
-
-    size: what loss and terms are sums over, such as pairs; 1 if they are means. optimizer: the one that moves.
+    """What a model makes of a batch: the loss to minimize and terms to log, scalars; size: what they are sums over,
+    such as pairs, 1 if they are means; optimizer: the one that moves.
     """
 
     loss: Tensor
@@ -34,8 +38,8 @@ class Step(NamedTuple):
 
 
 def fit(
-    models: Mapping[str, nn.Module],
-    optimizers: Mapping[str, torch.optim.Optimizer],
+    models: checkpoint.Models,
+    optimizers: checkpoint.Optimizers,
     batches: Callable[[int], Iterable[Batch]],
     step: Callable[[Batch, int], Step],
     epochs: int,
@@ -51,7 +55,7 @@ def fit(
     report: Callable[[Sequence[Line]], object] = lambda history: None,
     stop: Callable[[Sequence[Line]], bool] = lambda history: False,
     folder: Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = silent,
     about: str = "",
     length: int | None = None,
 ) -> list[Line]:
@@ -82,9 +86,8 @@ def fit(
     trained, chosen = (models, model) if mean is None else ({**models, "mean": mean}, mean)
     state: dict[str, Any] = {"epoch": 0, "steps": 0, "best": {"epoch": 0, "value": -math.inf}}
     if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(
-            folder, checkpoint.LAST, trained, optimizers, {"epoch": int, "steps": int, "best": dict}
-        )
+        kinds = {"epoch": int, "steps": int, "best": dict}
+        state = checkpoint.restore(folder, checkpoint.LAST, trained, optimizers, kinds)
     done, steps, best = state["epoch"], state["steps"], state["best"]
     history = [] if folder is None else checkpoint.read_history(folder / checkpoint.METRICS, done)
     weights: dict[str, Tensor] = {}
@@ -138,9 +141,7 @@ def fit(
 
 
 def progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
-    """How far a training is, when a share of an epoch took so many seconds: `epoch 3 of 12: 40 %, 2 min left of it, 31
-    min in all`. What is left includes no evaluation.
-    """
+    """How far a training is, by a share of an epoch: `epoch 3 of 12: 40 %, 2 min left of it, 31 min in all`."""
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
     whole = left + seconds / share * (epochs - epoch)
@@ -156,18 +157,15 @@ def minutes(seconds: float) -> str:
 
 @torch.no_grad()
 def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> None:
-    """Move averaged weights towards those of the model, after training step `step`, which counts from 1.
-
-    They move by the fraction 1 - decay of the difference, or by 1 / step if that is more: during the first 1 / (1 -
-    decay) steps, the average is the plain mean of all weights so far.
+    """Move averaged weights towards those of the model after training step `step`, from 1, by 1 - decay of the
+    difference, or by 1 / step if that is more: at first the average is the plain mean of all weights so far.
     """
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
 def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
-    """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts.
-
-    Also `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
+    """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts. Also
+    `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
     """
     if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")
@@ -187,12 +185,7 @@ def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
             at = int(each.isfinite().long().argmin()) + 1
             raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {at}): lower the learning rate")
     means = {name.removeprefix("term "): each.sum().item() / sum(sizes[name]) for name, each in figures.items()}
-    parts = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
-    return {
-        "loss": means.pop("loss"),
-        "terms": means,
-        "losses": [part.mean().item() for part in parts],
-        "steps": len(results),
-        "seconds": round(seconds, 2),
-        "per_second": round(sum(sizes["loss"]) / seconds, 1),
-    }
+    losses = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
+    line = {"loss": means.pop("loss"), "terms": means, "losses": [part.mean().item() for part in losses]}
+    speed = {"seconds": round(seconds, 2), "per_second": round(sum(sizes["loss"]) / seconds, 1)}
+    return {**line, "steps": len(results), **speed}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .batches import Drawn
+from .batches import Drawn, Terms
 from .device import to_device
 
 TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
@@ -23,10 +23,7 @@ SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Z
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The hinge of every false caption for each image, and of every false image for each caption; both (B, B).
-
-    They are 0 on the diagonal and where `same_image` is True.
-    """
+    """The hinges (B, B) of false captions for each image, and of false images for each caption; 0 of true ones."""
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
@@ -37,42 +34,38 @@ def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[T
 
 
 def sum_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = None) -> Tensor:
-    """VSE's loss: over all false captions c' and images i' of the batch (Kiros et al. 2014; VSE-C, eq. 1).
+    """VSE's loss, over all false captions c' and images i' of the batch (Kiros et al. 2014; VSE-C, eq. 1), a scalar:
 
     Σ_c' [α + s(i, c') - s(i, c)]₊ + Σ_i' [α + s(i', c) - s(i, c)]₊. scores: (B, B), images by captions. same_image: (B,
-    B) bool, True where caption j describes image i and is therefore no negative; None: only on the diagonal. Returns a
-    scalar.
+    B) bool, True where caption j describes image i and is no negative; None: on the diagonal.
     """
     captions, images = _hinges(scores, margin, same_image)
     return captions.sum() + images.sum()
 
 
 def max_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = None) -> Tensor:
-    """VSE++'s loss: only the hardest false caption and image of the batch (Faghri et al. 2018; VSE-C, eq. 2).
+    """VSE++'s loss, as `sum_of_hinges` with only the hardest caption and image (Faghri et al. 2018; VSE-C, eq. 2):
 
-    max_c' [α + s(i, c') - s(i, c)]₊ + max_i' [α + s(i', c) - s(i, c)]₊. Arguments and result as those of
-    `sum_of_hinges`.
+    max_c' [α + s(i, c') - s(i, c)]₊ + max_i' [α + s(i', c) - s(i, c)]₊.
     """
     captions, images = _hinges(scores, margin, same_image)
     return captions.amax(1).sum() + images.amax(0).sum()
 
 
 def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float) -> Tensor:
-    """What VSE-C adds to VSE++'s loss: the hardest negative c'' made of each caption (Shi et al. 2018, eq. 3).
+    """What VSE-C adds, max_c'' [α + s(i, c'') - s(i, c)]₊ for negatives c'' of each caption (Shi et al. 2018, eq. 3), a
+    scalar.
 
-    max_c'' [α + s(i, c'') - s(i, c)]₊. true: (B,) scores of the true pairs. false: (P,) scores of the negatives with
-    the image of their caption. owner: (P,) the index of the pair that each negative belongs to. A pair without
-    negatives adds 0. Returns a scalar.
+    true: (B,) scores of the true pairs. false: (P,) scores of the negatives with the image of their caption. owner:
+    (P,) the pair that each negative belongs to. A pair without negatives adds 0.
     """
     costs = (margin + false - true[owner]).clamp(min=0)
     return torch.zeros_like(true).scatter_reduce(0, owner, costs, "amax").sum()
 
 
 def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """The loss in VSE-C's released code: for each image, the hardest negative made of any caption of the batch.
-
-    max_c'' [α + s(i, c'') - s(i, c)]₊. true: (B,) scores of the true pairs. false: (B, P) scores of all images with all
-    negatives. Returns a scalar, 0 without negatives.
+    """VSE-C's released code: max_c'' [α + s(i, c'') - s(i, c)]₊ over the negatives of all captions of the batch, a
+    scalar. true: (B,) scores of the true pairs. false: (B, P) those of all images with all negatives.
     """
     costs = (margin + false - true[:, None]).clamp(min=0)
     return costs.amax(1).sum() if costs.shape[1] else costs.sum()
@@ -103,19 +96,16 @@ def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
 
 
 def intra_modal_loss(true: Tensor, between: Tensor) -> Tensor:
-    """CE-CLIP's contrast inside the texts (Zhang et al. 2024): a scalar.
-
-    -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a caption is nearer to its image than to any negative. true: (B,)
-    logits of the true pairs. between: (B, P) logits of each caption with every negative.
+    """CE-CLIP's contrast inside the texts (Zhang et al. 2024), -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a
+    caption is nearer to its image than to any negative. true: (B,) logits of the true pairs. between: (B, P) those of
+    negatives.
     """
     return (torch.cat([true[:, None], between], 1).logsumexp(1) - true).sum()
 
 
 def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) -> Tensor:
-    """CE-CLIP's ranking of an image's negatives below its caption (Zhang et al. 2024): a scalar.
-
-    The mean over the negatives of [l(i, c'') - l(i, c) + Th]₊, times B. true: (B,) logits of the true pairs. false:
-    (P,) logits of each negative with the image of its caption. owner: (P,) the pair of each. thresholds: (P,) Th.
+    """CE-CLIP's ranking of an image's negatives (Zhang et al. 2024), a scalar: B times the mean of [l(i, c'') - l(i, c)
+    + Th]₊. true: (B,) logits of the true pairs. false, owner, thresholds: (P,) those of negatives, their pairs and Th.
     """
     if not len(false):
         return true.sum() * 0
@@ -123,10 +113,8 @@ def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) ->
 
 
 def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tensor, family: Tensor) -> Tensor:
-    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives.
-
-    A family without negatives in the batch keeps its threshold. family: (P,) that of each negative; the other
-    arguments as in `rank_loss`.
+    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives. A
+    family without negatives in the batch keeps its own. family: (P,) of each negative; else as in `rank_loss`.
     """
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
@@ -153,10 +141,8 @@ class Contrast(nn.Module):
 
 def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: float = 0.0) -> tuple[Tensor, Tensor]:
     """The cosines of images (B, d) with all negatives (P, d), (B, P), and of each negative with its own image, (P,).
-
-    margin: added to the latter, in both, times the concreteness of a negative. A caption then has to be nearer to its
-    image than a negative by that much: what a concrete noun names can be seen to be missing (after the
-    concreteness-scaled margin of ConcretePlant, Im et al. 2026; the form of the margin is negcap's own).
+    margin: times a negative's concreteness, added to the latter in both: what a concrete noun names can be seen to be
+    missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is negcap's own).
     """
     owner = to_device(drawn.owner, images.device)
     with_all, with_own = images @ negatives.T, (images[owner] * negatives).sum(1)
@@ -168,35 +154,23 @@ def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: flo
 
 
 def contrastive_terms(
-    kind: str,
-    model: Contrast,
-    images: Tensor,
-    captions: Tensor,
-    negatives: Tensor,
-    drawn: Drawn,
-    same_image: Tensor,
-    margin: float = 0.0,
-) -> dict[str, Tensor]:
-    """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d).
-
-    kind: infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained. same_image:
-    as in `info_nce`. margin: see `negative_scores`.
+    kind: str, model: Contrast, images: Tensor, true: Tensor, false: Tensor, drawn: Drawn, same: Tensor, margin: float
+) -> Terms:
+    """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d):
+    infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.
     """
     scale = model.scale
-    logits = scale * images @ captions.T
+    logits = scale * images @ true.T
     if kind == "siglip":
-        return {"itc": sigmoid_loss(logits + model.bias, same_image)}
+        return {"itc": sigmoid_loss(logits + model.bias, same)}
     if kind == "infonce":
-        return {"itc": info_nce(logits, same_image)}
-    every_false, false = (scale * scores for scores in negative_scores(images, negatives, drawn, margin))
-    terms = {"itc": info_nce(logits, same_image, every_false)}
+        return {"itc": info_nce(logits, same)}
+    with_all, with_own = (scale * scores for scores in negative_scores(images, false, drawn, margin))
+    terms = {"itc": info_nce(logits, same, with_all)}
     if kind == "ce-clip":
-        true, owner, family = (
-            logits.diagonal(),
-            *(to_device(part, images.device) for part in (drawn.owner, drawn.family)),
-        )
-        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true, scale * captions @ negatives.T)
-        terms["cmr"] = RANK_WEIGHT * rank_loss(true, false, owner, model.thresholds[family])
+        own, (owner, family) = logits.diagonal(), (to_device(part, images.device) for part in drawn[1:3])
+        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(own, scale * true @ false.T)
+        terms["cmr"] = RANK_WEIGHT * rank_loss(own, with_own, owner, model.thresholds[family])
         if model.training and len(false):
-            model.thresholds.copy_(next_thresholds(model.thresholds, true, false, owner, family))
+            model.thresholds.copy_(next_thresholds(model.thresholds, own, with_own, owner, family))
     return terms

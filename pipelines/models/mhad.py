@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
 from . import encoders
-from .batches import Batch, Drawn, Objective, autocast, negative_pool
+from .batches import Batch, Drawn, Objective, Terms, autocast, negative_pool
 from .config import MhadConfig
 from .data import Corpus, Texts, places_in_groups
 from .device import to_device
@@ -21,17 +21,15 @@ from .similarities import COSINE, unit
 
 class RegionEncoder(nn.Module):
     """Maps the regions of images (B, R, D) to unit vectors (B, K · joint): transform, linear layer, K attention heads.
-
-    size: D. Regions whose features are all 0 are padding. Features (B, D) without regions count as one region.
+    Regions of zeros are padding; features (B, D) count as one region. size: D.
     """
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
         self.transform, self.tanh = config.transform, config.region_tanh
         self.linear = encoders.linear_layer(size, config.joint, generator)
-        self.heads = encoders.AttentionHeads(
-            config.joint, config.attention_dim or config.joint, config.heads, generator
-        )
+        width = config.attention_dim or config.joint
+        self.heads = encoders.AttentionHeads(config.joint, width, config.heads, generator)
 
     def attend(self, features: Tensor) -> encoders.Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
@@ -49,31 +47,24 @@ class MultiHeadAttention(nn.Module):
     """An encoder of image regions and one of sentences per language, each with K attention heads of its own.
 
     The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
-    cosine. Images and sentences are encoded apart from each other. features: the size of a region's feature vector.
-    words, vectors: the size of the first language's vocabulary, and initial word vectors, see `word_embedding`. others:
-    both for each further language.
+    cosine. size: of a region's features. words, vectors: the size of the first language's vocabulary, and
+    initial word vectors, see `word_embedding`. more: both for each further language.
     """
 
     def __init__(
-        self,
-        config: MhadConfig,
-        features: int,
-        words: int,
-        vectors: Tensor | None = None,
-        *others: tuple[int, Tensor | None],
+        self, config: MhadConfig, size: int, words: int, vectors: Tensor | None = None, *more: tuple[int, Tensor | None]
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
         self.similarity, self.languages, self.head_count = COSINE, config.languages, config.heads
         joint, heads = config.heads * config.joint, (config.heads, config.attention_dim)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-            self.image = RegionEncoder(config, features, generator)
+            self.image = RegionEncoder(config, size, generator)
             self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
-            for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
-                embedding = encoders.word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
-                self.text[language] = encoders.SentenceEncoder(
-                    embedding, config.word_dim, joint, generator, unit, *heads
-                )
+            for language, (count, known) in zip(config.languages, [(words, vectors), *more], strict=True):
+                embedding = encoders.word_embedding(count, config.word_dim, generator, known, config.tune_vectors)
+                sizes = config.word_dim, joint, generator, unit, *heads
+                self.text[language] = encoders.SentenceEncoder(embedding, *sizes)
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
@@ -100,9 +91,8 @@ HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
-    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H).
-
-    others: (B, K, H), the second head of each pair; None: `heads`, too.
+    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H). others: (B,
+    K, H), the second head of each pair; None: `heads`, too.
     """
     cosines = unit(heads) @ unit(heads if others is None else others).transpose(1, 2)
     return cosines[:, ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)]
@@ -110,30 +100,24 @@ def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
 
 def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
     """The sum of the hinges of all pairs of different heads of the same instance, in all pairs of views; a scalar.
-
-    views: each (B, K, H), the heads' vectors of the images, and of their captions in each language. Pairs of views are
-    unordered and include a view with itself; pairs of heads (k, r), k ≠ r, are ordered. margin: α_D. reading: a key of
-    HINGES.
+    views: each (B, K, H), the heads of the images, and of their captions in each language. Pairs of views are unordered
+    and include a view with itself; pairs of heads k ≠ r are ordered. margin: α_D. reading: a key of HINGES.
     """
     pairs = combinations_with_replacement(views, 2)
     return torch.stack([HINGES[reading](head_cosines(*pair), margin).sum() for pair in pairs]).sum()
 
 
 class Sample(NamedTuple):
-    """What joins the B captions of the first language in a batch.
-
-    captions: (B,) by further language, of the same images. negatives: of the batch's English captions, or None.
-    """
+    """What joins the B captions of a batch: those of each further language, (B,), and negatives of the English ones."""
 
     captions: Mapping[str, Tensor]
     negatives: Drawn | None
 
 
 class CaptionPool:
-    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn.
-
-    In an epoch, the captions of an image in one language are paired with a random permutation of those in another one
-    (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
+    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn. In an
+    epoch, the captions of an image in one language are paired with a random permutation of those in another (repeated
+    if there are fewer). Raises ValueError if negatives are wanted and there are none.
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
@@ -154,9 +138,8 @@ class CaptionPool:
         return str(self.negatives or "")
 
     def sample(self, captions: Tensor, generator: Generator) -> Sample:
-        """The further captions of a batch, given those of the first language (B,), and negatives of the English ones.
-
-        generator: of the epoch; the permutations depend on the seed it began with.
+        """The further captions of a batch, given those of the first language (B,), and negatives of the English ones;
+        the permutations depend on the seed with which the generator, that of the epoch, began.
         """
         if self.epoch[0] != generator.initial_seed():
             chance, order = Generator().manual_seed(generator.initial_seed()), {}
@@ -172,14 +155,10 @@ class CaptionPool:
         return Sample(drawn, None if self.negatives is None else self.negatives.sample(english, generator))
 
 
-def mhad_losses(
-    model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int
-) -> dict[str, Tensor]:
-    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch.
-
-    `en`, `de`, …: images with the captions of a language. `en-de`, …: captions of two languages, times gamma.
-    `diversity`: of the heads, see `diversity_loss`. `negatives`: of images with the negatives of their English
-    captions, as in VSE-C. epoch: from 1; the first config.warm_up epochs sum the hinges.
+def mhad_losses(model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int) -> Terms:
+    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. `en`, `de`, …: images
+    with the captions of a language. `en-de`, …: captions of two languages, times gamma. `diversity`: see
+    `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C. epoch: from 1.
     """
     size, device = len(batch.captions), batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None
@@ -201,9 +180,8 @@ def mhad_losses(
         terms[language] = pair_loss(images @ vectors.T, config.margin, batch.same_image)
     if config.gamma:
         for (one, first_vectors), (other, other_vectors) in combinations(texts.items(), 2):
-            terms[f"{one}-{other}"] = config.gamma * pair_loss(
-                first_vectors @ other_vectors.T, config.margin, batch.same_image
-            )
+            loss = pair_loss(first_vectors @ other_vectors.T, config.margin, batch.same_image)
+            terms[f"{one}-{other}"] = config.gamma * loss
     if config.diversity != "none":
         views = [model.heads(vectors) for vectors in (images, *texts.values())]
         terms["diversity"] = config.diversity_weight * diversity_loss(views, config.diversity_margin, config.diversity)

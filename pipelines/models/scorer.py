@@ -46,10 +46,9 @@ class Query(NamedTuple):
 class LanguageModelScorer:
     """A language model with its tokenizer, as a SentenceScorer (see negcap.augment.plausibility).
 
-    A score depends on the text and the model only, not on the texts beside it: a batch holds rows of one length, which
-    need no padding, and always the same number of them (it is filled up by repetition), because matrix products of
-    another shape round differently. Scores are rounded to 0.001 nats, so that those of another machine, where float32
-    sums differ by about 0.00001, are nearly always equal.
+    A score depends on the text and the model only: a batch holds rows of one length, which need no padding, and always
+    as many of them (filled up by repetition), since matrix products of another shape round differently. Scores are
+    rounded to 0.001 nats, as float32 sums of other machines differ by about 0.00001.
     """
 
     def __init__(self, parts: Parts, model: torch.nn.Module) -> None:
@@ -60,10 +59,7 @@ class LanguageModelScorer:
         self._lock = Lock()
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
-        """The log-likelihood of each text in nats, (texts,) float64. Fastest with many texts in one call.
-
-        Of a text with more tokens than the model can read, those that fit are scored.
-        """
+        """The log-likelihood of texts in nats, (texts,) float64, of as many tokens as are read. Fastest for many."""
         with self._lock:
             if len(self._known) > KEPT:
                 self._known.clear()
@@ -87,10 +83,7 @@ class LanguageModelScorer:
         return np.round(np.bincount(owners, scores, minlength=len(texts)), DECIMALS)
 
     def _forward(self, batch: Sequence[Query], size: int) -> np.ndarray:
-        """The sums of log p over the labelled positions of each query, (size,) float64.
-
-        The queries are of one length; the first one stands in for those missing.
-        """
+        """The sums of log p over the labelled positions of each query, (size,) float64; the first fills a batch up."""
         import torch
 
         rows = [*batch, *[batch[0]] * (size - len(batch))]
@@ -106,10 +99,9 @@ class LanguageModelScorer:
 
 
 def causal_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Query]]:
-    """One query for each text: log p(text) = sum over i of log p(token i | tokens before i).
-
+    """One query for each text: log p(text) = sum over i of log p(token i | tokens before i); limit: of its tokens.
     Before the first token stands the start token of the tokenizer, or its end token if it has no other; after the last,
-    the end token is scored too, if there is one. limit: of tokens in a query.
+    the end token is scored too, if there is one.
     """
     end = tokenizer.eos_token_id
     start = end if tokenizer.bos_token_id is None else tokenizer.bos_token_id
@@ -121,20 +113,15 @@ def causal_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
 
 
 def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Query]]:
-    """For each text, one query per token: its pseudo-log-likelihood is the sum of log p(token | the rest of the text).
-
-    The pseudo-log-likelihood of Salazar et al. (2020), equation 1, as changed by Kauf and Ivanova (2023), PLL-word-l2r:
-    while a token of a word is predicted, the later tokens of the word are masked too, because they would give it away.
-    limit: of tokens in a query.
+    """For each text, one query of at most `limit` tokens per token: the pseudo-log-likelihood is the sum of log p(token
+    | rest). That of Salazar et al. (2020), equation 1, as changed by Kauf and Ivanova (2023), PLL-word-l2r: while a
+    token of a word is predicted, the later tokens of the word are masked too, because they would give it away.
     """
     encoded = tokenizer(texts, truncation=True, max_length=limit)
     queries = []
     for row, ids in enumerate(encoded["input_ids"]):
-        made, tokens, words = (
-            [],
-            np.array(ids),
-            np.array([-1 if word is None else word for word in encoded.word_ids(row)]),
-        )
+        words = np.array([-1 if word is None else word for word in encoded.word_ids(row)])
+        made, tokens = [], np.array(ids)
         for place in np.flatnonzero(words >= 0):  # not the special tokens, such as [CLS]
             hidden = (words == words[place]) & (np.arange(len(ids)) >= place)
             labels = np.where(np.arange(len(ids)) == place, tokens, IGNORED)
@@ -144,10 +131,8 @@ def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
 
 
 def load_scorer(path: Path, device: str | None = None) -> LanguageModelScorer:
-    """The scorer for a model folder, in float32; loaded once per process, and again if the folder has changed.
-
-    device: cpu, cuda, or auto (also None): a GPU if there is one. Raises as `check_scorer`, and ValueError for weights
-    that cannot be read or lack a part of the model.
+    """The scorer for a model folder, in float32; loaded once per process, and again if the folder has changed. device:
+    cpu, cuda, or auto (also None). Raises as `check_scorer`, and ValueError for unreadable or incomplete weights.
     """
     files = sorted(path.iterdir()) if path.is_dir() else []
     return _load(path, device or "auto", tuple((file.name, file.stat().st_mtime_ns) for file in files))
@@ -173,10 +158,8 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
 
 
 def check_scorer(path: Path) -> Path:
-    """The absolute path of a model folder, checked without reading the weights.
-
-    Raises FileNotFoundError if the folder or a file is missing, ValueError for a model that is neither causal nor
-    masked or has an unsuitable tokenizer, ImportError if a library is missing.
+    """The absolute path of a model folder, checked without reading the weights. Raises FileNotFoundError for a missing
+    file, ValueError for a model neither causal nor masked or an unsuitable tokenizer, ImportError without a library.
     """
     read_parts(path)
     return path.absolute()

@@ -10,7 +10,7 @@ farther apart than orthogonal ones; `order-signed` does so, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -22,11 +22,8 @@ BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}  # differences of coordinates computed
 
 
 class Similarity(NamedTuple):
-    """How the vectors of images and texts are made and compared; a larger score is more similar.
-
-    finish: an encoder's output (…, d) to the vectors (…, d) that are stored and compared. pairs: images (n, d) and
-    texts (n, d), row by row, to scores (n,). matrix: images (I, d) and texts (C, d) to the scores (I, C) of all pairs.
-    All are differentiable.
+    """How vectors are made and compared, differentiably; more similar is larger. finish: an encoder's output (…, d) to
+    vectors (…, d). pairs: images (n, d) and texts (n, d) to (n,). matrix: (I, d) and (C, d) to (I, C).
     """
 
     finish: Callable[[Tensor], Tensor]
@@ -54,9 +51,8 @@ def order_penalty(below: Tensor, above: Tensor) -> Tensor:
 
 
 def order_penalties(below: Tensor, above: Tensor) -> Tensor:
-    """E of all pairs, (m, n), of vectors below (m, d) and above (n, d).
-
-    The (m, n, d) differences are computed in blocks, and again for the gradient, so that they are never all in memory.
+    """E of all pairs, (m, n), of vectors below (m, d) and above (n, d). The (m, n, d) differences are computed in
+    blocks, and again for the gradient, so that they are never all in memory.
     """
     return _OrderPenalties.apply(below, above)
 
@@ -84,9 +80,7 @@ class _OrderPenalties(torch.autograd.Function):
 
 
 def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Rows and columns of a matrix (m, n), and max(0, above - below) of these, (rows, columns, d): at most BLOCK
-    numbers each.
-    """
+    """Rows and columns of a matrix (m, n), and max(0, above - below) of these (rows, columns, d), at most BLOCK."""
     vectors = max(1, BLOCK[below.device.type] // max(1, below.shape[1]))
     width = max(1, min(len(above), vectors))
     height = max(1, vectors // width)
@@ -96,18 +90,9 @@ def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor
 
 
 COSINE = Similarity(unit, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T)
-ORDER = Similarity(
-    absolute_unit,
-    lambda images, texts: -order_penalty(images, texts),
-    lambda images, texts: -order_penalties(images, texts),
+ORDER = Similarity(absolute_unit, lambda *both: -order_penalty(*both), lambda *both: -order_penalties(*both))
+REVERSED = Similarity(
+    absolute_unit, lambda *both: ORDER.pairs(*both[::-1]), lambda images, texts: ORDER.by_text(images, texts)
 )
-SIMILARITIES: Mapping[str, Similarity] = {
-    "cosine": COSINE,
-    "order": ORDER,
-    "order-signed": ORDER._replace(finish=unit),
-    "order-reversed": Similarity(
-        absolute_unit,
-        lambda images, texts: ORDER.pairs(texts, images),
-        lambda images, texts: ORDER.by_text(images, texts),
-    ),
-}
+SIGNED = ORDER._replace(finish=unit)
+SIMILARITIES = {"cosine": COSINE, "order": ORDER, "order-signed": SIGNED, "order-reversed": REVERSED}

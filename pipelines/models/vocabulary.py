@@ -29,10 +29,7 @@ PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
 
 class EncodedTexts(NamedTuple):
-    """n texts as word ids: text i, from <start> to <end>, is `tokens[offsets[i]:offsets[i + 1]]`.
-
-    tokens: (total,) int32. offsets: (n + 1,) int64.
-    """
+    """n texts as word ids, int32; text i, with <start> and <end>, is `tokens[offsets[i]:offsets[i + 1]]`."""
 
     tokens: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
@@ -56,9 +53,8 @@ def tokenize(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive.
-
-    A word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
+    """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive. A
+    word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
     """
     spans, lower = [], text.lower()
     if len(lower) != len(text):
@@ -75,10 +71,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """The words that a model knows; a word's id is its index. The first four are <pad>, <start>, <end>, <unk>.
-
-    Raises ValueError if these four do not come first, or a word occurs twice.
-    """
+    """The words that a model knows; ids are indices. Raises ValueError unless SPECIALS come first, each word once."""
 
     words: tuple[str, ...]
 
@@ -117,15 +110,16 @@ class WordVocabulary:
         return EncodedTexts(tokens, text_ends + 2 * np.arange(len(text_ends)))
 
 
+Vocabularies = Mapping[str, WordVocabulary]  # by language
+
+
 def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
     """0, and where each of n lists ends among the values of all: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))]).astype(np.int64)
 
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
-    """Special tokens, then the words that occur at least `min_count` times by descending count (ties by name), then
-    those of `more` that are not among them.
-    """
+    """SPECIALS, words that occur `min_count` times by descending count (ties by name), then the others of `more`."""
     counts: Counter[str] = Counter()
     for piece, times in Counter(piece for text in texts for piece in text.lower().split()).items():
         for word in _tokenize_piece(piece):
@@ -142,10 +136,9 @@ Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
     """Read the vectors of a vocabulary's words, (V, size); the row of a word that the file lacks is NaN.
 
-    A name of several words ("tennis racket") that the file lacks gets the mean of those of its words that have a
-    vector. A text file holds one word and its numbers per line, separated by spaces; an npz file two arrays of any
-    names, words (n,) and vectors (n, size). Raises ValueError, naming the file and line, for another format or size, or
-    if the file has none of the words.
+    A name of several words that the file lacks gets the mean of those of its words that have a vector. A text file
+    holds a word and its numbers per line, separated by spaces; an npz file two arrays of any names, words (n,) and
+    vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of the words.
     """
     found = torch.full((len(vocabulary), size), torch.nan)
     for word, values in _npz(path, size) if _is_zip(path) else _text(path, size):

@@ -53,9 +53,8 @@ def cloze(**given: Any) -> None:
 @click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to read.")
 @click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
 def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, output: Path, **given: Any) -> None:
-    """Fit the surrogate of a cloze model, which estimates what texts lose that it does not read.
-
-    SOURCES are captions that `negcap build` reads. Without a surrogate a model works, but takes several times as long.
+    """Fit the surrogate of a cloze model, which estimates what texts lose that it does not read. SOURCES are captions
+    that `negcap build` reads. Without a surrogate a model works, but takes several times as long.
     """
     from .cloze.config import SurrogateConfig
     from .cloze.surrogate import fit_to
@@ -69,10 +68,8 @@ def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, out
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
 @click.option("--evaluate", is_flag=True, help="Do not train; print accuracy and speed of --output.")
 def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **given: Any) -> None:
-    """Train the parser on English treebanks.
-
-    TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or gzipped. Trained on are all of EWT, and
-    those documents of GUM whose licence allows to adapt and redistribute them.
+    """Train the parser on English treebanks. TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or
+    gzipped. Trained on are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute them.
     """
     from .parser.train import TrainingConfig, evaluate_saved, train_on
 
@@ -87,9 +84,8 @@ def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool,
 @click.option("--source", required=True, help="What captions the run was built from, for the metadata.")
 @click.option("--output", type=Path, default=DATA / "reference_lexicon", help="Folder of the files.")
 def reference(run: Path, source: str, output: Path) -> None:
-    """Make a run's lexicon, truth estimates and balance the reference lexicon of corpora too small for their own.
-
-    RUN: made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
+    """Make a run's lexicon, truth estimates and balance the reference lexicon of corpora too small for their own. RUN:
+    made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
     contain words and counts, but no sentences.
     """
     from .reference import ship
@@ -156,7 +152,6 @@ def judgement(labels: Path, model: Path, output: Path, **given: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; arguments: None for those of the process. Returns the exit status: 0, or 2 for bad input.
-
     An error is one line on stderr, which begins with the name of the command.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)

@@ -53,9 +53,8 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     target = np.array([norms[word] for word, _ in known])
     folds = KFold(5, shuffle=True, random_state=0)
     weighted, models = {"sample_weight": weight}, {alpha: Ridge(alpha=alpha, solver="lsqr") for alpha in ALPHAS}
-    predictions = {
-        a: cross_val_predict(model, matrix, target, cv=folds, params=weighted) for a, model in models.items()
-    }
+    fitted = {"cv": folds, "params": weighted}
+    predictions = {a: cross_val_predict(model, matrix, target, **fitted) for a, model in models.items()}
     alpha = max(ALPHAS, key=lambda a: roc_auc_score(target > THRESHOLD, predictions[a], sample_weight=weight))
     model = models[alpha].fit(matrix, target, **weighted)
     shift = THRESHOLD - float(np.quantile(predictions[alpha][target > THRESHOLD], 1 - RECALL))
@@ -70,10 +69,8 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
 
 
 def build(scores: Path, captions: Iterable[str], output: Path) -> None:
-    """Fit the score to a list of scores, print its accuracy and write the coefficients as JSON.
-
-    The lemmas that head noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but
-    measured on.
+    """Fit the score to a list of scores, print its accuracy and write the coefficients as JSON. The lemmas that head
+    noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but measured on.
     """
     norms = read_norms(scores)
     records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))
@@ -82,14 +79,8 @@ def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     weights, intercept, alpha = fit(norms, heads)
     model = Concreteness(weights=weights, intercept=intercept)
     held = auc({lemma: float(model.score(lemma) or 0.0) for lemma in heads}, norms)
-    described = {
-        "source": "fitted to the scores of Turney, Neuman, Assaf and Cohen (2011), as distributed with VSE-C (MIT)",
-        "held_out": heads,
-        "held_out_auc": round(held, 4),
-        "ridge_alpha": alpha,
-        "threshold": THRESHOLD,
-        "intercept": intercept,
-        "weights": weights,
-    }
+    source = "fitted to the scores of Turney, Neuman, Assaf and Cohen (2011), as distributed with VSE-C (MIT)"
+    described = {"source": source, "held_out": heads, "held_out_auc": round(held, 4), "ridge_alpha": alpha}
+    described |= {"threshold": THRESHOLD, "intercept": intercept, "weights": weights}
     output.write_text(json.dumps(described, indent=0, sort_keys=True) + "\n", "utf-8")
     print(f"{len(weights)} weights; AUC {held:.4f} on {len(heads)} held-out heads; wrote {output}")

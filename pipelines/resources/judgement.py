@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...augment.cloze.file import ABOUT, JUDGEMENT, PARTS, stored
+from ...augment.cloze.file import JUDGEMENT, PARTS, stored
 from ...augment.cloze.model import ClozeModel
 from ...augment.judgement import KINDS, TERMS, Inputs, inputs
 from ...augment.language.parse import parse
 from ...augment.plausibility import compare, read
 from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
-from .cloze.network import write_arrays
+from .cloze.network import write_part
+from .cloze.train import one_cycle
 
 COLUMNS = ("caption", "text", "shown", "weight", "odd", "both")
 SHOWN = ("list", "pair")  # a reader saw many changes of a caption; a caption and a negative, which in random order
@@ -49,11 +49,10 @@ class Network(nn.Module):
 
     Readers of lists are milder than those of pairs, each kind of change by another measure: for lists, and only in
     training, there are a vector that is added to b and for each kind one that is added to c. In training some inputs
-    are dropped: each number of v and e by itself, and both wholly for some of the negatives.
+    are dropped: each number of v and e by itself, and both wholly for some of the negatives. width: of the vectors.
     """
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
-        """width: of the vectors."""
         super().__init__()
         sizes = 2 * width, width, len(TERMS), len(KINDS)
         rows = config.hidden + config.products, config.hidden + config.products, config.hidden, config.hidden
@@ -69,9 +68,7 @@ class Network(nn.Module):
         self.config = config
 
     def forward(self, given: Sequence[Tensor]) -> Tensor:
-        """The log-odds of odd and both: (negatives, 2); given: v, e, t, the kinds as one-hot vectors, and whether
-        readers saw lists, (negatives, 1).
-        """
+        """The log-odds of odd and both: (negatives, 2); given: see `tensors_of`."""
         vectors, (terms, kinds, lists) = given[:2], given[2:]
         if self.training:
             known = (torch.rand(len(terms), 1) >= self.config.without_vectors).float()
@@ -103,25 +100,19 @@ def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
     weights = weights * ~target.isnan()
     target = target.nan_to_num()
     net = Network(given.units.shape[1], config)
+
+    def error(numbers: np.ndarray) -> Tensor:
+        asked_of = net([its[numbers] for its in tensors]), target[numbers], weights[numbers]
+        total = nn.functional.binary_cross_entropy_with_logits(*asked_of, reduction="sum")
+        return total / (2 * len(numbers))
+
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay)
-    steps = max(1, len(target) // config.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
-    order = np.random.default_rng(config.seed)
-    for _ in range(config.epochs):
-        for numbers in np.array_split(order.permutation(len(target)), steps):
-            odds = net([its[numbers] for its in tensors])
-            error = nn.functional.binary_cross_entropy_with_logits(
-                odds, target[numbers], weights[numbers], reduction="sum"
-            )
-            optimizer.zero_grad()
-            (error / (2 * len(numbers))).backward()
-            optimizer.step()
-            schedule.step()
+    one_cycle(net, optimizer, len(target), error, config)
     return net.eval()
 
 
 def tensors_of(given: Inputs, lists: np.ndarray) -> list[Tensor]:
-    """The inputs of the network; kinds as one-hot vectors, lists as (negatives, 1)."""
+    """The inputs of the network: v, e, t, kinds as one-hot vectors, and whether readers saw lists, (negatives, 1)."""
     kinds = np.eye(len(KINDS))[given.kinds]
     return [torch.from_numpy(its).float() for its in (given.places, given.units, given.terms, kinds, lists[:, None])]
 
@@ -190,9 +181,5 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
                 if at.any()
             ],
         }
-    with np.load(model) as archive:
-        arrays = {name: archive[name] for name in archive.files if not name.startswith(JUDGEMENT)}
-    about = json.loads(arrays[ABOUT].tobytes()) | {"judgement": record}
-    arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
-    write_arrays(output, {**arrays, **fit(given, asked, config).arrays()})
+    write_part(model, output, JUDGEMENT, fit(given, asked, config).arrays(), {"judgement": record})
     return record

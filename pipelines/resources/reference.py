@@ -15,10 +15,9 @@ PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 
 
 def ship(run: Path, output: Path, source: str) -> None:
-    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables.
-
-    source: what the captions are, for the files' metadata, which also have the number of captions that were counted.
-    Raises FileNotFoundError if the run lacks a table, ValueError if one has not been counted on its own captions alone.
+    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables. source: what the captions are, for the files'
+    metadata, which also have the number of captions that were counted. Raises FileNotFoundError if the run lacks a
+    table, ValueError if one has not been counted on its own captions alone.
     """
     output.mkdir(parents=True, exist_ok=True)
     for name in TABLES:

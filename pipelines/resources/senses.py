@@ -76,7 +76,6 @@ def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
 
 def build(model: Path, output: Path) -> None:
     """Write the predominant senses by the cloze model in a file to the table `by_neighbours` of the TOML file `output`.
-
     Keeps what the file has before that table. Raises as `ClozeModel.load`.
     """
     found = predominant(WordNet.load(), ClozeModel.load(model))

@@ -19,13 +19,10 @@ from nltk.corpus.reader.wordnet import Lemma, Synset, WordNetCorpusReader
 from ...schemas.captions import TAXONOMY
 from ...schemas.fields import check
 
-FILES = (
-    *(f"{kind}.{pos}" for kind in ("data", "index") for pos in ("noun", "verb", "adj", "adv")),
-    *(f"{pos}.exc" for pos in ("noun", "verb", "adj", "adv")),
-    "cntlist.rev",
-    "index.sense",
-)
-POS_FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
+PARTS = ("noun", "verb", "adj", "adv")
+FILES = (*(f"{kind}.{pos}" for kind in ("data", "index") for pos in PARTS), *(f"{pos}.exc" for pos in PARTS))
+FILES += ("cntlist.rev", "index.sense")
+POS_FILES = dict(zip("nvar", PARTS, strict=True))
 RELATIONS = {
     "hypernyms": "hypernyms",
     "instance_of": "instance_hypernyms",
@@ -39,11 +36,9 @@ RELATIONS = {
 
 
 def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
-    """Open the WordNet files in the folder `source` with NLTK's reader.
-
-    folder: an empty folder; the files are copied to `folder`/corpora, where NLTK can read them, with that of the
-    lexicographer files' names (lexnames.txt), which Debian's package lacks. Raises FileNotFoundError with the first
-    file that `source` lacks.
+    """Open the WordNet files in the folder `source` with NLTK's reader. folder: an empty folder; the files are copied
+    to `folder`/corpora, where NLTK can read them, with that of the lexicographer files' names (lexnames.txt), which
+    Debian's package lacks. Raises FileNotFoundError with the first file that `source` lacks.
     """
 
     class English(WordNetCorpusReader):
@@ -56,9 +51,8 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
     target.mkdir(parents=True)
     for name in FILES:
         if not (source / name).is_file():
-            raise FileNotFoundError(
-                f"{source / name}: no such file; WordNet 3.0 is in Debian's wordnet-base and wordnet-sense-index"
-            )
+            where = "WordNet 3.0 is in Debian's wordnet-base and wordnet-sense-index"
+            raise FileNotFoundError(f"{source / name}: no such file; {where}")
         shutil.copyfile(source / name, target / name)
     shutil.copyfile(Path(__file__).with_name("lexnames.txt"), target / "lexnames")
     nltk.data.path.insert(0, str(folder))
@@ -67,10 +61,8 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
 
 def table(reader: WordNetCorpusReader) -> pa.Table:
     """All synsets as a table, one row per synset, ordered by part of speech (n, v, a, r) and WordNet's offsets."""
-    synsets = sorted(
-        {synset for pos in POS_FILES for synset in reader.all_synsets(pos)},
-        key=lambda synset: ("nvar".index(_search_pos(synset.pos())), synset.offset()),
-    )
+    every = {synset for pos in POS_FILES for synset in reader.all_synsets(pos)}
+    synsets = sorted(every, key=lambda one: ("nvar".index(_search_pos(one.pos())), one.offset()))
     rows = {(_search_pos(synset.pos()), synset.offset()): row for row, synset in enumerate(synsets)}
     ranks = {pos: _ranks(reader, pos) for pos in POS_FILES}
     senses = [_lemmas(synset) for synset in synsets]
@@ -157,7 +149,6 @@ def licence(source: Path) -> str:
 
 def build(source: Path, output: Path) -> None:
     """Write the taxonomy of the WordNet in the folder `source` to the Parquet file `output`, its licence beside it.
-
     Raises FileNotFoundError with the first file that `source` lacks.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -166,8 +157,7 @@ def build(source: Path, output: Path) -> None:
         metadata = {"source": f"WordNet {reader.get_version()}, Princeton University; see WORDNET_LICENSE.txt"}
     check(taxonomy, TAXONOMY)
     taxonomy = taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata})
-    pq.write_table(
-        taxonomy, output, compression="zstd", compression_level=19, row_group_size=1 << 20, write_statistics=False
-    )
+    stored = {"compression": "zstd", "compression_level": 19, "row_group_size": 1 << 20, "write_statistics": False}
+    pq.write_table(taxonomy, output, **stored)
     (output.parent / "WORDNET_LICENSE.txt").write_text(licence(source), "utf-8")
     print(f"{output}: {taxonomy.num_rows} synsets, {output.stat().st_size} bytes")

@@ -17,8 +17,7 @@ import numpy as np
 
 from ..engine.progress import Progress
 from ..engine.storage import write_atomically
-from ..models.bootstrap import figures
-from ..models.figures import format_interval
+from ..models.figures import figures, format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
 from ..quality.bias.measure import CachedReports, read_corpus

@@ -56,8 +56,8 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     from ..models.device import choose_device
     from ..models.evaluation.protocols import parse_graphs, parser_settings
     from ..models.evaluation.retrieval import embed_images, embed_texts
+    from ..models.trainer import OBJECTIVES, load_model
     from ..models.trainer.evaluate import features_for
-    from ..models.trainer.objectives import OBJECTIVES, load_model
 
     if not is_run(run):
         raise ValueError(f"a model of negcap train reads the image features of a run, {run} is a published set")

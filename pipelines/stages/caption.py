@@ -19,7 +19,7 @@ from ...schemas.fields import table_of
 from ..engine.stage import Stage, StageResult
 from ..engine.storage import sha256_file
 from ..engine.tables import WholeTable
-from ..models.captioner.config import WritingConfig
+from ..models.settings import WritingConfig
 from ..tables.columns import stored_splits
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.models.batches import shuffled_batches
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.device import take
-from negcap.pipelines.models.trainer.objectives import OBJECTIVES
+from negcap.pipelines.models.trainer import OBJECTIVES
 from negcap.pipelines.models.trainer.train import TrainingData, make_batch, read_training_data
 from tests.pipelines.models.trainer_world import write_features
 

@@ -19,9 +19,9 @@ from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, write_results
+from ..settings import CaptionerEvaluateConfig, WritingConfig
+from ..trainer import OBJECTIVES, load_model
 from ..trainer.evaluate import features_for
-from ..trainer.objectives import OBJECTIVES, load_model
-from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, transform_features, weights_file
 
@@ -90,29 +90,22 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> 
 
 
 def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
-    """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018); low means diverse.
-
-    Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short. Groups of one sentence are ignored; 0 if
-    there are no others.
+    """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018), 0 without others; low
+    means diverse. Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short.
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
     smoothing = SmoothingFunction().method2
-    scores = [
-        sentence_bleu([other for k, other in enumerate(group) if k != at], sentence, smoothing_function=smoothing)
-        for group in groups
-        if len(group) > 1
-        for at, sentence in enumerate(group)
-    ]
+    several = (list(group) for group in groups if len(group) > 1)
+    pairs = [(group[:at] + group[at + 1 :], one) for group in several for at, one in enumerate(group)]
+    scores = [sentence_bleu(others, one, smoothing_function=smoothing) for others, one in pairs]
     return 100 * sum(scores) / len(scores) if scores else 0.0
 
 
 def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
-    """CIDEr-D of each candidate against its references, 0 to 10 (Vedantam et al. 2015, eq. 3 and section 7).
-
-    n-grams of 1 to 4 words are weighted by inverse document frequency, where a document is all references of one
-    candidate. A candidate's counts are clipped to the reference's; a length difference of l words multiplies by exp(-l²
-    / 72).
+    """CIDEr-D of each candidate against its references, 0 to 10 (Vedantam et al. 2015, eq. 3 and section 7). n-grams of
+    1 to 4 words are weighted by inverse document frequency, where a document is all references of one candidate. A
+    candidate's counts are clipped to the reference's; a length difference of l words multiplies by exp(-l² / 72).
     """
     frequency: Counter[tuple[str, ...]] = Counter()
     for group in references:
@@ -148,11 +141,9 @@ def to_markdown(result: Mapping[str, Any]) -> str:
 
 
 class ReferenceCaptions:
-    """The I images of a split and their human captions, as normalized words.
-
-    rows: (I,) indices among the run's images. ids: their image ids. captions: of each image; the first one is compared
-    with, the others are references. train: all captions of the splits `train`, as normalized texts. Raises ValueError
-    if no image of the split has features.
+    """The I images of a split and their human captions, as normalized words. rows: (I,) indices among the run's images.
+    ids: their image ids. captions: of each image; the first one is compared with, the others are references. train: all
+    captions of the splits `train`, as normalized texts. Raises ValueError if no image of the split has features.
     """
 
     def __init__(
@@ -169,11 +160,9 @@ class ReferenceCaptions:
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a captioner on a run; returns the table as Markdown.
-
-    Writes measures.json and measures.md to `output` (None: `<folder>/evaluation`). Raises FileNotFoundError or
-    ValueError for a folder without a captioner, a run without the split, or features of another size or backbone than
-    the captioner or the judge was trained on.
+    """Evaluate a captioner on a run; returns the table as Markdown. Writes measures.json and measures.md to `output`
+    (None: `<folder>/evaluation`). Raises FileNotFoundError or ValueError for a folder without a captioner, a run
+    without the split, or features of another size or backbone than the captioner or the judge was trained on.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -202,22 +191,17 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
 
 @torch.inference_mode()
 def write_captions(
-    captioner: Captioner,
-    features: Features,
-    reference: ReferenceCaptions,
-    decoding: str,
-    config: CaptionerEvaluateConfig,
+    captioner: Captioner, features: Features, people: ReferenceCaptions, decoding: str, config: CaptionerEvaluateConfig
 ) -> tuple[pa.Array, float]:
-    """Write config.n captions per image, each with its own noise; none is rejected.
-
-    Returns them, those of an image together, and the mean of the discriminator's r for the first ones.
+    """Write config.n captions per image, each with its own noise; none is rejected. Returns them, those of an image
+    together, and the mean of the discriminator's r for the first ones.
     """
     discriminator = captioner.nets.discriminator
-    images, device = len(reference.ids), discriminator.image.weight.device
-    values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
+    images, device = len(people.ids), discriminator.image.weight.device
+    values = transform_features(features.values[people.rows], captioner.config.transform).to(device)
     wanted = np.repeat(np.arange(images), config.n), np.tile(np.arange(config.n), images)
     writing = WritingConfig.of({**vars(config), "decoding": decoding})
-    sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
+    sentences = write_sentences(captioner, values, stream_keys(config.seed, people.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
     return detokenize(join_words(sentences, captioner.vocabulary)), score.mean().item()
@@ -228,9 +212,8 @@ def measure(
 ) -> dict[str, float]:
     """The measures of captions, by name: self-BLEU over the captions of each image, the others of its first one.
 
-    groups: the words of the captions of each image. texts: the first caption of each, (I,). BLEU and CIDEr-D use the
-    images with references, and are left out if there are none. novel: the share of sentences, in %, that are no train
-    caption.
+    groups: the words of each image's captions. texts: the first caption of each, (I,). BLEU and CIDEr-D are of the
+    images with references, if there are any. novel: the share of sentences, in %, that are no train caption.
     """
     sentences = [group[0] for group in groups]
     measures: dict[str, float] = {}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -14,8 +13,8 @@ from torch import Tensor
 
 from ....schemas.captions import CAPTION_REASONS
 from ..data import starts_of
+from ..settings import WritingConfig
 from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
-from .config import WritingConfig
 from .model import Captioner, Generator, LSTMState, PaddedSentences
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014)
@@ -27,17 +26,14 @@ AT_ONCE = 1024  # captions written at a time
 REASONS = np.array([None, *CAPTION_REASONS])  # by the number of `degeneracy`
 
 
-def stream_keys(seed: int, image_ids: Iterable[str]) -> npt.NDArray[np.uint64]:
+def stream_keys(seed: int, image_ids: Iterable[str]) -> np.ndarray:
     """A key (n,) per image, which selects its stream of random numbers."""
     digests = b"".join(blake2b(f"{seed}\x1fcaption\x1f{name}".encode(), digest_size=8).digest() for name in image_ids)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def caption_noise(
-    keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
-) -> tuple[Tensor, Tensor]:
+def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int) -> tuple[Tensor, Tensor]:
     """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words, by splitmix64.
-
     They are those of captions number `numbers` (n,) of the images with `keys` (n,).
     """
     with np.errstate(over="ignore"):
@@ -71,11 +67,9 @@ def normalize(texts: pa.Array) -> pa.Array:
 
 
 def degeneracy(sentences: PaddedSentences) -> Tensor:
-    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1.
-
-    unfinished: no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same
-    word twice in succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice
-    anywhere.
+    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1. unfinished:
+    no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same word twice in
+    succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice anywhere.
     """
     words, lengths = sentences
     mask = sentences.mask & (words != END_ID)
@@ -139,20 +133,16 @@ def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSe
 
 @torch.no_grad()
 def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, uniforms: Tensor) -> PaddedSentences:
-    """One sampled sentence per image of up to T words, <end> included.
-
-    features: (B, D). noise: (B, z). uniforms: (B, T), in (0, 1).
-    """
+    """A sampled sentence per image, of up to T words; features: (B, D), noise: (B, z), uniforms: (B, T) in (0, 1)."""
     empty = empty_sentences(len(features), uniforms.shape[1], features.device)
     return complete(generator, generator.first_state(features, noise), empty, uniforms)[0]
 
 
 @torch.no_grad()
 def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words: int, width: int) -> PaddedSentences:
-    """Per image, the sentence of its beam with the highest mean log-probability per word.
-
-    features: (B, D). noise: (B, z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a
-    finished sentence stays in it while it is among them. A width of 1 is greedy decoding.
+    """Per image, the sentence of its beam with the highest mean log-probability per word. features: (B, D). noise: (B,
+    z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a finished sentence stays in it while
+    it is among them. A width of 1 is greedy decoding.
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)
@@ -189,19 +179,13 @@ def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
 
 @torch.inference_mode()
 def write_sentences(
-    captioner: Captioner,
-    features: Tensor,
-    keys: np.ndarray,
-    wanted: tuple[np.ndarray, np.ndarray],
-    config: WritingConfig,
+    writer: Captioner, features: Tensor, keys: np.ndarray, wanted: tuple[np.ndarray, np.ndarray], config: WritingConfig
 ) -> PaddedSentences:
-    """Write n captions, AT_ONCE at a time; the result is on the CPU.
-
-    features: (I, D), transformed. keys: (I,) `stream_keys` of the images. wanted: the image index and the number of
-    each caption, both (n,).
+    """Write n captions, AT_ONCE at a time; the result is on the CPU. features: (I, D), transformed. keys: (I,)
+    `stream_keys` of the images. wanted: the image index and the number of each caption, both (n,).
     """
-    sizes, device = captioner.config, features.device
-    generator = captioner.nets.generator
+    sizes, device = writer.config, features.device
+    generator = writer.nets.generator
     parts = []
     for part in np.split(np.arange(len(wanted[0])), range(AT_ONCE, len(wanted[0]), AT_ONCE)):
         image, number = (values[part] for values in wanted)

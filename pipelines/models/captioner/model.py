@@ -14,8 +14,8 @@ from ....schemas.captions import LANGUAGE
 from ...readers.files import first_line
 from .. import checkpoint
 from ..encoders import TRANSFORMS
+from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID
-from .config import RESUMABLE, CaptionerConfig
 
 FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
 IMAGES = 1024  # whose features are transformed at a time
@@ -50,11 +50,9 @@ class PaddedSentences(NamedTuple):
 
 
 class Generator(nn.Module):
-    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise.
-
-    Its first state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the
-    size of an image's feature vector. words: the size V of the vocabulary. word_dim, hidden, noise, dropout: see
-    CaptionerConfig.
+    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise. Its first
+    state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the size of an
+    image's feature vector. words: the size V of the vocabulary. word_dim, hidden, noise, dropout: see CaptionerConfig.
     """
 
     forbidden: Tensor
@@ -76,27 +74,15 @@ class Generator(nn.Module):
         return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
     def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
-        """Read one word per sentence (B,); returns the logits (B, V) of the next word and the new state.
-
-        Without dropout. The LSTM's equations are written out, which is faster for one step than a call of `lstm`.
-        """
-        input_weight, hidden_weight, input_bias, hidden_bias = self.lstm.all_weights[0]
-        gates = linear(self.embedding(words), input_weight, input_bias)
-        gates = gates + linear(state.hidden, hidden_weight, hidden_bias)
-        enter, forget, new, show = gates.chunk(4, 1)
-        cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
-        hidden = show.sigmoid() * cell.tanh()
-        return self._logits(hidden), LSTMState(hidden, cell)
+        """Read a word per sentence (B,), without dropout; returns logits (B, V) of the next one, and the new state."""
+        state = LSTMState(*torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0]))
+        return self._logits(state.hidden), state
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Of the next word, (b, V), for hidden states (b, hidden)."""
         return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
 
     def forward(self, state: LSTMState, sentences: PaddedSentences) -> Tensor:
-        """The log-probability log π (B, T) of each word of sentences, starting from `state`.
-
-        That of padding and of forbidden words is 0.
-        """
+        """log π (B, T) of each word of sentences, starting from `state`; 0 of padding and of forbidden words."""
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
         inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)
@@ -151,10 +137,7 @@ class Nets(NamedTuple):
 
 
 def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
-    """New nets, whose initial weights depend only on the config.
-
-    features: the size of an image's feature vector. words: the size of the vocabulary.
-    """
+    """New nets, whose weights depend only on the config; features: the size of an image's; words: of the vocabulary."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         generator = Generator(
@@ -166,7 +149,6 @@ def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
 
 def transform_features(features: Tensor, transform: str) -> Tensor:
     """Features for both nets, (I, D) float32: transformed; a grid (I, R, D) is first averaged over its regions.
-
     transform: a key of TRANSFORMS. A block of images is read at a time.
     """
     parts = (part.float() for part in features.split(IMAGES))
@@ -174,10 +156,7 @@ def transform_features(features: Tensor, transform: str) -> Tensor:
 
 
 def weights_file(folder: Path, phase: str) -> Path:
-    """The weights file of a phase, "mle" or "gan".
-
-    Raises ValueError for another phase, FileNotFoundError if the folder holds no captioner or not yet this file.
-    """
+    """The weights of a phase, "mle" or "gan". Raises ValueError for others, FileNotFoundError if they are not there."""
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, was: {phase}")
     checkpoint.read_identity(folder, "captioner")
@@ -189,7 +168,6 @@ def weights_file(folder: Path, phase: str) -> Path:
 
 class Captioner:
     """A trained captioner: the generator in the file `weights` (see `weights_file`), its folder's latest discriminator.
-
     nets, vocabulary, config; features, backbone: the size of an image's feature vector and the network it is from.
     Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
     """
@@ -199,15 +177,13 @@ class Captioner:
         identity = checkpoint.read_identity(folder, "captioner")
         self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
         try:
-            given = {name: value for name, value in identity["config"].items() if name not in RESUMABLE}
+            given = {name: value for name, value in identity["config"].items() if name not in CAPTIONER_RESUMABLE}
             self.config = CaptionerConfig(run=Path(), output=folder, **given)
             self.features, self.backbone = int(identity["features"]), identity["backbone"]
             self.nets = build_nets(self.config, self.features, len(self.vocabulary))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            why = first_line(error)
-            raise ValueError(
-                f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}"
-            ) from None
+            rule = f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote"
+            raise ValueError(f"{rule}, lacks: {first_line(error)}") from None
         generator = {"generator": self.nets.generator}
         state = checkpoint.restore(folder, weights.stem, generator, entries={"vocabulary": str})
         if state["vocabulary"] != self.vocabulary.sha256:
@@ -219,7 +195,5 @@ class Captioner:
     def require_features(self, values: Tensor, backbone: str) -> None:
         """Raise ValueError for features (…, D) of another size or backbone than those of the training."""
         if values.shape[-1] != self.features or backbone != self.backbone:
-            raise ValueError(
-                f"features must be {self.features} numbers of {self.backbone!r} as the captioner's, "
-                f"are {values.shape[-1]} of {backbone!r}"
-            )
+            own = f"{self.features} numbers of {self.backbone!r} as the captioner's"
+            raise ValueError(f"features must be {own}, are {values.shape[-1]} of {backbone!r}")

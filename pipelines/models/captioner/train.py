@@ -1,4 +1,9 @@
-"""The training of a captioner in three phases: reads the folder of a run, writes that of a captioner."""
+"""The losses of a captioner (Dai et al. 2017), and its training in three phases: reads a run, writes a folder.
+
+Equation numbers are those of Chen et al. (2019). Their equations 2 and 3, as printed, weight each word with the sum of
+the rewards of all prefixes, Σ_t ∇ log π(w_t | …) · Σ_t r(S_1:t). They follow Dai et al. (2017), who weight a word with
+the expected reward of the sentences that begin so, less a baseline; so do `policy_loss` and `sample_with_values`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
+from torch.nn import functional
 
 from ....schemas.captions import LANGUAGE
 from ...engine.storage import write_atomically
@@ -21,13 +27,76 @@ from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
+from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
-from .config import RESUMABLE, CaptionerConfig
 from .evaluate import distinct
-from .generate import detokenize, join_words, sample_sentences
-from .losses import discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
-from .model import GAN, MLE, PaddedSentences, build_nets, transform_features
+from .generate import complete, detokenize, empty_sentences, join_words, sample_sentences
+from .model import GAN, MLE, Generator, LSTMState, PaddedSentences, build_nets, transform_features
+
+Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)
+
+
+def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
+    """The mean negative log-likelihood per word, a scalar, without <unk>; log_probs: (B, T) of the sentences' words."""
+    counted = sentences.mask & (sentences.words != UNKNOWN_ID)
+    return -log_probs.sum() / counted.sum()
+
+
+def discriminator_loss(real: Tensor, made: Tensor, other: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+    """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4). r(I, S)
+    is the probability that a person wrote sentence S about image I. real, made, other: its logits, of any
+    shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
+    """
+    of_real, of_made, of_other = (functional.softplus(logits).mean() for logits in (-real, made, other))
+    return of_real + alpha * of_made + beta * of_other
+
+
+def policy_loss(log_probs: Tensor, values: Tensor, baseline: Tensor) -> Tensor:
+    """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2). log_probs: (B,
+    T) log π of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
+    """
+    return -(log_probs * (values - baseline).detach()).sum() / len(values)
+
+
+def mean_of_others(values: Tensor) -> Tensor:
+    """Baselines b_t (B, T) for values (B, T): the mean of the other rows' values at t; 0 for a single row. As rows are
+    sampled independently, this does not change the expectation of the gradient.
+    """
+    return (values.sum(0) - values) / max(len(values) - 1, 1)
+
+
+def sample_with_values(
+    policy: Generator, state: LSTMState, chance: Tensor, reward: Reward, at: Sequence[int], n: int, rng: torch.Generator
+) -> tuple[PaddedSentences, Tensor, Tensor]:
+    """Sample one sentence per row, and estimate the value of each of its words (eq. 3).
+
+    The value V(S_1:p) of the first p words is the mean reward of `n` sampled completions, at rollout positions p
+    (`at`). Word t gets the value of the next rollout position p >= t within the sentence; words after the last one get
+    the reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is the
+    same, as p does not depend on what follows it. state: of the generator before the first word, (B, hidden). chance:
+    (B, T) in (0, 1), on the device. rng: to sample completions. Returns the sentences, the values (B, T) of their
+    words, and the rewards (B,) of whole sentences.
+    """
+    rows, max_words = chance.shape
+    device = chance.device
+    sentences, stops = complete(policy, state, empty_sentences(rows, max_words, device), chance, at)
+    rewards = reward(sentences, torch.arange(rows, device=device))
+    values = rewards[:, None].expand(rows, max_words).clone()
+    if stops and n:
+        row = torch.cat([some.repeat(n) for _, some, _ in stops])
+        length = torch.cat([torch.full_like(some, position).repeat(n) for position, some, _ in stops])
+        parts = zip(*(state for *_, state in stops), strict=True)
+        states = LSTMState(*(torch.cat([part.repeat(n, 1) for part in some]) for some in parts))
+        inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
+        prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
+        sampled = torch.rand(len(row), max_words, generator=rng, device=rng.device).to(device)
+        completed, _ = complete(policy, states, prefixes, sampled)
+        of_stops = reward(completed, row).split([len(some) * n for _, some, _ in stops])
+        for (position, some, _), its in reversed(list(zip(stops, of_stops, strict=True))):
+            values[some, :position] = its.view(n, -1).mean(0)[:, None].expand(-1, position)
+    return sentences, values, rewards
+
 
 DISCRIMINATOR = "discriminator"
 COLOURS = {MLE: "tab:blue", DISCRIMINATOR: "tab:orange", GAN: "tab:green"}
@@ -85,20 +154,20 @@ class Training:
         """The features (B, D) of the images of captions (B,)."""
         return self.features[self.image[captions].to(self.device)]
 
-    def normal(self, rows: int, noise: Generator) -> Tensor:
+    def normal(self, rows: int, noise: torch.Generator) -> Tensor:
         """Standard normal noise z for the generator, (rows, z)."""
         return torch.randn(rows, self.config.noise, generator=noise, device=noise.device)
 
-    def uniforms(self, rows: int, noise: Generator) -> Tensor:
+    def uniforms(self, rows: int, noise: torch.Generator) -> Tensor:
         """Random numbers (rows, words) to sample sentences by."""
         return torch.rand(rows, self.config.words, generator=noise, device=noise.device, dtype=torch.double)
 
-    def sample(self, features: Tensor, noise: Generator) -> PaddedSentences:
+    def sample(self, features: Tensor, noise: torch.Generator) -> PaddedSentences:
         """Sample a sentence per image; features: (B, D)."""
         uniforms = self.uniforms(len(features), noise)
         return sample_sentences(self.nets.generator, features, self.normal(len(features), noise), uniforms)
 
-    def likelihood(self, rows: Tensor, noise: Generator) -> Tensor:
+    def likelihood(self, rows: Tensor, noise: torch.Generator) -> Tensor:
         """The mean negative log-likelihood per word of captions `rows` (B,), a scalar."""
         sentences, generator = self.sentences(rows), self.nets.generator
         state = generator.first_state(self.features_of(rows), self.normal(len(rows), noise))
@@ -107,16 +176,15 @@ class Training:
     @torch.no_grad()
     def validation_loss(self) -> float:
         """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
-        noise = Generator(self.device).manual_seed(0)
+        noise = torch.Generator(self.device).manual_seed(0)
         parts = self.validation.split(AT_ONCE)
         words = [int(self.sentences(rows).lengths.sum()) for rows in parts]
         losses = [self.likelihood(rows, noise).item() for rows in parts]
         return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
 
     def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> Step:
-        """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
-
-        Its terms: the loss, and the accuracies on the three kinds, from 0 to 1.
+        """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
+        terms: the loss, and the accuracies on the three kinds, from 0 to 1.
         """
         discriminator = self.nets.discriminator
         images = discriminator.images(self.features_of(rows))
@@ -131,11 +199,9 @@ class Training:
         terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracy, strict=True))}
         return Step(loss, terms, optimizer="discrimination")
 
-    def policy_step(self, rows: Tensor, noise: Generator) -> Step:
-        """The policy gradient on captions sampled for the images of captions `rows` (B,).
-
-        Its terms: the mean reward, the policy's mean entropy per word in nats, estimated from the sampled words, and
-        the mean number of words.
+    def policy_step(self, rows: Tensor, noise: torch.Generator) -> Step:
+        """The policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean reward,
+        the policy's mean entropy per word in nats, estimated from the sampled words, and the mean number of words.
         """
         (generator, discriminator), config = self.nets, self.config
         features = self.features_of(rows)
@@ -157,15 +223,15 @@ class Training:
         return Step(policy_loss(log_probs, values, mean_of_others(values)), terms, optimizer="policy")
 
     def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], Step]]:
-        """The steps of an epoch, each as a function that computes its loss.
+        """The steps of an epoch, each as a function that computes its loss; phase, number: the epoch, from 1 in its
+        phase.
 
-        phase, number: the epoch, counted from 1 in its phase. The likelihood's go through the train captions, the
-        discriminator's through those it knows; the third phase has `stages` times `generator_steps` steps of policy
-        gradient, then one of the discriminator. After the first phase the generator is that with the least validation
-        loss.
+        The likelihood's go through the train captions, the discriminator's through those it knows; the third phase has
+        `stages` times `generator_steps` steps of policy gradient, then one of the discriminator. After the first phase
+        the generator is that with the least validation loss.
         """
         config, generator = self.config, self.nets.generator
-        order, noise = Generator().manual_seed(seed), Generator(self.device).manual_seed(seed)
+        order, noise = torch.Generator().manual_seed(seed), torch.Generator(self.device).manual_seed(seed)
         if number == 1 and (phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)):
             checkpoint.restore(config.output, MLE, {"generator": generator})
         if phase == MLE:
@@ -192,7 +258,7 @@ class Training:
                     yield partial(self.discriminator_step, rows, self.sample(self.features_of(rows), noise))
 
 
-def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
+def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
     """Train a captioner and return its folder; an interrupted training resumes after the last epoch it completed.
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch, with captions sampled for
@@ -207,7 +273,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     nets, vocabulary = training.nets, training.vocabulary
     size, tables = training.features.shape[-1], ("captions", "features")
     words = {LANGUAGE: vocabulary}
-    checkpoint.prepare_folder(config, RESUMABLE, size, training.backbone, tables, words, overwrite=overwrite)
+    checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite=overwrite)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
@@ -222,7 +288,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
         line = {**line, "phase": phase, "phase_epoch": number, **terms, **({"accuracy": accuracy} if accuracy else {})}
         if phase == MLE:
             line["validation_loss"] = training.validation_loss()
-        noise = Generator(training.device).manual_seed(config.seed)
+        noise = torch.Generator(training.device).manual_seed(config.seed)
         texts = join_words(training.sample(training.features[training.distinct_images], noise), vocabulary)
         line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
         line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
@@ -240,14 +306,10 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
         line = history[-1]
-        figures = {
-            "loss": line["loss"] if line["phase"] == MLE else None,
-            "validation": line.get("validation_loss"),
-            "reward": line.get("reward"),
-            "entropy": line.get("entropy"),
-            **{f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()},
-            "distinct-2": line["distinct_2"],
-        }
+        figures = {"loss": line["loss"] if line["phase"] == MLE else None, "validation": line.get("validation_loss")}
+        figures |= {name: line.get(name) for name in ("reward", "entropy")}
+        figures |= {f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()}
+        figures["distinct-2"] = line["distinct_2"]
         shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
         say(f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}")
 
@@ -279,10 +341,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
-
-    history: the lines of metrics.jsonl.
-    """
+    """Draw likelihood, reward, entropy, accuracy and distinct-2 by epoch, as lines of metrics.jsonl, as a PNG."""
     figure = new_figure(14, 3.4)
     loss, reward, accuracy, distinct = figure.subplots(1, 4)
     plot_metric(loss, [line for line in history if line["phase"] == MLE], "loss", "train")

@@ -40,9 +40,7 @@ def require_hugging_face() -> None:
 
 def locate_hugging_face(rest: str) -> Path:
     """The folder of a model: `rest` itself, or that of a name on the hub (`openai/clip-vit-base-patch32`) in its cache.
-
-    Raises ImportError if a library is missing, FileNotFoundError for a folder that lacks a file of a model, and for a
-    name that is not in the cache.
+    Raises ImportError if a library is missing, FileNotFoundError for a name or a file of a model that is not there.
     """
     require_hugging_face()
     folder = Path(rest)
@@ -64,21 +62,15 @@ def cached(repository: str, *names: str) -> Path | None:
 
 
 def read_hugging_face(folder: Path) -> Loaded:
-    """Load a dual encoder from a folder, in float32; code in it is never run.
-
-    Raises ValueError for what cannot be read, lacks weights, or has no vectors of images and texts.
+    """Load a dual encoder from a folder, in float32; code in it is never run. Raises ValueError for what cannot be
+    read, lacks weights, or has no vectors of images and texts.
     """
     import transformers
 
     local = {"local_files_only": True}
     with reading(folder, "weights"):
-        model, found = transformers.AutoModel.from_pretrained(
-            folder,
-            use_safetensors=any(folder.glob("*.safetensors")),
-            weights_only=True,
-            output_loading_info=True,
-            **local,
-        )
+        read = {"use_safetensors": any(folder.glob("*.safetensors")), "weights_only": True, "output_loading_info": True}
+        model, found = transformers.AutoModel.from_pretrained(folder, **read, **local)
     with reading(folder, "image processor"):  # the one that computes with Pillow, since others need torchvision
         processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False, **local)
     with reading(folder, "tokenizer"):
@@ -92,9 +84,7 @@ def read_hugging_face(folder: Path) -> Loaded:
 
 
 class OpenClipModel(NamedTuple):
-    """architecture: as OpenCLIP names it. weights: a file, or the folder of a saved model. settings: how OpenCLIP makes
-    the model, besides.
-    """
+    """OpenCLIP's name of an architecture; weights, a file or the folder of a saved model; what else makes the model."""
 
     architecture: str
     weights: Path
@@ -103,10 +93,8 @@ class OpenClipModel(NamedTuple):
 
 def locate_open_clip(rest: str) -> OpenClipModel:
     """The model that `ARCHITECTURE:WEIGHTS` or `FOLDER` names. WEIGHTS are a file, or weights by OpenCLIP's name for
-    them (`ViT-B-32:openai`) in the hub's cache.
-
-    Raises FileNotFoundError for files that are not there, ValueError for an unknown architecture, ImportError if
-    open_clip cannot be imported.
+    them (`ViT-B-32:openai`) in the hub's cache. Raises FileNotFoundError for files that are not there, ValueError for
+    an unknown architecture, ImportError if open_clip cannot be imported.
     """
     folder = Path(rest)
     if folder.is_dir():

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ..losses import Contrast
+from ..settings import ClipConfig
 from ..similarities import unit
 from . import pretrained
-from .config import ClipConfig
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
@@ -165,10 +165,9 @@ Towers = HuggingFace | OpenClip
 
 
 def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
-    """The CLIP that a config names: one from local files, or a tiny random one that knows `words`.
-
-    Raises FileNotFoundError for files that are not there, ValueError for ones that cannot be read or are no CLIP,
-    ImportError if a library is missing.
+    """The CLIP that a config names: one from local files, or a tiny random one that knows `words`. Raises
+    FileNotFoundError for missing files, ValueError for ones that cannot be read or are no CLIP, ImportError if a
+    library is missing.
     """
     kind, _, rest = config.model.partition(":")
     if kind == "open_clip":
@@ -178,11 +177,8 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        model = (
-            HuggingFace(pretrained.read_hugging_face(pretrained.locate_hugging_face(rest)))
-            if rest
-            else tiny(config, words)
-        )
+        folder = pretrained.locate_hugging_face(rest) if rest else None
+        model = HuggingFace(pretrained.read_hugging_face(folder)) if folder else tiny(config, words)
         if not hasattr(model.clip, "logit_scale"):
             raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
     model.learn(config.objective, len(config.negative_families))

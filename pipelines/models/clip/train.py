@@ -1,34 +1,144 @@
-"""Train a CLIP on pictures and captions with negatives, and write it as a folder of Hugging Face."""
+"""Train a CLIP on a run's pictures and captions with negatives; writes a folder of Hugging Face or OpenCLIP."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
-from ..batches import NONE, autocast
+from ...engine.tables import has_table, read_table
+from ...features.preprocess import open_images
+from ...tables.images import Images
+from ...tables.pairs import earlier, pair_tables
+from ..batches import NONE, NegativePool, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
+from ..data import concreteness, to_indices
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit
 from ..losses import contrastive_terms, info_nce
-from .config import TRIPLET, ClipConfig
-from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts
+from ..settings import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .towers import Towers, towers
+
+COLUMNS = ("caption_id", "image", "text", "negative", "operator", "family", "concreteness")
+WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class Pairs:
+    """The captions of some splits that have an image file, their images, and their negatives.
+
+    ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the
+    index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. operators: (M,) the name of
+    its operator. family, concreteness: (M,) see `Drawn`; family: -1 for one that is not trained on. first: (M,) bool,
+    the first that its operator made of the caption.
+
+    Raises ValueError if there are no captions, FileNotFoundError if an image file is missing, naming the first.
+    """
+
+    def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
+        table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
+        parts = pair_tables(config.run, (), splits, table=table, columns=COLUMNS, every_caption=True, denials=False)
+        rows = pa.concat_tables(parts).combine_chunks()
+        if not len(rows):
+            raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
+        caption = rows["caption_id"].combine_chunks().dictionary_encode()
+        owner = to_indices(caption.indices)
+        first = rows.take(np.unique(owner.numpy(), return_index=True)[1])  # where each caption occurs first
+        image = first["image"].combine_chunks().dictionary_encode()
+        images = Images(config.images)
+        files = {name: images.find(name) for name in image.dictionary.to_pylist()}
+        if missing := [name for name, file in files.items() if file is None]:
+            raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
+        made = pc.is_valid(rows["negative"])
+        rows, self.owner = rows.filter(made), owner[torch.from_numpy(made.to_numpy())]
+        family = pc.fill_null(pc.index_in(rows["family"], pa.array(config.negative_families, pa.string())), -1)
+        self.ids, self.texts = caption.dictionary.to_pylist(), first["text"].to_pylist()
+        self.files = [config.images / str(file) for file in files.values()]
+        self.image, self.family = to_indices(image.indices), to_indices(family)
+        self.negatives, self.operators = rows["negative"].to_pylist(), rows["operator"].to_pylist()
+        self.concreteness, self.first = concreteness(rows), torch.from_numpy(earlier(rows) == 0)
+
+
+def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> tuple[list[Path], list[str], Tensor]:
+    """The pictures (N) in which negatives of captions are true, these negatives (N), and the caption of each, (N,).
+    ids: the caption_ids. The captions are in ascending order. Raises ValueError if there are none.
+    """
+    number = {id: at for at, id in enumerate(ids)}
+    rows: list[tuple[int, Path, str]] = []
+    for table in read_table(config.run, "counterparts") if has_table(config.run, "counterparts") else ():
+        mine = (row for row in table.to_pylist() if row["caption_id"] in number)
+        rows += [(number[row["caption_id"]], config.images / row["image"], row["text"]) for row in mine]
+    if not rows:
+        raise ValueError(f"{TRIPLET} needs pictures of negatives, {config.run} has none: run negcap counterparts")
+    owner, files, texts = zip(*sorted(rows), strict=True)
+    return list(files), list(texts), torch.tensor(owner)
+
+
+def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
+    """One counterpart of each caption of a batch (B,) that has any: their numbers (n,), and where in the batch (n,).
+    owner: (N,) the caption of each counterpart, in ascending order.
+    """
+    first, last = torch.searchsorted(owner, captions), torch.searchsorted(owner, captions, right=True)
+    places = (last > first).nonzero()[:, 0]
+    chance = torch.rand(len(captions), generator=generator)[places]
+    return first[places] + (chance * (last - first)[places]).long(), places
+
+
+class Encoded:
+    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) and of
+    negatives (M, T), int32. Raises ValueError naming a file that is no image.
+    """
+
+    def __init__(self, towers: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
+        parts = [towers.pixels(images).astype(np.float16) for images in open_images(files)]
+        self.pixels = torch.from_numpy(np.concatenate(parts))
+        self.captions = towers.tokens(texts).int()
+        self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
+
+
+def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
+    """The words and signs that occur at least `least` times, in lower case, sorted."""
+    counts = Counter(word for text in texts for word in WORD.findall(text.lower()))
+    return sorted(word for word, count in counts.items() if count >= least)
+
+
+def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
+    """The negatives that training samples from; None if its loss has none. Raises ValueError if there are none."""
+    if config.objective not in NEED_NEGATIVES:
+        return None
+    wanted = torch.tensor([name in config.negative_operators for name in pairs.operators]) & (pairs.family >= 0)
+    given = pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts), config.negatives
+    pool = NegativePool(*given)
+    if not len(pool.rows):
+        raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
+    return pool
+
+
+def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[Tensor]:
+    """Batches of captions (B,) for one epoch: of every image one random caption, the images in random order."""
+    order = torch.rand(len(pairs.texts), generator=generator).argsort()
+    by_image, at = pairs.image[order].sort(stable=True)
+    chosen = order[at[torch.searchsorted(by_image, torch.arange(len(pairs.files)))]]
+    return shuffled_batches(chosen, config.batch_size, generator)
+
 
 WARM_UP = 0.05
 MAX_NORM = 1.0
 LEAST_PAIRS = 20
 
 
-def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[str], None] = print) -> Path:
+def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print) -> Path:
     """Train a CLIP and return its folder: the weights of the epoch with the highest rsum on validation, its tokenizer
     and image processor as transformers or OpenCLIP reads them, and metrics.jsonl.
 
@@ -80,9 +190,8 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
             # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
             # captions are the negatives
             if len(of):
-                images, texts, false = embedded(
-                    pictures.pixels[of], pictures.captions[of], data.captions[captions[places]]
-                )
+                negated = pictures.captions[of], data.captions[captions[places]]
+                images, texts, false = embedded(pictures.pixels[of], *negated)
                 same = torch.eye(len(of), dtype=torch.bool, device=device)
                 terms["counterparts"] = info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
         return Step(torch.stack(list(terms.values())).sum() / len(captions))
@@ -91,10 +200,8 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         write_history(config.output / "metrics.jsonl", list(history))
         line, best = history[-1], max(its["validation"]["rsum"] for its in history)
         rsum, right = line["validation"]["rsum"], line["validation"]["pairs"]["mean"]
-        say(
-            f"epoch {line['epoch']}: loss {line['loss']:.3f}, rsum {rsum:.1f} (best {best:.1f}), pairs right "
-            f"{right:.1f} %, {line['seconds']:.0f} s"
-        )
+        shown = f"rsum {rsum:.1f} (best {best:.1f}), pairs right {right:.1f} %"
+        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
     def keep(line: Line) -> None:
         model.save(config.output)
@@ -126,9 +233,8 @@ LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
 @torch.inference_mode()
 def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
     """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
-    to their image than the first negative that the operator made of them, and the mean of these percentages.
-
-    Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
+    to their image than the first negative that the operator made of them, and the mean of these percentages. Operators
+    with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
     """
     model.eval()
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])

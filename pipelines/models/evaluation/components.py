@@ -43,7 +43,6 @@ def frequent_queries(
     components: pa.Table, vocabulary: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
 ) -> dict[str, Queries]:
     """The components of a vocabulary that captions of enough images have, by kind as in QUERIES, sorted by their words.
-
     components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
     image: (n,) the image index of each caption. images: I. written: see `written_forms`.
     """
@@ -90,10 +89,7 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 def unified_retrieval(
     queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: Similarity = COSINE
 ) -> dict[str, dict[str, float]]:
-    """For each kind of query: the number of queries, mAP in %, and the mean share of true images (of (I, d)) in %.
-
-    Kinds without queries are left out.
-    """
+    """By kind of query, if there are any: how many, mAP in %, and the mean share of true images (of (I, d)) in %."""
     found = {}
     for kind, (phrases, true) in queries.items():
         if phrases:
@@ -108,7 +104,6 @@ DETECTED = "detected object"  # the kind of these queries
 
 def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
     """The names of all categories that some image has a box of, in the file's order; true: images with such a box.
-
     instances: COCO's instances_*.json. images: (I,) the files of the images, of which only the names count. Raises
     ValueError for a file of another kind, or one that has none of the images.
     """
@@ -122,9 +117,8 @@ def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{instances} must be COCO's instance annotations, is not: {error}") from None
     if not place:
-        raise ValueError(
-            f"{instances} must have the images of the split by their file names, has none, e.g. {images[0]}"
-        )
+        rule = f"{instances} must have the images of the split by their file names"
+        raise ValueError(f"{rule}, has none, e.g. {images[0]}")
     true = torch.zeros(len(names), len(images), dtype=torch.bool)
     for category, image in boxes:
         if image in place:
@@ -139,10 +133,9 @@ Score = Callable[[Sequence[Words], Tensor], Tensor]  # candidates (m), their ima
 
 
 class Question(NamedTuple):
-    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs.
-
-    image: the index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per
-    candidate, whether its noun is right, or whether its subject and its object are.
+    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs. image: the
+    index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per candidate,
+    whether its noun is right, or whether its subject and its object are.
     """
 
     image: int
@@ -158,11 +151,9 @@ def phrase_parsing(
     written: Mapping[str, str],
     known: Callable[[str], bool],
 ) -> dict[str, Any]:
-    """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass".
-
-    graphs: the rows of the table `components` of the split's captions. written: the written form of each relation.
-    known: see `read_questions`; to be asked the same as UniVSE, the names that it knows. Returns entries `attribute`
-    and `relation`, see `accuracy`.
+    """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass". graphs: rows
+    of `components` of the split's captions. written: the form of each relation. known: as of `read_questions`. Returns
+    entries `attribute` and `relation`, see `accuracy`.
     """
     found = {}
     for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():
@@ -209,10 +200,9 @@ def read_questions(
 
 
 def accuracy(questions: Sequence[Question], score: Score) -> dict[str, Any]:
-    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice.
-
-    The parser's reading counts as right. For triples: of the subject, of the object, of `either`, half a point each,
-    which is the score of the paper's Table 4, and of both together.
+    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice. The parser's
+    reading counts as right. For triples: of the subject, of the object, of `either`, half a point each, which is the
+    score of the paper's Table 4, and of both together.
     """
     words = [candidate for question in questions for candidate in question.candidates]
     image = torch.tensor([question.image for question in questions for _ in question.candidates])

@@ -25,10 +25,10 @@ from torch import Tensor
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
 from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
-from ..bootstrap import bootstrap, figures, interval
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
 from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
+from ..figures import bootstrap, figures, interval
 from ..vocabulary import WordVocabulary
 from . import retrieval
 from .retrieval import EmbeddedSplit, Ranks
@@ -55,37 +55,29 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
     families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
-    shared = {
-        f"univse:{name}": first(made, config.per_attack)
-        for name, made in univse.items()
-        if set(made) & set(corpus.operators)
-    }
+    known = {name: made for name, made in univse.items() if set(made) & set(corpus.operators)}
+    shared = {f"univse:{name}": first(made, config.per_attack) for name, made in known.items()}
     plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural, config.per_family)
     pairs = {f"pairs:{name}": first([name], 1) for name in corpus.operators}
     return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
 
 
 def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
-    """Those of the captions (n,) whose image's captions all have `least` negatives of each family in FAMILIES.
-
-    Raises ValueError if no image has such captions only.
-    """
+    """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none."""
     image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
         owners = corpus.negative_caption[corpus.made_by(made)]
         few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     kept = captions[~torch.isin(image[captions], image[captions[few[captions]]])]
     if not len(kept):
-        raise ValueError(
-            f"complete must leave an image: none has captions with {least} negatives of {', '.join(FAMILIES)} each"
-        )
+        rule = f"{least} negatives of {', '.join(FAMILIES)} each"
+        raise ValueError(f"complete must leave an image: none has captions with {rule}")
     return kept
 
 
 def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int) -> Tensor:
-    """The indices (P,) of up to `limit` negatives per caption (n,), of those that are `wanted` (M,), a mask.
-
-    The first negative of each operator comes before the second ones, and so on.
+    """The indices (P,) of up to `limit` negatives per caption (n,), of those that are `wanted` (M,), a mask. The first
+    negative of each operator comes before the second ones, and so on.
     """
     chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     chosen[captions] = True
@@ -99,7 +91,6 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """The similarity (M,) of each negative with the image of its caption, NaN for those of no attack; and by attack of
     UniVSE, for each image (I,) the number of its negatives that score at least as high as the image's best caption.
-
     Every negative is embedded once, and only its scores are kept. best: (I,) the score of each image's best caption.
     """
     corpus, images, similarity = split.corpus, split.images, split.model.similarity
@@ -121,10 +112,9 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tup
 
 
 def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
-    """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates.
-
-    ranks: without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,)
-    indices of those that join. owner: (P,) the image of each.
+    """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates. ranks:
+    without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,) indices of
+    those that join. owner: (P,) the image of each.
     """
     outranks = (own[negatives] > ranks.best.cpu()[owner] - retrieval.TIE).long()
     return ranks.images.cpu() + torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, outranks)
@@ -138,7 +128,6 @@ def with_negatives(
     run: Path, graphs: SceneGraphs, negatives: Tensor, corpus: Corpus, spacy_model: str | None = None
 ) -> SceneGraphs:
     """The components of a run's C captions followed by those of its M negatives; only `negatives` (P,) have any.
-
     graphs: of the captions. spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that
     can be loaded; None: the one it names. Raises ValueError for a pipeline that is not installed, or a damaged cache.
     """
@@ -148,13 +137,8 @@ def with_negatives(
         return graphs
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
-    identity = [
-        LAYOUT,
-        corpus.vocabulary.sha256,
-        *tables,
-        settings,
-        hashlib.sha256(negatives.numpy().tobytes()).hexdigest(),
-    ]
+    chosen = hashlib.sha256(negatives.numpy().tobytes()).hexdigest()
+    identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, chosen]
 
     def parsed() -> bytes:
         every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
@@ -176,11 +160,8 @@ def parser_settings(run: Path, spacy_model: str | None = None) -> dict[str, Any]
     """How a run's captions were parsed, for `parse_graphs`; spacy_model: another pipeline, None for the run's own."""
     manifests = {table: read_manifest(run / table) for table in ("parses", "components")}
     parses, components = ({} if made is None else made.identity.config for made in manifests.values())
-    return {
-        "spacy_model": spacy_model or parses.get("spacy_model"),
-        "parser": parses.get("parser"),
-        "simple": bool(components.get("simple")),
-    }
+    found = {"spacy_model": spacy_model or parses.get("spacy_model"), "parser": parses.get("parser")}
+    return {**found, "simple": bool(components.get("simple"))}
 
 
 def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
@@ -206,9 +187,8 @@ FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of 
 
 
 def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor) -> pd.DataFrame:
-    """The ranks (n,) of the n queries of one retrieval, counted from 1, as rows of the table `ranks`.
-
-    candidates: "plain", "plain:de" for captions of a further language, or the attack whose negatives are added, such as
+    """The ranks (n,) of the n queries of one retrieval, counted from 1, as rows of the table `ranks`. candidates:
+    "plain", "plain:de" for captions of a further language, or the attack whose negatives are added, such as
     "vse-c:noun". direction: "i2t" (an image queries captions) or "t2i". queries: n image ids or caption ids.
     """
     values = ranks.cpu().numpy().astype(np.int32)
@@ -234,18 +214,14 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
             metrics["plural"], rows = _plural_split(split, negatives, own)
             tables.append(rows)
         else:
-            ranks = (
-                (plain.images + outranking[name]).cpu()
-                if name in outranking
-                else ranks_with_own_negatives(plain, own, negatives, split.image_of_negative(negatives))
-            )
+            ranks = (plain.images + outranking.get(name, 0)).cpu()
+            if name not in outranking:
+                ranks = ranks_with_own_negatives(plain, own, negatives, split.image_of_negative(negatives))
             tables.append(rank_rows(name, "i2t", split.image_ids, ranks))
-            metrics[protocol][kind] = {
-                **_recalls_with_intervals(ranks, split.seed),
-                "negatives": len(negatives),
-                "captions_with_negatives": len(split.corpus.negative_caption[negatives].unique()),
-                "negatives_a_caption": len(negatives) / len(split.captions),
-            }
+            owners = split.corpus.negative_caption[negatives].unique()
+            counts: dict[str, float] = {"negatives": len(negatives), "captions_with_negatives": len(owners)}
+            counts["negatives_a_caption"] = len(negatives) / len(split.captions)
+            metrics[protocol][kind] = {**_recalls_with_intervals(ranks, split.seed), **counts}
     return metrics, pd.concat(tables, ignore_index=True)
 
 
@@ -260,19 +236,16 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tupl
     metrics["intervals"] = {name: list(both) for name, both in zip([*names, "rsum"], bounds, strict=True)}
     if len(split.images) >= FOLDED_FROM:
         owner = split.owner.to(split.images.device)
-        metrics["folds of 1000"] = retrieval.mean_over_folds(
-            split.images, split.vectors, owner, FOLD, split.model.similarity
-        )
+        parts = split.images, split.vectors, owner
+        metrics["folds of 1000"] = retrieval.mean_over_folds(*parts, FOLD, split.model.similarity)
     rows = [rank_rows(candidates, "i2t", split.image_ids, plain.images)]
     return metrics, pd.concat([*rows, rank_rows(candidates, "t2i", split.caption_ids, plain.captions)])
 
 
 def _recalls_with_intervals(ranks: Tensor, seed: int) -> dict[str, Any]:
     found = figures(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
-    return {
-        **retrieval.recall_metrics(ranks),
-        "intervals": {f"R@{k}": list(one.interval) for k, one in zip(retrieval.TOP, found, strict=True)},
-    }
+    bounds = {f"R@{k}": list(one.interval) for k, one in zip(retrieval.TOP, found, strict=True)}
+    return {**retrieval.recall_metrics(ranks), "intervals": bounds}
 
 
 def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -291,13 +264,9 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     part = EmbeddedSplit(split.model, split.corpus, *places, images, vectors, split.seed)
     plain = part.rank()
     attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
-    metrics = {
-        "images": len(image),
-        "captions": int(inside.sum()),
-        "negatives": len(numeral),
-        "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
-        "numeral": _recalls_with_intervals(attacked, split.seed),
-    }
+    counts = {"images": len(image), "captions": int(inside.sum()), "negatives": len(numeral)}
+    recalls = {"plain": plain.images.cpu(), "numeral": attacked}
+    metrics = {**counts, **{name: _recalls_with_intervals(ranks, split.seed) for name, ranks in recalls.items()}}
     both = (("plural", plain.images), ("plural:numeral", attacked))
     return metrics, pd.concat([rank_rows(name, "i2t", part.image_ids, ranks) for name, ranks in both])
 

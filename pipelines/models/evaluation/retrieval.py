@@ -25,10 +25,9 @@ TOP = (1, 5, 10)  # the k of R@k
 
 
 class Ranks(NamedTuple):
-    """The ranks, from 1, of a retrieval in both directions.
-
-    images: (I,) the rank of each image's best caption among all captions. captions: (C,) the rank of each caption's
-    image among all images. best: (I,) the score of each image's best caption.
+    """The ranks, from 1, of a retrieval in both directions: images (I,), of each image's best caption among all
+    captions; captions (C,), of each caption's image among all images. best: (I,) the score of each image's best
+    caption.
     """
 
     images: Tensor
@@ -37,25 +36,18 @@ class Ranks(NamedTuple):
 
 
 def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """The similarity (C,) of each sentence (C, d) with its image; owner: (C,) its index among images (I, d).
-
-    Raises ValueError for vectors that are not finite.
-    """
+    """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner`. Raises ValueError if not finite."""
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
-    scores = (
-        torch.cat([similarity.pairs(images[at], part) for part, at in pairs]) if len(owner) else images.new_empty(0)
-    )
+    scores = torch.cat([images.new_empty(0), *(similarity.pairs(images[at], part) for part, at in pairs)])
     if not scores.isfinite().all():
         raise ValueError("the model's vectors must be finite, hold NaN or infinity")
     return scores
 
 
 def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Ranks:
-    """Rank all captions (C, d) for every image (I, d), and all images for every caption.
-
-    owner: (C,) the index of each caption's image; every image must have a caption. Raises ValueError for vectors that
-    are not finite.
+    """Rank all captions (C, d) for every image (I, d), and all images for every caption. owner: (C,) the index of each
+    caption's image; every image must have a caption. Raises ValueError for vectors that are not finite.
     """
     own = own_scores(images, captions, owner, similarity)
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
@@ -76,9 +68,8 @@ def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
 
 
 def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,).
-
-    best: (I,) the score of each image's best caption; scores within TIE of it count as equal.
+    """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,). best:
+    (I,) the score of each image's best caption; scores within TIE of it count as equal.
     """
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     for part in sentences.split(max(1, BLOCK // len(images))):
@@ -105,10 +96,8 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 def mean_over_folds(
     images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
 ) -> dict[str, float]:
-    """The means of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
-
-    images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the
-    last full fold are left out.
+    """The means of the metrics over consecutive full folds of `size` images, as is customary on COCO's 5,000 test
+    images. images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image.
     """
     folds = []
     for start in range(0, len(images) - size + 1, size):
@@ -119,9 +108,8 @@ def mean_over_folds(
 
 
 def count_hits(ranks: Tensor, owner: Tensor, images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, (I, 3), and that of all, (I, 1).
-
-    ranks: (n,) of queries, from 1. owner: (n,) the image index of each query. images: I.
+    """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, (I, 3), and that of all, (I, 1). ranks: (n,)
+    of queries, from 1. owner: (n,) the image index of each query. images: I.
     """
     own, of = ranks.cpu().numpy(), owner.cpu().numpy()
     counts = [np.bincount(of, own <= k, images) for k in TOP]
@@ -164,10 +152,8 @@ def embed_texts(
 
 
 def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d).
-
-    On a GPU, a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share
-    the computation of common prefixes.
+    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d). On a GPU,
+    texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.
     """
     lengths = texts.offsets[rows + 1] - texts.offsets[rows]
     order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))
@@ -179,11 +165,9 @@ def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[
 
 @dataclass(frozen=True)
 class EmbeddedSplit:
-    """The I images and n captions of a split as vectors of a model, see `Objective`.
-
-    captions: (n,) indices into the corpus. image: (I,) indices into its images. owner: (n,) the image of each caption,
-    0 … I - 1. All are on the CPU. images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the
-    seed of the bootstrap.
+    """The I images and n captions of a split as vectors of a model, see `Objective`. captions: (n,) indices into the
+    corpus. image: (I,) indices into its images. owner: (n,) the image of each caption, 0 … I - 1. All are on the CPU.
+    images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.
     """
 
     model: Any

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,18 +21,15 @@ from ..checkpoint import epoch_seed
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
+from ..settings import EntailConfig
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
-from .config import EntailConfig
-from .energies import accuracy, best_threshold, pair_loss
+from .hypernyms import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
-COLUMNS = (
-    ("sentence1", "sentence2", "gold_label"),  # SNLI; negcap publish --format snli
-    ("sentence_A", "sentence_B", "entailment_judgment"),  # SICK
-    ("premise", "hypothesis", "label"),
-)
+SNLI, SICK = ("sentence1", "sentence2", "gold_label"), ("sentence_A", "sentence_B", "entailment_judgment")
+COLUMNS = (SNLI, SICK, ("premise", "hypothesis", "label"))
 ENTAILED = "entailment"
 LABELS = (ENTAILED, "neutral", "contradiction")
 NO_LABEL = "-"  # SNLI: the annotators did not agree
@@ -48,10 +45,9 @@ class LabelledPairs(NamedTuple):
 
 
 def read_pairs(path: Path) -> LabelledPairs:
-    """Read a file of pairs, JSON lines if its name ends with `.jsonl`, else tab-separated with a header.
-
-    Pairs whose gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file,
-    ValueError, naming file and line, for other columns or labels, or if no pair has a label.
+    """Read a file of pairs, JSON lines if its name ends with `.jsonl`, else tab-separated with a header. Pairs whose
+    gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file, ValueError,
+    naming file and line, for other columns or labels, or if no pair has a label.
     """
     pairs = LabelledPairs([], [], [], 0)
     for line, row in _rows(path):
@@ -79,7 +75,6 @@ def read_pairs(path: Path) -> LabelledPairs:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The records of a file with the number of the line of each."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             if path.suffix != ".jsonl":
@@ -100,13 +95,11 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %
 AT_ONCE = 1024  # pairs whose penalties are computed together
-Say = Callable[[str], None]
 
 
 class EncodedPairs(NamedTuple):
-    """n pairs as word ids: the premise of pair i is sentence i, its hypothesis sentence n + i of a flat array.
-
-    tokens: (total,), on the device. offsets: (2 n + 1,), entailed: (n,) bool, both on the CPU.
+    """n pairs as word ids: the premise of pair i is sentence i, its hypothesis sentence n + i of a flat array. tokens:
+    (total,), on the device. offsets: (2 n + 1,), entailed: (n,) bool, both on the CPU.
     """
 
     tokens: Tensor
@@ -115,10 +108,7 @@ class EncodedPairs(NamedTuple):
 
 
 class SentencePairs(nn.Module):
-    """A GRU over word vectors whose last states, finished as the similarity has it, are compared.
-
-    words: the size of the vocabulary. vectors: see `word_embedding`.
-    """
+    """A GRU over word vectors, whose last states are compared by the similarity; vectors: see `word_embedding`."""
 
     def __init__(
         self, similarity: str, config: EntailConfig, words: int, vectors: Tensor | None, generator: Generator
@@ -138,9 +128,7 @@ class SentencePairs(nn.Module):
         return self.highest - self.similarity.pairs(premises, hypotheses)
 
 
-def entail(
-    train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = lambda line: None
-) -> str:
+def entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = silent) -> str:
     """Train and test entailment by each similarity of the config; returns a table as Markdown.
 
     train, validation, test: files of pairs, see `read_pairs`. Writes entailment.md, entailment.json, vocabulary.json
@@ -193,10 +181,9 @@ def train_pairs(
     words: int,
     vectors: Tensor | None,
 ) -> tuple[SentencePairs, dict[str, Any]]:
-    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs.
-
-    parts: pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and what
-    is known of its epoch: `threshold`, and the accuracies in % on the pairs `validation` and `test`.
+    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs. parts:
+    pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and what is known
+    of its epoch: `threshold`, and the accuracies in % on the pairs `validation` and `test`.
     """
     train, validation, test = parts
     device = train.tokens.device

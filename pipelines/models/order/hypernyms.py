@@ -1,4 +1,7 @@
-"""Hypernym prediction on WordNet: Table 1 and Figure 2 of Vendrov et al. (2016)."""
+"""Hypernym prediction on WordNet: penalties of pairs, and Table 1 and Figure 2 of Vendrov et al. (2016).
+
+A penalty E (below, above) is low where the first concept lies below the second one.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +15,147 @@ from statistics import mean
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn import functional
 
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_tensors
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
+from ..settings import HypernymConfig
 from ..similarities import order_penalty
-from .config import HypernymConfig
-from .energies import ENERGIES, Energy, accuracy, best_threshold, pair_loss
 from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
 
+VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 EVALUATED_EVERY = 100  # batches
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
-NOT_LEARNED = {
-    "rows",
-    "false_pairs",
-    "seeds",
-    "wordnet",
-    "concepts",
-    "threads",
-}  # all other settings decide what a row learns
+NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "threads"}  # the others decide what is learned
 PLANE_STEPS, RESTARTS = 500, 5
 PLANE_RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
-Say = Callable[[str], None]
 Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused
 Results = Mapping[str, dict[str, list[Shares]]]  # by kind of false pairs and row, one for each seed
 
 
-def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda line: None) -> str:
+class Energy(nn.Module):
+    """The penalties E, and free vectors (concepts, dim) of any sign, uniform in [-0.1, 0.1] at first."""
+
+    def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
+        super().__init__()
+        self.points = _table(self._first(torch.empty(concepts, dim), generator))
+
+    def _first(self, vectors: Tensor, generator: Generator) -> Tensor:
+        return (vectors.uniform_(generator=generator) - 0.5) / 5
+
+    def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, below: Tensor, above: Tensor) -> Tensor:
+        """The penalties (n,) of concepts (n,); looks both up at once, as a look-up's gradient has the table's size."""
+        return self._penalties(*self.points(torch.stack([below, above])))
+
+    def constrain(self) -> None:
+        """Bring the vectors into their bounds, if there are any; called after each step."""
+
+
+class Symmetric(Energy):
+    """E = 1 - cosine: which of the two lies below is not told."""
+
+    def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return 1 - functional.cosine_similarity(lower, upper)
+
+
+class Bilinear(Energy):
+    """E = -uᵀ W v, with a matrix W (dim, dim), the identity at first."""
+
+    def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
+        super().__init__(concepts, dim, generator)
+        self.matrix = nn.Parameter(torch.eye(dim))
+
+    def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return -((lower @ self.matrix) * upper).sum(-1)
+
+
+class Order(Energy):
+    """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), max(0, N(0, 1)) at first."""
+
+    def _first(self, vectors: Tensor, generator: Generator) -> Tensor:
+        return vectors.normal_(generator=generator).clamp(min=0)
+
+    def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
+        return order_penalty(lower, upper)
+
+    def constrain(self) -> None:
+        """Clamp the coordinates to >= 0."""
+        self.points.weight.data.clamp_(min=0)
+
+
+class Gaussians(Energy):
+    """word2gauss (Vilnis and McCallum 2015): E = KL(below ‖ above) of Gaussians with diagonal covariances, which is
+    ½ Σ (σ₁² / σ₂² + (μ₂ - μ₁)² / σ₂² - 1 + ln σ₂² - ln σ₁²); the variances are 1 at first, and kept in [0.05, 5].
+    """
+
+    def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
+        super().__init__(concepts, dim, generator)
+        self.logs = _table(torch.zeros(concepts, dim))
+
+    def forward(self, below: Tensor, above: Tensor) -> Tensor:
+        """The penalties (n,) of concepts (n,)."""
+        (one, other), (lower, upper) = (table(torch.stack([below, above])) for table in (self.logs, self.points))
+        apart = (upper - lower).square()
+        return 0.5 * ((one - other).exp() + apart * (-other).exp() - 1 + other - one).sum(-1)
+
+    def constrain(self) -> None:
+        """Keep the variances in their bounds."""
+        self.logs.weight.data.clamp_(*torch.tensor(VARIANCES).log().tolist())
+
+
+def _table(vectors: Tensor) -> nn.Embedding:
+    return nn.Embedding.from_pretrained(vectors, freeze=False)
+
+
+def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar. true, false: (n,) and (m,)
+    penalties E of related and of unrelated pairs. margin: α.
+    """
+    return true.sum() + (margin - false).clamp(min=0).sum()
+
+
+def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """Σ max(0, α + E_true - E_false) over pairs and a false pair made of each, a scalar; true, false: (n,)."""
+    return (margin + true - false).clamp(min=0).sum()
+
+
+Loss = Callable[[Tensor, Tensor, float], Tensor]
+# The penalty, the loss and the margin of a row. Losses without a lower bound, or with a margin between a true and a
+# false pair, are taken pair by pair.
+ENERGIES: Mapping[str, tuple[type[Energy], Loss, float]] = {
+    "word2gauss": (Gaussians, max_margin_loss, 7.0),
+    "symmetric": (Symmetric, pair_loss, 1.0),
+    "bilinear": (Bilinear, max_margin_loss, 1.0),
+    "order": (Order, pair_loss, 1.0),
+}
+
+
+def best_threshold(penalties: Tensor, related: Tensor) -> float:
+    """The threshold t with the highest accuracy of "related if E <= t"; halfway between two penalties. penalties: (n,).
+    related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
+    """
+    values, order = penalties.double().sort(stable=True)
+    right = torch.cat([values.new_zeros(1), (2 * related[order].double() - 1).cumsum(0)])  # of the first k as related
+    right[1:-1][values[:-1] == values[1:]] = -torch.inf  # equal penalties are decided alike
+    k = int(right.argmax())
+    if k == 0:
+        return float("-inf")
+    return float(values[k - 1 : k + 1].mean())
+
+
+def accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
+    """The share, in %, of pairs whose relation "E <= threshold" tells; penalties: (n,), related: (n,) bool."""
+    return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
+
+
+def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -> str:
     """Make the rows of Table 1; returns them as Markdown.
 
     Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each row,
@@ -57,9 +171,8 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     if unknown := [name for name in config.concepts if name not in taxonomy.names]:
         raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
     results: Results = {kind: {row: [] for row in config.rows} for kind in config.false_pairs}
-    settings = hash_value(
-        [config.model_dump(exclude=NOT_LEARNED), taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()]
-    )
+    closure = sha256(taxonomy.closure.tobytes()).hexdigest()
+    settings = hash_value([config.model_dump(exclude=NOT_LEARNED), taxonomy.names, closure])
     for seed, kind in product(range(config.seeds), config.false_pairs):
         clean = kind == "clean"
         split = split_pairs(taxonomy, config.held_out, np.random.default_rng(seed), clean=clean)
@@ -72,7 +185,7 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
             elif known.get("settings") == settings:
                 shares = known["found"]
             else:
-                energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean=clean)
+                energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean)
                 result = json.dumps({"settings": settings, "found": shares})
                 write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
             results[kind][row].append(shares)
@@ -92,19 +205,11 @@ def transitive(split: Split, concepts: int) -> Shares:
 
 
 def train_energy(
-    row: str,
-    split: Split,
-    taxonomy: Taxonomy,
-    config: HypernymConfig,
-    seed: int,
-    say: Say = lambda line: None,
-    *,
-    clean: bool = True,
+    row: str, split: Split, taxonomy: Taxonomy, config: HypernymConfig, seed: int, say: Say = silent, clean: bool = True
 ) -> tuple[Energy, Shares]:
-    """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test.
-
-    False pairs to train on are drawn anew in every epoch; clean: see `false_pairs`. Evaluated every 100 batches, and at
-    the end of an epoch.
+    """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test. False pairs
+    to train on are drawn anew in every epoch; clean: see `false_pairs`. Evaluated every 100 batches, and at the end of
+    an epoch.
     """
     kind, loss, usual = ENERGIES[row]
     energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed))
@@ -172,15 +277,12 @@ def to_markdown(results: Results, config: HypernymConfig) -> str:
             shares = " · ".join(f"{mean(found[name] for found in each):.1f}" for name in ("true", "false"))
             rows[row] += [mean_and_range([found["accuracy"] for found in each]), shares]
     seeds = "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
-    return (
-        f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}.\n\n"
-        f"{markdown_table(head, list(rows.values()))}"
-    )
+    about = f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}."
+    return f"{about}\n\n{markdown_table(head, list(rows.values()))}"
 
 
 def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
     """Points (n, 2) of the order, trained on all pairs of n concepts, and (n, n) bool, the pairs that they relate.
-
     related: (n, n) bool. The threshold is that with the highest accuracy on the same pairs; of several trainings with
     other initial points, that with the highest accuracy is taken.
     """
@@ -212,7 +314,6 @@ def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
 
 def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
     """Draw concepts as points of a plane, and as lines the pairs that their order gets right, misses or adds, as a PNG.
-
     The more general a concept, the nearer it lies to the origin.
     """
     chosen = [taxonomy.names.index(name) for name in concepts]

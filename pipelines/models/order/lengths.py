@@ -22,10 +22,10 @@ from ..device import choose_device
 from ..evaluation.components import average_precision
 from ..evaluation.retrieval import EmbeddedSplit, embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
+from ..settings import LengthConfig
 from ..similarities import COSINE, Similarity
+from ..trainer import OBJECTIVES
 from ..trainer.evaluate import load_with_corpus
-from ..trainer.objectives import OBJECTIVES
-from .config import LengthConfig
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
 TOP = 5
@@ -100,7 +100,6 @@ def named_objects(
     objects: Sequence[set[str]], owner: Sequence[int], images: int, least: int
 ) -> tuple[list[str], Tensor, Tensor]:
     """Objects that captions of at least `least` images name, sorted: N names, and (N, I) bool, which images these are.
-
     Also the pairs (Q, 2) of them that as many images have together. objects: of each caption. owner: its image.
     """
     rows = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object").dropna()

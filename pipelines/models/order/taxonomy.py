@@ -21,7 +21,6 @@ Pairs = npt.NDArray[np.int64]  # (n, 2): a concept and one above it
 
 class Taxonomy(NamedTuple):
     """Concepts by number. names: such as "dog.n.01". closure: (P, 2), each with all above it, in ascending order.
-
     chains: (P,), by how many chains of hypernyms a pair is connected.
     """
 
@@ -47,11 +46,9 @@ class Split(NamedTuple):
 
 
 def read_taxonomy(path: Path | None = None) -> Taxonomy:
-    """The nouns of WordNet with their hypernyms, those of instances included (Rome is a city).
-
-    path: a Parquet file with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for
-    a file without the columns or without hypernyms of nouns, or with a circle of them; FileNotFoundError if it is
-    missing.
+    """The nouns of WordNet with their hypernyms, those of instances included (Rome is a city). path: a Parquet file
+    with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for a file without the
+    columns or without hypernyms of nouns, or with a circle of them; FileNotFoundError if it is missing.
     """
     place = data_path("wordnet.parquet") if path is None else path
     try:
@@ -61,9 +58,8 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
         nouns = np.flatnonzero(table["pos"].to_numpy() == "n")
         above = pa.concat_arrays([table[name].chunk(0) for name in ABOVE])
     except (pa.ArrowInvalid, KeyError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"wordnet must be a taxonomy in Parquet (negcap.schemas.captions), was: {place}: {error}"
-        ) from None
+        rule = "wordnet must be a taxonomy in Parquet (negcap.schemas.captions)"
+        raise ValueError(f"{rule}, was: {place}: {error}") from None
     number = np.full(len(table), -1)
     number[nouns] = np.arange(len(nouns))
     edges = number[np.stack([above.value_parent_indices().to_numpy() % len(table), above.flatten().to_numpy()], 1)]
@@ -75,10 +71,7 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
 
 
 def count_chains(edges: Pairs, concepts: int) -> tuple[Pairs, npt.NDArray[np.int64]]:
-    """The closure (P, 2) of edges (E, 2), see `transitive_closure`, and how many chains connect each pair, (P,).
-
-    Raises ValueError for a circle of edges.
-    """
+    """The closure (P, 2) of edges (E, 2), and by how many chains each pair, (P,). Raises ValueError for a circle."""
     longer = direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
     counts = direct
     while longer.nnz:
@@ -130,10 +123,9 @@ def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, 
 
 
 def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> Pairs:
-    """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
-
-    clean: draw again what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true:
-    whatever replaces the concept of (concept, entity) lies below entity, too.
+    """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept. clean: draw again
+    what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true: whatever replaces the
+    concept of (concept, entity) lies below entity, too.
     """
     concepts = len(taxonomy.names)
     made = pairs.copy()

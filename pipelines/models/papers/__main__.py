@@ -15,13 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
+from ..fit import Say
 from .plan import PapersConfig, Step, Taken, steps, times
 from .tables import TABLES, tables
 
@@ -29,10 +30,7 @@ NEGCAP = (sys.executable, "-m", "negcap")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is missing and write the tables.
-
-    Returns 0, 1 if a command failed, 2 for bad input, 130 if interrupted.
-    """
+    """Run what is missing, write the tables. Returns 0, 1 if a command failed, 2 for bad input, 130 if interrupted."""
     given = _parser().parse_args(arguments)
     try:
         settings = PapersConfig.of(vars(given))
@@ -76,7 +74,7 @@ def insert_tables(page: str, made: Mapping[str, str]) -> str:
     return page
 
 
-def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
+def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Say) -> list[str]:
     """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's
@@ -115,10 +113,8 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
             write_json(output / "done" / f"{step.name}.json", {"command": list(step.command), "seconds": its._asdict()})
             taken[step.name] = its
             total = sum(one.cpu for one in taken.values()) / 60
-            say(
-                f"{len(taken)} of {len(steps)}, {total:.1f} minutes of CPU: {step.name}, {step.command[0]}, "
-                f"{its.cpu:.0f} s of CPU, {its.wall:.0f} s"
-            )
+            took = f"{step.name}, {step.command[0]}, {its.cpu:.0f} s of CPU, {its.wall:.0f} s"
+            say(f"{len(taken)} of {len(steps)}, {total:.1f} minutes of CPU: {took}")
     finally:
         for number, (_, process, _) in running.items():
             with suppress(ProcessLookupError):

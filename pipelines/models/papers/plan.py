@@ -96,9 +96,8 @@ class Step(NamedTuple):
 
 
 def steps(settings: PapersConfig) -> list[Step]:
-    """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs.
-
-    A step needs those before it that write to a folder that its command names; `caption` writes to a run.
+    """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs. A
+    step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
     jobs = dict[str, Sequence[str]]()
     for part in settings.parts or PARTS:
@@ -140,10 +139,7 @@ def _run(settings: PapersConfig) -> Jobs:
 def _training(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
 ) -> tuple[str, list[str]]:
-    """The job that trains a model and evaluates it.
-
-    flags: of the training. evaluations: flags by the name of the folder for the results.
-    """
+    """The job that trains a model and evaluates it; evaluations: flags by the name of the folder for the results."""
     folder = f"{{models}}/{name}"
     return name, [
         f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]",
@@ -237,11 +233,9 @@ class Taken(NamedTuple):
 
 
 def times(steps: Iterable[Step], source: Path, output: Path) -> dict[str, Taken]:
-    """What those of the steps took that are done, by their names; a step is behind those that it needs.
-
-    As with make, a step is done if its mark has its command, and is not older than the marks of the steps that it needs
-    or, if it needs none, than the files of `source`. The code is not compared: after a change of it that matters,
-    delete OUTPUT/done.
+    """What those of the steps took that are done, by their names; a step is behind those that it needs. As with make, a
+    step is done if its mark has its command, and is not older than the marks of the steps that it needs or, if it needs
+    none, than the files of `source`. The code is not compared: after a change of it that matters, delete OUTPUT/done.
     """
     found, made = dict[str, Taken](), dict[str, int]()
     newest = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)

@@ -16,10 +16,9 @@ import pandas as pd
 import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
-from ..bootstrap import Figure
 from ..checkpoint import METRICS, read_history
 from ..evaluation.protocols import FAMILIES
-from ..figures import format_difference, format_interval, markdown_table, mean_and_range
+from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
 from .plan import PAPERS, PapersConfig
@@ -64,9 +63,8 @@ def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
 
 
 def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
-    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus.
-
-    Over the seeds that both are evaluated with; empty if there is no such seed.
+    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus. Over the seeds
+    that both are evaluated with; empty if there is no such seed.
     """
     run = settings.captions if table in OF_CAPTIONS else settings.run
     pairs = zip(settings.trained(one, recipe), settings.trained(other, recipe), strict=True)
@@ -81,9 +79,8 @@ def difference(settings: PapersConfig, table: str, one: str, other: str, recipe:
 def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
     captions = pa.concat_tables(read_table(run, "captions", ["caption_id", "image_id"]))
     image = dict(zip(captions["caption_id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    evaluations = [
-        Evaluation(read_evaluation(folder), pd.read_parquet(folder / "evaluation/ranks.parquet")) for folder in folders
-    ]
+    ranks = (pd.read_parquet(folder / "evaluation/ranks.parquet") for folder in folders)
+    evaluations = [Evaluation(read_evaluation(folder), its) for folder, its in zip(folders, ranks, strict=True)]
     return summarize(folders[0].name, evaluations, image, seed=0)
 
 
@@ -98,15 +95,10 @@ def _value(metrics: Mapping[str, Any], place: str) -> float:
 
 
 def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
-    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds.
-
-    without_span: the numbers of the places that have the mean only.
-    """
+    """Means over seeds, to one decimal, with the least and the greatest unless the number is in without_span."""
     columns = ([_value(metrics, place) for metrics in seeds] for place in places)
-    return [
-        f"{mean(column):.1f}" if number in without_span else mean_and_range(column)
-        for number, column in enumerate(columns)
-    ]
+    cells = enumerate(columns)
+    return [f"{mean(its):.1f}" if number in without_span else mean_and_range(its) for number, its in cells]
 
 
 def _reported(values: Iterable[float]) -> list[str]:
@@ -114,10 +106,7 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
-    """A table of COMPARED: what the paper reports, what each recipe and model has, and the differences of models.
-
-    more: further rows, before the differences.
-    """
+    """A table of COMPARED: the paper's figures, those of each recipe and model, `more` rows, and differences."""
     its, rows = COMPARED[name], more(settings)
     reported, pairs = its["reported"], its.get("differences", ())
     titles, places, names = zip(*its["columns"], strict=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from ..figures import write_results
+from ..fit import Say, silent
 from .blanks import fill_blanks
 from .objects import image_to_word
 from .task import ProbeConfig, Task
@@ -15,12 +15,9 @@ from .task import ProbeConfig, Task
 TASKS = {"words": image_to_word, "blanks": fill_blanks}
 
 
-def probe(
-    task: str, run: Path, config: ProbeConfig, output: Path, say: Callable[[str], None] = lambda line: None
-) -> str:
-    """Run a task of TASKS; writes TASK.json and TASK.md to `output`, and returns the tables as Markdown.
-
-    Raises FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
+def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = silent) -> str:
+    """Run a task of TASKS; writes TASK.json and TASK.md to `output`, and returns the tables as Markdown. Raises
+    FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
     """
     torch.set_num_threads(config.threads)
     metrics, text = TASKS[task](Task(run, config, say))

@@ -50,11 +50,9 @@ class Blanks(NamedTuple):
 
 
 def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVocabulary, known: Tensor) -> Blanks:
-    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8.
-
-    ids: caption_ids. image: (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if
-    they are in the vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without
-    parses.
+    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8. ids: caption_ids. image:
+    (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if they are in the
+    vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without parses.
     """
     parses, sets = read_caption_rows(run, "parses", ids), prepositions().sets
     tokens, offsets = map(torch.from_numpy, vocabulary.encode(parses["text"]))
@@ -99,7 +97,6 @@ class BlankFiller(nn.Module):
 
     def forward(self, blanks: Blanks, captions: Tensor, which: Tensor, owner: Tensor, features: Tensor) -> Tensor:
         """Vectors (b, e) for the blanks `which` (b,), of captions (B,); owner: (b,) the index of each one's caption.
-
         features: (I, D) of all images. The state of either GRU beside the blank does not depend on the blank itself.
         """
         packed = pack_sentences(blanks.offsets, captions)
@@ -152,9 +149,8 @@ def train_filler(
 
 
 def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor, size: int = 256) -> Tensor:
-    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction.
-
-    size: captions at a time. A word as near as the right one counts as nearer.
+    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction. size:
+    captions at a time. A word as near as the right one counts as nearer.
     """
     vectors = functional.normalize(filler.words[choices], dim=1)
     place = torch.full((len(filler.words),), -1)
@@ -174,9 +170,8 @@ def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: 
 
 
 def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
-    """The rank (m,), from 1, of each test blank's word by how often train blanks of its kind hold it.
-
-    A tie counts against it. A baseline that reads neither caption nor image.
+    """The rank (m,), from 1, of each test blank's word by how often train blanks of its kind hold it. A tie counts
+    against it. A baseline that reads neither caption nor image.
     """
     size = int(max(train.words.max(), test.words.max())) + 1
     ranks = []
@@ -189,27 +184,19 @@ def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
 def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
     """R@1 and R@10 in % of blanks with these ranks (m,): nouns, prepositions, both; kind: (m,) indices into KINDS."""
     chosen = {**{name: kind == n for n, name in enumerate(KINDS)}, "both": torch.ones_like(kind, dtype=torch.bool)}
-    return {
-        name: {f"R@{k}": 100 * (ranks[which] <= k).double().mean().item() for k in TOP}
-        for name, which in chosen.items()
-        if which.any()
-    }
+    ranked = {name: ranks[which].double() for name, which in chosen.items() if which.any()}
+    return {name: {f"R@{k}": 100 * (its <= k).double().mean().item() for k in TOP} for name, its in ranked.items()}
 
 
 def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image.
-
-    Returns the metrics, and their table as Markdown.
-    """
+    """VSE-C's Table 7, as metrics and Markdown: how well words are found with each table of vectors, or no image."""
     config, captions, features = task.config, task.captions, task.features
     vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
-    seen, tested = (
-        read_blanks(task.run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
-        for rows in (task.train, task.test)
-    )
+    texts = ((rows, [captions.ids[n] for n in rows.tolist()]) for rows in (task.train, task.test))
+    seen, tested = (read_blanks(task.run, ids, captions.image[rows], vocabulary, known) for rows, ids in texts)
     epochs, states = config.epochs or EPOCHS, config.hidden or STATES
     found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
     for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
@@ -218,21 +205,14 @@ def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
         image = not name.endswith("without the image")
         filler = train_filler(words, features, seen, config.seed, epochs, states, image=image)
         found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)
-    metrics: dict[str, Any] = {
-        "words": len(choices),
-        "train captions": len(seen.image),
-        "blanks": {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)},
-        "epochs": epochs,
-        "states": states,
-        "rows": found,
-    }
-    blanks = ", ".join(f"{number:,} of a {name}" for name, number in metrics["blanks"].items())
-    head = (
-        f"{len(seen.image):,} captions to train on in {epochs} epochs, {states} units per GRU; "
-        f"blanks: {blanks}; {len(choices):,} words to choose from."
-    )
+    counts = {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)}
+    metrics = {"words": len(choices), "train captions": len(seen.image), "blanks": counts}
+    metrics |= {"epochs": epochs, "states": states, "rows": found}
+    blanks = ", ".join(f"{number:,} of a {name}" for name, number in counts.items())
+    about = f"{len(seen.image):,} captions to train on in {epochs} epochs, {states} units per GRU"
+    head = f"{about}; blanks: {blanks}; {len(choices):,} words to choose from."
     columns = [(name, f"R@{k}") for name in (*KINDS, "both") for k in TOP]
-    rows = [
-        [name, *(f"{one[kind][k]:.1f}" if kind in one else "" for kind, k in columns)] for name, one in found.items()
-    ]
+    rows = []
+    for name, its in found.items():
+        rows.append([name, *(f"{its[kind][k]:.1f}" if kind in its else "" for kind, k in columns)])
     return metrics, f"{head}\n\n{markdown_table(['fill in the blank', *(' '.join(pair) for pair in columns)], rows)}"

@@ -17,9 +17,8 @@ from torch.nn import functional
 from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
-from ..bootstrap import Figure, figures
 from ..evaluation.components import average_precision
-from ..figures import markdown_table
+from ..figures import Figure, figures, markdown_table
 from ..fit import Step, fit
 from .task import FILE, NOUNS, Task, word_tables
 
@@ -27,10 +26,8 @@ EPOCHS = 15  # of VSE-C
 
 
 class Objects(NamedTuple):
-    """O frequent objects, and which of them I images have.
-
-    words: the objects. present, absent: (I, O) bool; an object that is neither is a direct hypernym or hyponym of one
-    that is present.
+    """O frequent objects, and which of them I images have. words: the objects. present, absent: (I, O) bool; an object
+    that is neither is a direct hypernym or hyponym of one that is present.
     """
 
     words: list[str]
@@ -40,7 +37,6 @@ class Objects(NamedTuple):
 
 def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None = None) -> Objects:
     """The objects that head at least `min_count` noun phrases of a run's captions, and the images that have them.
-
     min_count: None: more than 200 in all of COCO, scaled to the run. An image has the objects of all its captions.
     Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
     """
@@ -161,10 +157,9 @@ def train_classifier(
 def mean_average_precision(
     scores: Callable[[Tensor], Tensor], features: Tensor, objects: Objects, seed: int
 ) -> tuple[Figure, int]:
-    """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out.
-
-    scores: maps features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either
-    kind of objects are left out; ties count against. Returns the mean in %, and how many images.
+    """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out. scores: maps
+    features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either kind of
+    objects are left out; ties count against. Returns the mean in %, and how many images.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     with torch.inference_mode():
@@ -179,10 +174,7 @@ def mean_average_precision(
 
 
 def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows.
-
-    Returns the metrics, and their table as Markdown.
-    """
+    """VSE-C's Table 6, as metrics and Markdown: how well each table of vectors tells which objects an image shows."""
     config, captions, features = task.config, task.captions, task.features
     objects = frequent_objects(task.run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)
@@ -197,17 +189,10 @@ def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
         task.say(f"{name}: {vectors.shape[1]} numbers a word")
         scores[name] = partial(train_classifier(vectors, features[train], seen, config.seed, epochs).scores, vectors)
     found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
-    metrics = {
-        "objects": len(words),
-        "without vector": int((~known).sum()),
-        "train images": len(train),
-        "test images": found[FILE][1],
-        "epochs": epochs,
-        "rows": {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()},
-    }
-    head = (
-        f"{metrics['objects']} objects, {len(train):,} images to train on in {epochs} epochs, "
-        f"{metrics['test images']:,} to test; 95 % bootstrap intervals over images."
-    )
-    rows = [[name, str(mean)] for name, (mean, _) in found.items()]
-    return metrics, f"{head}\n\n{markdown_table(['image to word', 'MAP'], rows)}"
+    rows = {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()}
+    metrics: dict[str, Any] = {"objects": len(words), "without vector": int((~known).sum()), "train images": len(train)}
+    metrics |= {"test images": found[FILE][1], "epochs": epochs, "rows": rows}
+    about = f"{len(words)} objects, {len(train):,} images to train on in {epochs} epochs, {found[FILE][1]:,} to test"
+    cells = [[name, str(mean)] for name, (mean, _) in found.items()]
+    about += "; 95 % bootstrap intervals over images."
+    return metrics, f"{about}\n\n{markdown_table(['image to word', 'MAP'], cells)}"

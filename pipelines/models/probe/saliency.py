@@ -20,16 +20,15 @@ import torch
 from torch import Tensor
 
 from ...tables.pairs import pair_tables
-from ..bootstrap import figures
 from ..data import pack_sentences, read_captions
 from ..encoders import run_packed
 from ..features import read_features
-from ..figures import format_interval, markdown_table, new_figure, write_png, write_results
+from ..figures import figures, format_interval, markdown_table, new_figure, write_png, write_results
+from ..settings import SaliencyConfig
 from ..similarities import Similarity
-from ..trainer.objectives import load_model
+from ..trainer import load_model
 from ..trainer.pictures import covered, draw_map, photo_files
 from ..vocabulary import word_spans
-from .config import SaliencyConfig
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,7 +39,6 @@ AT_ONCE = 512  # negatives whose gradients are computed together
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
     """VSE-C's Figure 2 with a measure: writes saliency.json, .md and .png to `output`; returns the table as Markdown.
-
     photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
     """
     negatives, features = find_saliency(model, run, config)
@@ -83,9 +81,8 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     for start in range(0, len(rows), AT_ONCE):
         part = rows[start : start + AT_ONCE]
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
-        tokens, offsets = map(
-            torch.from_numpy, vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
-        )
+        encoded = vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
+        tokens, offsets = map(torch.from_numpy, encoded)
         scores, words, regions = gradients(model, model.similarity, tokens, offsets, features.values[images])
         for n, row in enumerate(part):
             text = row["negative"]
@@ -141,10 +138,7 @@ def gradients(
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
-    """For each word of a negative, whether an edit put it in.
-
-    spans: of the words, as (start, end) in the negative. edits: of the negative; their places are in the caption.
-    """
+    """For each word of a negative, by its span (start, end), whether an edit, in the caption's places, put it in."""
     put, shift = [], 0
     for edit in edits:
         start = edit["start"] + shift
@@ -154,23 +148,18 @@ def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> l
 
 
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
-    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %.
-
-    With the number of negatives, and intervals of the share and of its difference from chance.
+    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %. With the
+    number of negatives, and intervals of the share and of its difference from chance.
     """
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
         of_image = rows.groupby("image")[["share", "chance", "beyond"]]
         counts, sizes = of_image.sum().to_numpy(), of_image.size().to_numpy()[:, None]
         share, chance, beyond = figures(counts, sizes, seed)
-        metrics[str(name)] = {
-            "negatives": len(rows),
-            "share": share.value,
-            "share interval": list(share.interval),
-            "chance": chance.value,
-            "beyond chance": beyond.value,
-            "beyond chance interval": list(beyond.interval),
-        }
+        both = {"share": share, "beyond chance": beyond}
+        values = {key: figure.value for key, figure in {**both, "chance": chance}.items()}
+        bounds = {f"{key} interval": list(figure.interval) for key, figure in both.items()}
+        metrics[str(name)] = {"negatives": len(rows), **values, **bounds}
     return metrics
 
 
@@ -186,10 +175,9 @@ def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFra
 
 
 def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Path) -> None:
-    """Draw the negatives, one below the other: the darker a word, the more the score depends on it.
-
-    Below each word stands its share in %, in bold below those that an edit put in. photos: by the image's number; with
-    regions on a square grid the photo is brighter where the score depends on it more, otherwise as it is.
+    """Draw the negatives, one below the other: the darker a word, the more the score depends on it. Below each word
+    stands its share in %, in bold below those that an edit put in. photos: by the image's number; with regions on a
+    square grid the photo is brighter where the score depends on it more, otherwise as it is.
     """
     rows: list[Any] = list(negatives.itertuples())
     lines = [_lines(one.words) for one in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,22 +12,22 @@ from ...tables.columns import UNSPLIT
 from ..data import read_captions
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
-from ..trainer.objectives import load_model
+from ..fit import Say
+from ..settings import ProbeConfig
+from ..trainer import load_model
 from ..univse.model import WordEncoder
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vector_size
-from .config import ProbeConfig
 
 NOUNS = ("NN", "NNS")
 FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
 
 
 class Task:
-    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on.
-
-    Raises FileNotFoundError or ValueError for a run without captions of images.
+    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on. Raises
+    FileNotFoundError or ValueError for a run without captions of images.
     """
 
-    def __init__(self, run: Path, config: ProbeConfig, say: Callable[[str], None]) -> None:
+    def __init__(self, run: Path, config: ProbeConfig, say: Say) -> None:
         self.run, self.config, self.say, self.captions = run, config, say, read_captions(run)
         captions, features = self.captions, read_features(run, self.captions.image_ids, config.features)
 
@@ -36,9 +36,8 @@ class Task:
             rows = rows[features.available[captions.image[rows]]]
             if not len(rows):
                 known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
-                raise ValueError(
-                    f"split must have captions of images with features ({known}), was: {', '.join(splits)}"
-                )
+                rule = f"split must have captions of images with features ({known})"
+                raise ValueError(f"{rule}, was: {', '.join(splits)}")
             return rows
 
         self.train, self.test = chosen(config.train_splits), chosen([config.split])
@@ -76,10 +75,8 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
 
 
 def learned_vectors(embedding: nn.Module) -> Tensor:
-    """The vectors (V, e) that a model has learned for the words of its vocabulary.
-
-    The grounded part of two-part vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for
-    an embedding of another kind.
+    """The vectors (V, e) that a model has learned for the words of its vocabulary. The grounded part of two-part
+    vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for an embedding of another kind.
     """
     part = {TwoPartEmbedding: "learned", WordEncoder: "basic"}.get(type(embedding))
     table = getattr(embedding, part) if part else embedding

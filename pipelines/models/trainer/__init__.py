@@ -1,1 +1,45 @@
 """The embedding models by name, and the verbs that train, evaluate, compare and picture them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...readers.files import first_line
+from .. import checkpoint
+from ..batches import Objective
+from ..config import CONFIGS
+from ..dual import INFO_NCE, NEGCLIP, VSE, VSE_C
+from ..mhad import MHA_D
+from ..univse.objective import UNIVSE
+from ..vocabulary import WordVocabulary
+
+FILES = ("vectors", "other_vectors", "judges")  # settings that a trained model needs no more
+OBJECTIVES: Mapping[str, Objective] = {
+    **{"vse": VSE, "vse++": VSE, "order": VSE, "vse-c": VSE_C, "univse": UNIVSE, "mha-d": MHA_D},
+    **{"infonce": INFO_NCE, "siglip": INFO_NCE, "negclip": NEGCLIP, "ce-clip": NEGCLIP},
+}
+
+
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, dict[str, WordVocabulary], Any]:
+    """The best model of a folder, its vocabularies by language, and its config (with an empty `run`), in which
+    `changes` are set. Raises FileNotFoundError without a model, ValueError for damaged files, or a change not for it.
+    """
+    identity = checkpoint.read_identity(folder, "train")
+    try:
+        given = {name: value for name, value in identity["config"].items() if name not in FILES}
+        config: Any = CONFIGS[given["model"]](**given, run=Path(), output=folder)
+        features = int(identity["features"])
+    except (KeyError, TypeError, ValueError) as error:
+        why = first_line(error)
+        raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None
+    if foreign := [name for name in changes if name not in vars(config)]:
+        raise ValueError(f"{', '.join(foreign)} can only be set for a univse model, {folder} is: {config.model}")
+    config, vocabularies = config.changed(**changes), checkpoint.read_vocabularies(folder, config.languages)
+    words, *others = [(len(words), None) for words in vocabularies.values()]
+    model = OBJECTIVES[config.model].build(config, features, *words, *others)
+    checkpoint.restore(folder, checkpoint.BEST, {"model": model})
+    return model.to(device).eval(), vocabularies, config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 
 from ...engine.manifest import describe
-from ..bootstrap import Figure, bootstrap, interval
 from ..config import (
     CONFIGS,
     MODELS,
@@ -26,9 +25,9 @@ from ..config import (
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
-from ..figures import format_difference, markdown_table, write_results
-from .evaluate import Evaluation, measure, write_evaluation
-from .report import WAYS
+from ..figures import Figure, bootstrap, format_difference, interval, markdown_table, write_results
+from ..fit import Say, silent
+from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
 RECALLS = ("R@1", "R@5", "R@10", "sum")
@@ -36,10 +35,9 @@ OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ betw
 
 
 class Variant(NamedTuple):
-    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only.
-
-    families: the families after the +; empty: those of the config's default. similarity: that after a ~, as in
-    `vse-c~order`; recipe: that after an @, as in `vse-c~order@paper`; empty: those of the comparison.
+    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only. families:
+    the families after the +; empty: those of the config's default. similarity: that after a ~, as in `vse-c~order`;
+    recipe: that after an @, as in `vse-c~order@paper`; empty: those of the comparison.
     """
 
     name: str
@@ -57,16 +55,14 @@ class Variant(NamedTuple):
         families = tuple(made[len(model) :].removeprefix("+").split("+")) if made != model else ()
         known = model and set(families) <= set(FAMILIES) and (not families or model in WITH_NEGATIVES)
         if not known or (at and recipe not in RECIPES) or (tilde and similarity not in SIMILARITIES):
-            raise ValueError(
-                f"model must be {', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}, "
-                f"and may end with ~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}, was: {name}"
-            )
+            rule = f"{', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}"
+            ends = f"~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}"
+            raise ValueError(f"model must be {rule}, and may end with {ends}, was: {name}")
         return cls(name, model, families, similarity, recipe)
 
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
-        """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`.
-
-        settings: fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
+        """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`. settings:
+        fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
         """
         known = (*CONFIGS[self.model].model_fields, "recipe")
         of_model = {name: value for name, value in settings.items() if name in known}
@@ -75,65 +71,40 @@ class Variant(NamedTuple):
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
-class Sampled(NamedTuple):
-    """A metric's mean over seeds, or a difference of two, and its bootstrap samples (n,) over images and seeds.
-
-    The samples of all variants are of the same images and seeds.
-    """
-
-    value: float
-    samples: np.ndarray
-
-    @property
-    def figure(self) -> Figure:
-        """The value with its interval."""
-        return Figure(self.value, interval(self.samples))
-
-
-def total(parts: Sequence[Sampled]) -> Sampled:
-    """The sum of several metrics."""
-    return Sampled(sum(part.value for part in parts), np.sum([part.samples for part in parts], axis=0))
+def figure(metric: np.ndarray) -> Figure:
+    """A metric of a variant, see VariantResult, with its interval."""
+    return Figure(float(metric[0]), interval(metric[1:]))
 
 
 class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    metrics: by name, of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1",
-    "vse-c:noun i2t sum" and "plain i2t mean rank"; `rsum`, the sum without attack; and "univse", that of UniVSE's
-    attacks. accuracy: by operator, how often in % a caption scores above its negative.
+    metrics: by name (1 + n,), the value, then its n bootstrap samples, which are of the same images and seeds for all
+    variants. Of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1" and
+    "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks. accuracy: by operator,
+    how often in % a caption scores above its negative.
     """
 
     name: str
     seeds: int
-    metrics: Mapping[str, Sampled]
+    metrics: Mapping[str, np.ndarray]
     accuracy: Mapping[str, float]
-
-    @property
-    def retrievals(self) -> list[str]:
-        """The retrievals: "plain i2t" …"""
-        return [name.removesuffix(" mean rank") for name in self.metrics if name.endswith(" mean rank")]
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
         """The differences of the metrics to another variant's, by the name of the metric."""
-        both = {name: (one, other.metrics[name]) for name, one in self.metrics.items() if name in other.metrics}
-        return {name: Sampled(a.value - b.value, a.samples - b.samples).figure for name, (a, b) in both.items()}
+        known = other.metrics
+        return {name: figure(metric - known[name]) for name, metric in self.metrics.items() if name in known}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
-        retrieval = {
-            key: {
-                **{name: self.metrics[f"{key} {name}"].figure._asdict() for name in RECALLS},
-                "mean rank": self.metrics[f"{key} mean rank"].value,
-            }
-            for key in self.retrievals
-        }
-        return {
-            "seeds": self.seeds,
-            "rsum": self.metrics["rsum"].figure._asdict(),
-            "retrieval": retrieval,
-            "pairwise": dict(self.accuracy),
-            f"difference from {first.name}": {name: one._asdict() for name, one in self.minus(first).items()},
-        }
+        figures = {name: figure(metric)._asdict() for name, metric in self.metrics.items()}
+        keys = [name.removesuffix(" mean rank") for name in figures if name.endswith(" mean rank")]
+        retrieval = {key: {name: figures[f"{key} {name}"] for name in RECALLS} for key in keys}
+        for key in keys:
+            retrieval[key]["mean rank"] = figures[f"{key} mean rank"]["value"]
+        mine = {"seeds": self.seeds, "rsum": figures["rsum"], "retrieval": retrieval, "pairwise": dict(self.accuracy)}
+        differences = {name: one._asdict() for name, one in self.minus(first).items()}
+        return {**mine, f"difference from {first.name}": differences}
 
 
 def compare(
@@ -145,7 +116,7 @@ def compare(
     seeds: int = 1,
     *,
     overwrite: bool = False,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = silent,
 ) -> str:
     """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md and comparison.json to `output`.
 
@@ -183,11 +154,10 @@ def compare(
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
     """The means of the metrics over the evaluations of a variant, one per seed of its training, with their bootstrap.
-
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    metrics: dict[str, Sampled] = {}
+    metrics: dict[str, np.ndarray] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
@@ -195,33 +165,27 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
         parts = [(owner[part], rows["rank"].to_numpy()[part]) for part in rows.groupby("training").indices.values()]
         hits = [count_hits(torch.tensor(rank), torch.tensor(of), len(names)) for of, rank in parts]
         counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
-        values, samples = 100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)
-        tops = [Sampled(value, drawn) for value, drawn in zip(values.tolist(), samples.T, strict=True)]
-        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, total(tops)], strict=True)}
+        tops = np.vstack([100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)]).T
+        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, tops.sum(0)], strict=True)}
         sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
-        mean_rank = Sampled(float(sums.sum() / sizes.sum()), bootstrap(sums, sizes, seed)[:, 0] / 100)
-        metrics[f"{key} mean rank"] = mean_rank
+        metrics[f"{key} mean rank"] = np.append(sums.sum() / sizes.sum(), bootstrap(sums, sizes, seed)[:, 0] / 100)
     attacks = [one for name, one in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
-    totals = {"rsum": total([metrics[f"plain {way} sum"] for way in WAYS])}
-    totals |= {"univse": total(attacks)} if attacks else {}
+    totals = {"rsum": np.sum([metrics[f"plain {way} sum"] for way in WAYS], 0)}
+    totals |= {"univse": np.sum(attacks, 0)} if attacks else {}
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
-    """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults.
-
-    configs: one for each kind of model and recipe, by its name. Settings that every training has of its own (seed,
-    folders …) are left out.
+    """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults, but for
+    those of each training (seed, folders …). configs: one for each kind of model and recipe, by its name.
     """
     changed: dict[str, dict[str, str]] = {}
     for kind, config in configs.items():
-        changed[kind] = {
-            name: describe(value)
-            for name, value in vars(config).items()
-            if (name not in OWN_SETTINGS or name == "epochs") and value != type(config).model_fields[name].default
-        }
+        settings = {name: value for name, value in vars(config).items() if name not in OWN_SETTINGS or name == "epochs"}
+        fields = type(config).model_fields
+        changed[kind] = {name: describe(value) for name, value in settings.items() if value != fields[name].default}
     first, *others = changed.values()
     common = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     parts = [", ".join(f"{name} {value}" for name, value in common.items()) or "default settings"]
@@ -238,21 +202,18 @@ def cells(result: VariantResult) -> dict[str, str]:
     ranks; the rsum of each language, as "plain:de rsum"; and "noun, accuracy".
     """
     metrics = result.metrics
-    plain = {key.partition(" ")[0] for key in result.retrievals if key.startswith("plain")}
-    values = {name: f"{one.value:.1f}" for name, one in metrics.items()}
+    plain = {name.partition(" ")[0] for name in metrics if name.startswith("plain")}
+    values = {name: f"{one[0]:.1f}" for name, one in metrics.items()}
     return {
-        **{name: values[name] if "mean rank" in name else str(one.figure) for name, one in metrics.items()},
+        **{name: values[name] if "mean rank" in name else str(figure(one)) for name, one in metrics.items()},
         **{f"{name}, value": value for name, value in values.items()},
-        **{f"{name} rsum": str(total([metrics[f"{name} {way} sum"] for way in WAYS]).figure) for name in plain},
+        **{f"{name} rsum": str(figure(sum(metrics[f"{name} {way} sum"] for way in WAYS))) for name in plain},  # type: ignore[arg-type]
         **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }
 
 
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
-    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out.
-
-    setting: a first paragraph, see `describe_settings`.
-    """
+    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row per variant, those with data, below the paragraph `setting`."""
     parts, shown = [setting], {result.name: cells(result) for result in results}
     of_some, of_all = set[str]().union(*shown.values()), set.intersection(*map(set, shown.values()))
 
@@ -265,11 +226,8 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
             parts.append(markdown_table([first, *kept], rows))
 
     for name in sorted(name.removesuffix(" rsum") for name in of_some if name.endswith(" rsum")):
-        recalls = {
-            f"{way} {of}": f"{name} {way} {of}{', value' * of.startswith('R@')}"
-            for way in WAYS
-            for of in (*(f"R@{k}" for k in TOP), "mean rank")
-        }
+        tops = (*((f"R@{k}", ", value") for k in TOP), ("mean rank", ""))
+        recalls = {f"{way} {of}": f"{name} {way} {of}{shown_as}" for way in WAYS for of, shown_as in tops}
         language = name.partition(":")[2]
         table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": f"{name} rsum"}, of_some)
     if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
@@ -286,15 +244,12 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
 
 
 def _differences(results: Sequence[VariantResult]) -> str:
-    """Each variant's difference from the first one, with the interval of the paired bootstrap."""
     first, *others = results
     differences = {result.name: result.minus(first) for result in others}
     attacks = {f"{name}, R@1": f"vse-c:{name} i2t R@1" for name in ("total", *FAMILIES)}
     columns = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", **attacks}
     columns |= {"plural, numeral, R@1": "plural:numeral i2t R@1", "univse, sum": "univse"}
     columns = {head: name for head, name in columns.items() if others and all(name in d for d in differences.values())}
-    rows = [
-        [f"{name} − {first.name}", *(format_difference(*found[column]) for column in columns.values())]
-        for name, found in differences.items()
-    ]
+    cells = {name: [format_difference(*found[of]) for of in columns.values()] for name, found in differences.items()}
+    rows = [[f"{name} − {first.name}", *its] for name, its in cells.items()]
     return markdown_table(["difference", *columns], rows) if others else ""

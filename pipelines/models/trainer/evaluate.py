@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,13 +28,12 @@ from ..evaluation import components
 from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
 from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
-from ..figures import write_results
+from ..figures import format_interval, markdown_table, write_results
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import alpha_curve, parsing_accuracy
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID
-from .objectives import OBJECTIVES, load_model
-from .report import to_markdown
+from . import OBJECTIVES, load_model
 
 
 class Evaluation(NamedTuple):
@@ -56,11 +55,9 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
-    """Compute all metrics of a model on a split of a run.
-
-    Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
-    features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a
-    model other than UniVSE.
+    """Compute all metrics of a model on a split of a run. Raises FileNotFoundError or ValueError for a folder without a
+    trained model; a run without the split, its captions, features of the model's size, or images as config.complete
+    asks for; or config.components or config.alpha for a model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
     model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device), **config.changes)
@@ -70,10 +67,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
-    chosen, *others = (
-        captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image, language)
-        for language in captions.languages
-    )
+    of_split, n = (config.split, features.available, config.limit), config.captions_per_image
+    chosen, *others = (captions.to_evaluate(*of_split, n, language) for language in captions.languages)
     if config.complete:
         chosen = complete_captions(corpus, chosen, config.complete)
     attacks = choose_attacks(corpus, chosen, config)
@@ -126,29 +121,20 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             def known(name: str) -> bool:  # to UniVSE, trained on the same captions
                 return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
 
-            metrics["parsing"] = components.phrase_parsing(
-                read, rows.to_pylist(), split, model.similarity, forms, known
-            )
+            rules = model.similarity, forms, known
+            metrics["parsing"] = components.phrase_parsing(read, rows.to_pylist(), split, *rules)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
-    about = {
-        "model": trained.model,
-        "language": captions.languages[0],
-        "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
-        **({"caption": {"components": trained.components, "alpha": model.alpha_value}} if needs_components else {}),
-        "trained_with_seed": trained.seed,
-        "split": config.split,
-        "images": len(split.images),
-        "captions": len(chosen),
-        "images_without_features": int(without.sum()),
-    }
+    with_negatives_of = trained.negative_families if trained.model in (*WITH_NEGATIVES, "mha-d") else ()
+    about = {"model": trained.model, "language": captions.languages[0], "negative_families": list(with_negatives_of)}
+    if needs_components:
+        about["caption"] = {"components": trained.components, "alpha": model.alpha_value}
+    about |= {"trained_with_seed": trained.seed, "split": config.split, "images": len(split.images)}
+    about |= {"captions": len(chosen), "images_without_features": int(without.sum())}
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
 
 
 def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> tuple[Any, Any, Corpus]:
-    """A trained model, its config, and the corpus of the run that it is measured on.
-
-    Raises as `load_model`, `read_captions` and `features_for`.
-    """
+    """A trained model, its config, and the corpus to measure it on. Raises as `load_model` and `read_captions`."""
     model, vocabularies, config = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=config.languages)
     features = features_for(model, run, captions.image_ids, config.table)
@@ -164,10 +150,7 @@ def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) ->
 
 
 def left_out(captions: Captions, rows: Tensor, part: int, parts: int) -> Tensor:
-    """Which of the captions `rows` (n,) are of images in a part, from 0, of so many; (n,) bool.
-
-    An image's part depends only on its id.
-    """
+    """Which of the captions `rows` (n,) are of images in a part, from 0, of so many, by the image's id; (n,) bool."""
     inside = [int(record_rng(0, "part", image).random() * parts) == part for image in captions.image_ids]
     return torch.tensor(inside, dtype=torch.bool)[captions.image[rows]]
 
@@ -196,3 +179,85 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
         owner = torch.searchsorted(image, captions.image[rows[judged]]).to(device)
         kept[judged] = rank(images, sentences, owner, model.similarity).captions.cpu() <= config.judge_rank
     return kept
+
+
+RECALLS = ("R@1", "R@5", "R@10")
+LEAST_PAIRS = 10  # whose share is printed
+COLUMNS = (*RECALLS, "median rank", "mean rank")
+WAYS = {"i2t": "image to text", "t2i": "text to image"}
+ATTACKS = {
+    "vse-c": "vse-c: image to text, each image with the negatives of its own captions",
+    "univse": "univse: image to text, all images with the negatives of all captions",
+}
+
+
+def to_markdown(metrics: Mapping[str, Any]) -> str:
+    """The tables of an evaluation, with 95 % bootstrap intervals in brackets; metrics: as in evaluation.json."""
+    families, without = metrics["negative_families"], metrics["images_without_features"]
+    name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
+    if "caption" in metrics:
+        name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
+    if metrics.get("language", "en") != "en":
+        name += f" ({metrics['language']})"
+    about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
+    about += f"; {without:,} more captions are of images without features" if without else ""
+    parts = [about, _retrieval(metrics, "retrieval")]
+
+    def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        if filled := list(rows):
+            parts.append(markdown_table(head, filled))
+
+    for language, entry in metrics.get("languages", {}).items():
+        title = f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions"
+        parts.append(_retrieval(entry, title))
+    heads = metrics.get("heads", {}).items()
+    table(["two different attention heads of", "mean cosine"], ([name, f"{cosine:.2f}"] for name, cosine in heads))
+    for protocol, title in ATTACKS.items():
+        cells = []
+        for name, its in metrics.get(protocol, {}).items():
+            counts = f"{its['negatives']:,}", f"{its['negatives_a_caption']:.1f}"
+            cells.append([name, *_cells(its), *counts])
+        table([title, *COLUMNS, "negatives", "per caption"], cells)
+    if found := metrics.get("univse"):
+        total = sum(entry[column] for entry in found.values() for column in RECALLS)
+        parts.append(f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}.")
+    if plural := metrics.get("plural"):
+        title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
+        numbers = {"plain": "", "numeral": f"{plural['negatives']:,}"}
+        table([title, *COLUMNS, "negatives"], ([name, *_cells(plural[name]), n] for name, n in numbers.items()))
+    pairs = sorted(metrics.get("pairwise", {}).items())
+    shares = [(name, format_interval(its["accuracy"], its["interval"]), its["pairs"]) for name, its in pairs]
+    cells = [[name, share if count >= LEAST_PAIRS else "–", f"{count:,}"] for name, share, count in shares]
+    table(["caption above its first negative", "%", "pairs"], cells)
+    unified = ((kind, its["mAP"], its["images"], its["queries"]) for kind, its in metrics.get("unified", {}).items())
+    cells = [[kind, f"{precision:.1f}", f"{share:.1f}", f"{count:,}"] for kind, precision, share, count in unified]
+    table(["text to image by", "mAP", "% of images that match", "queries"], cells)  # UniVSE's Table 3
+    if found := metrics.get("alpha"):  # UniVSE's Figure 5
+        names = list(next(iter(found.values())))
+        table(["α", *names], ([alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in found.items()))
+    cells = []
+    for word, its in metrics.get("parsing", {}).items():
+        for name in (name for name in its if f"{name}, random" in its):
+            by_image, by_chance = (f"{its[key]:.1f}" for key in (name, f"{name}, random"))
+            cells.append([f"{name} of the {word}", by_image, by_chance, f"{its['questions']:,}"])
+    table(["chosen by the image", "%", "by chance", "questions"], cells)  # UniVSE's Table 4; relations: `either`
+    return "\n\n".join(parts)
+
+
+def _retrieval(metrics: Mapping[str, Any], title: str) -> str:
+    rows = []
+    for name, suffix in (("retrieval", ""), ("folds of 1000", ", folds of 1,000")):
+        values = metrics.get(name, {})
+        bounds = {} if suffix else metrics["intervals"]  # the means over folds have none
+        for direction, way in WAYS.items() if values else ():
+            its, of = ({k[4:]: v for k, v in part.items() if k.startswith(direction)} for part in (values, bounds))
+            rows.append([f"{way}{suffix}", *_cells({**its, "intervals": of}), ""])
+        if values:
+            rows[-1][-1] = f"{values['rsum']:.1f}" if suffix else format_interval(values["rsum"], bounds["rsum"])
+    return markdown_table([title, *COLUMNS, "rsum"], rows)
+
+
+def _cells(entry: Mapping[str, Any]) -> list[str]:
+    bounds = entry["intervals"]
+    cells = ((entry[column], bounds.get(column)) for column in COLUMNS)
+    return [format_interval(value, between) if between else f"{value:.1f}" for value, between in cells]

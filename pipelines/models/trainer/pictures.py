@@ -23,7 +23,7 @@ from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
-from .objectives import load_model
+from . import load_model
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,10 +42,8 @@ PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and t
 
 
 class Subject:
-    """A UniVSE or MHA-D model, and what is drawn of a run.
-
-    features: None if only words are drawn. files: the photo of each image that has one, and features, by the image's
-    index; None if no photos are drawn.
+    """A UniVSE or MHA-D model, and what is drawn of a run. features: None if only words are drawn. files: the photo of
+    each image that has one, and features, by the image's index; None if no photos are drawn.
     """
 
     def __init__(self, model_folder: Path, run: Path, photos: Path | None) -> None:
@@ -69,16 +67,14 @@ class Subject:
         return None if self.files is None else covered(self.files[image], self.run, self.trained.table)
 
 
-def draw_pictures(
-    model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
-) -> list[Path]:
+def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the figures of a UniVSE or MHA-D model; returns the files written.
 
     UniVSE: neighbours.png and, if `photos` is the folder of the run's photos, relevance.png. MHA-D: heads.png, on the
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
     tables or photos, or for a query without a known object.
     """
-    subject = Subject(model_folder, run, photos)
+    subject = Subject(model, run, photos)
     output.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
         return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
@@ -159,7 +155,6 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
 
 def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     """The component that a query names: its first relation, or else its first attributed object, or its first object.
-
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
     one shipped with negcap. Raises ValueError for a query without an object.
     """
@@ -176,20 +171,17 @@ def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     return data.Phrase(found[0], text)
 
 
-def common_phrases(
-    run: Path, captions: data.Captions, images: set[int], vocabulary: WordVocabulary
-) -> Sequence[data.Phrase]:
-    """The COMMON most frequent components of each kind, of known words only, in the captions of these images.
-
-    images: indices among the run's images. Raises ValueError if there are none.
+def common_phrases(run: Path, captions: data.Captions, images: set[int], words: WordVocabulary) -> list[data.Phrase]:
+    """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
+    indices among the run's images. Raises ValueError if there are none.
     """
     ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
     rows = data.read_caption_rows(run, "components", ids)
     phrases = []
     for column, parts in data.PARTS.items():
         counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
-        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(vocabulary, words))
-        phrases += [data.Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
+        known = (its for its, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(words, its))
+        phrases += [data.Phrase(its, " ".join(its)) for its in islice(known, COMMON)]
     if not phrases:
         raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases
@@ -219,7 +211,6 @@ def find_relevance(
 
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
-    """Draw a run's most frequent nouns, attributed nouns and triples by their vectors."""
     components = data.read_whole_table(run, "component_vocabulary")  # by descending count
     entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
     figure = new_figure(30, 10)

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..bootstrap import Figure, draws, interval
 from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
-from ..figures import markdown_table, write_results
-from .objectives import load_model
+from ..figures import Figure, draws, interval, markdown_table, write_results
+from . import load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
 SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))
@@ -40,11 +39,9 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header.
-
-    With a header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises
-    ValueError, naming file and line, for a line with too few columns, a score that is not a number, or an empty
-    sentence.
+    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header. With a
+    header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises ValueError,
+    naming file and line, for a line with too few columns, a score that is not a number, or an empty sentence.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -61,9 +58,8 @@ def read_pairs(path: Path) -> list[Pair]:
         if not row:
             continue
         if len(row) < len(head):
-            raise ValueError(
-                f"{path}:{line}: a pair must have {len(head)} columns, has {len(row)} ({path} must be {EXPECTED})"
-            )
+            rule = f"a pair must have {len(head)} columns, has {len(row)}"
+            raise ValueError(f"{path}:{line}: {rule} ({path} must be {EXPECTED})")
         values = dict(zip(head, row, strict=False))
         written, *sentences = (values[name].strip() for name in columns)
         try:
@@ -82,10 +78,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
-    """Pearson's r of values and scores (n,), times 100, and its 95 % bootstrap interval over pairs.
-
-    NaN if either is constant; samples of which either is constant do not count.
-    """
+    """Pearson's r of values and scores (n,) x 100, with its 95 % bootstrap interval; NaN if either is constant."""
     x, y = (part.double().numpy() - part.double().mean().item() for part in (values, scores))
     moments = np.stack([x, y, x * x, y * y, x * y], 1)
 
@@ -93,9 +86,8 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
         mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
         spread = (xx - mean_x**2) * (yy - mean_y**2)
         constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()
-        return 100 * np.divide(
-            xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~constant
-        )
+        r = np.divide(xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~constant)
+        return 100 * r
 
     value = of_weights(np.ones((1, len(x)))).item()
     if math.isnan(value):
@@ -104,29 +96,25 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
 
 
 def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: SimilarityConfig) -> tuple[Tensor, str]:
-    """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model.
-
-    A model that also encodes components (UniVSE) encodes the sentence without them. Raises FileNotFoundError for a
-    folder without a model, ValueError for a language that is not the model's.
+    """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model. A model that
+    also encodes components (UniVSE) encodes the sentence without them. Raises FileNotFoundError for a folder without a
+    model, ValueError for a language that is not the model's.
     """
     device = choose_device(config.device)
     model, vocabularies, trained = load_model(model_folder, device)
     if config.language not in trained.languages:
         known = ", ".join(trained.languages)
         raise ValueError(f"language must be one of those of {model_folder}, {known}, was: {config.language}")
-    encoded = vocabularies[config.language].encode(
-        [sentence for pair in pairs for sentence in (pair.first, pair.second)]
-    )
+    encoded = vocabularies[config.language].encode([text for pair in pairs for text in (pair.first, pair.second)])
     embed = getattr(model, "plain_sentences", model.sentences)
     vectors = embed_texts(embed, encoded, device, language=trained.languages.index(config.language))
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
 
 
 def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output: Path | None = None) -> str:
-    """Pearson's r of a model's cosines with people's scores, as a Markdown table by part of the data.
-
-    file: see `read_pairs`. output: a folder to which similarity.md and similarity.json are written; None: none. Raises
-    as `read_pairs` and `sentence_cosines`, and ValueError for fewer than 3 pairs, or scores that are all equal.
+    """Pearson's r of a model's cosines with people's scores, as a Markdown table by part of the data. file: see
+    `read_pairs`. output: a folder to which similarity.md and similarity.json are written; None: none. Raises as
+    `read_pairs` and `sentence_cosines`, and ValueError for fewer than 3 pairs, or scores that are all equal.
     """
     torch.set_num_threads(config.threads)
     pairs = read_pairs(file)

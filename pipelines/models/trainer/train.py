@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,19 +21,18 @@ from ..device import ahead, choose_device, place, take, to_device
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
-from ..fit import Line, Step, fit
+from ..figures import new_figure, plot_metric, write_png
+from ..fit import Line, Say, Step, fit, silent
 from ..vocabulary import build_vocabulary, read_vectors
+from . import OBJECTIVES
 from .evaluate import believed, left_out
-from .objectives import OBJECTIVES
-from .report import draw_curves
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData(Corpus):
-    """A corpus, and what is chosen of it for a training. The features are placed as `place` does.
-
-    train, validation: (n,) captions; those to train on are in the first language. attack: (P,) the negatives of
-    validation captions that join the candidates if the config selects by `attacked`. sampler: see Objective.
+    """A corpus, and what is chosen of it for a training. The features are placed as `place` does. train, validation:
+    (n,) captions; those to train on are in the first language. attack: (P,) the negatives of validation captions that
+    join the candidates if the config selects by `attacked`. sampler: see Objective.
     """
 
     train: Tensor
@@ -63,12 +62,10 @@ def read_training_data(config: Any) -> TrainingData:
     captions.require_every_language(train, "to train on")
     captions.require_every_language(validation, "to validate on")
     names = component_names(config.run) if objective.needs_components else ()
-    vocabularies = {
-        language: build_vocabulary(
-            (captions.texts[int(n)].as_py() for n in captions.in_language(train, language)), config.min_count, names
-        )
-        for language in config.languages
-    }
+    vocabularies = {}
+    for language in config.languages:
+        spoken = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
+        vocabularies[language] = build_vocabulary(spoken, config.min_count, names)
     features = features._replace(values=place(features.values, device))
     corpus = encode_run(config.run, captions, vocabularies, features, device)
     attack = torch.empty(0, dtype=torch.long)
@@ -82,16 +79,11 @@ def read_training_data(config: Any) -> TrainingData:
         if config.drop_components:
             graphs = graphs.thinned(train, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
-    return TrainingData(
-        **vars(corpus),
-        train=captions.in_language(train, config.languages[0]),
-        validation=validation,
-        attack=attack,
-        sampler=objective.sampler(config, corpus, train),
-    )
+    sampler, train = objective.sampler(config, corpus, train), captions.in_language(train, config.languages[0])
+    return TrainingData(**vars(corpus), train=train, validation=validation, attack=attack, sampler=sampler)
 
 
-def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
+def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
     """Train a model and return its folder; an interrupted training resumes after the last epoch it completed.
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch), curves.png, and as safetensors
@@ -108,27 +100,22 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     if grounded and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
     files = {config.languages[0]: config.vectors, **dict(getattr(config, "other_vectors", ()))}
-    words, *others = [
-        (len(known), read_vectors(files[language], known, config.word_dim) if files.get(language) else None)
-        for language, known in data.vocabularies.items()
-    ]
+    size_of = config.word_dim
+    read = {name: read_vectors(file, data.vocabularies[name], size_of) for name, file in files.items() if file}
+    words, *others = [(len(known), read.get(language)) for language, known in data.vocabularies.items()]
     model = objective.build(config, size, *words, *others).to(data.device)
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
     prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite=overwrite)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(
-        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=data.device.type == "cuda"
-    )
+    fused = data.device.type == "cuda"
+    optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
     sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
-    about = (
-        f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
-        f"{len(data.vocabulary):,} words"
-        + (f", {sampler}" if sampler else "")
-        + (f"; {without:,} images have no features" if without else "")
-    )
+    about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
+    about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
+    about += f"; {without:,} images have no features" if without else ""
 
     def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
         terms = objective.losses(model, *drawn, config, epoch)
@@ -137,10 +124,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
         line, best = history[-1], max(history, key=selected)
-        say(
-            f"epoch {line['epoch']}: loss {line['loss']:.3f}, rsum {line['validation']['rsum']:.1f} on validation "
-            f"(best {best['validation']['rsum']:.1f}, epoch {best['epoch']}), {line['seconds']:.0f} s"
-        )
+        rsum, highest = (its["validation"]["rsum"] for its in (line, best))
+        shown = f"rsum {rsum:.1f} on validation (best {highest:.1f}, epoch {best['epoch']})"
+        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
     def selected(line: Line) -> float:
         return line["validation"][getattr(config, "select", "rsum")]
@@ -181,10 +167,8 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
 
 
 def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> Batch:
-    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0.
-
-    Of several crops (B, R, D) of each image, a random one is used if the config pools by crop. noise: a generator, on
-    the data's device, that decides which.
+    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
+    of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
     """
     device, image = data.device, data.captions.image[captions]
     if getattr(config, "image_pooling", "") == "crop" and features.dim() == 3:
@@ -215,3 +199,25 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
         attacked = ranks_with_own_negatives(plain, own, data.attack, split.image_of_negative(data.attack))
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics
+
+
+def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+    """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
+    figure = new_figure(11, 3.6)
+    left, middle, right = figure.subplots(1, 3)
+    steps, losses = [], []
+    for line in history:
+        parts = line["losses"]
+        steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]
+        losses += parts
+    left.plot(steps, losses, color="tab:gray", linewidth=1)
+    left.set(title=title, xlabel="epoch", ylabel="loss per pair", yscale="log")
+    validation = [{"epoch": line["epoch"], **line["validation"]} for line in history]
+    for way, style in (("i2t", "-"), ("t2i", "--")):
+        for k, colour in ((1, "tab:blue"), (5, "tab:orange"), (10, "tab:green")):
+            plot_metric(middle, validation, f"{way} R@{k}", f"{way} R@{k}", color=colour, linestyle=style)
+    middle.set(xlabel="epoch", ylabel="recall on validation, %", ylim=(0, None))
+    middle.legend(fontsize=7, ncols=2)
+    plot_metric(right, validation, "rsum", "rsum", color="tab:red")
+    right.set(xlabel="epoch", ylabel="rsum on validation")
+    write_png(figure, path, 120)

@@ -22,9 +22,8 @@ ALPHAS = tuple(n / 10 for n in range(11))
 
 
 def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[str, dict[str, float]]:
-    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %.
-
-    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
+    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %. The entry
+    `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
     images, texts, d = split.images, split.corpus.texts, split.images.shape[1]
 
@@ -38,9 +37,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
 
     captions, owner = retrieval.embed_sentences(parts, texts, split.captions), split.owner.to(images.device)
     plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
-    curve = {
-        alpha: {"rsum": retrieval.retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()
-    }
+    rsum = {alpha: retrieval.retrieval_metrics(ranks)["rsum"] for alpha, ranks in plain.items()}
+    curve = {alpha: {"rsum": value, "attacked": 0.0} for alpha, value in rsum.items()}
     for name, rows in attacks.items():
         if not name.startswith("univse:"):
             continue
@@ -56,11 +54,9 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
 
 
 def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4).
-
-    graphs: the rows of the table `components` of the split's captions. An attributed noun scores its highest similarity
-    to a region, a triple its similarity to the whole image; for "attribute alone", the noun's own highest similarity to
-    a region is subtracted.
+    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4). graphs:
+    rows of `components`. An attributed noun scores its highest similarity to a region, less the noun's own for
+    "attribute alone"; a triple its similarity to the image.
     """
     images, features, vocabulary = split.images, split.corpus.features.values, split.corpus.vocabulary
     with torch.inference_mode():
@@ -92,8 +88,5 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[
 
     questions = read_questions(graphs, split.owner.tolist(), known)
     scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
-    return {
-        name: accuracy(own, of_names(score))
-        for name, score in scores.items()
-        if (own := questions.get(name.split()[0], []))
-    }
+    asked = ((name, score, questions.get(name.split()[0], [])) for name, score in scores.items())
+    return {name: accuracy(own, of_names(score)) for name, score, own in asked if own}

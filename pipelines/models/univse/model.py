@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from ..checkpoint import Tensors
 from ..config import UniVseConfig
 from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
@@ -21,9 +22,8 @@ from ..vocabulary import WordVocabulary
 class WordEncoder(nn.Module):
     """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)), where w concatenates a basic and a modifier embedding (section 3.1).
 
-    A single word has its own modifier embedding; an attributed noun has the basic embedding of the noun and the
-    modifier embedding of the attribute. words: the size of the vocabulary. vectors: initial basic embeddings (words,
-    word_dim), see `word_embedding`.
+    A word has its own modifier embedding, an attributed noun that of the attribute. words: the size of the vocabulary.
+    vectors: initial basic embeddings (words, word_dim), see `word_embedding`.
     """
 
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
@@ -39,7 +39,6 @@ class WordEncoder(nn.Module):
 
     def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The vectors (u, joint) of the distinct pairs of a word and a modifier, and which of them each pair is (n,).
-
         Arguments as those of `forward`. Every distinct word, modifier and pair is computed only once.
         """
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
@@ -77,10 +76,8 @@ class Composition(nn.Module):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> Tensor:
-        """The composed vectors (B, d) of B captions; 0 for those without components.
-
-        vectors: (m, d). owner: (m,) the caption of each, on the CPU. order: (m,) numbers by which a GRU reads the
-        components of a caption in ascending order; None: as they come.
+        """The composed vectors (B, d) of B captions, 0 without components. vectors: (m, d). owner: (m,) the caption of
+        each, on the CPU. order: (m,) numbers by which a GRU reads a caption's components; None: as they come.
         """
         if self.kind in ("self-attention", "gru"):
             by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
@@ -159,9 +156,8 @@ class UniVSE(nn.Module):
         return vectors[: len(rows)], vectors[len(rows) :]
 
     def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,).
-
-        The mask is True for texts with components of the kinds that the model composes.
+        """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,). The
+        mask is True for texts with components of the kinds that the model composes.
         """
         graphs = require_graphs(texts)
         triples, of_triples = graphs.triples.known_components(rows)
@@ -177,11 +173,7 @@ class UniVSE(nn.Module):
         return sentences, *self.compose(vectors, owners, len(rows))
 
     def compose(
-        self,
-        vectors: dict[str, Tensor],
-        owners: dict[str, Tensor],
-        captions: int,
-        order: dict[str, Tensor] | None = None,
+        self, vectors: Tensors, owners: Tensors, captions: int, order: Tensors | None = None
     ) -> tuple[Tensor, Tensor]:
         """u_comp of B captions, composed of the vectors of their components as `Composition` says.
 
@@ -217,7 +209,6 @@ class UniVSE(nn.Module):
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:
     """Caption vectors u_cap = Norm(α u_sent + (1 - α) u_comp), (B, d); u_sent for captions without components.
-
     sentences, components: u_sent and u_comp, both (B, d). present: (B,) bool, captions with components. alpha: α.
     """
     mixed = torch.where(present[:, None], alpha * sentences + (1 - alpha) * components, sentences)

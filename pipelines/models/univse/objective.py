@@ -19,7 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..batches import Batch, Objective, autocast
+from ..batches import Batch, Objective, Terms, autocast
 from ..config import UniVseConfig
 from ..data import KINDS, Corpus, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
@@ -40,19 +40,15 @@ def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: fl
 
 
 def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """The hinges of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊.
-
-    true: (m,) scores of m triples with their images. false: (m, N) scores of N false triples with the same images.
-    Returns (m, N).
+    """The hinges of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊. true: (m,) scores of m triples with their images. false: (m,
+    N) scores of N false triples with the same images. Returns (m, N).
     """
     return (margin + false - true[:, None]).clamp(min=0)
 
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
     """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
-
-    costs: (m, N) >= 0. present: (m, N) bool, which negatives there are. kinds: how many consecutive columns belong to
-    each kind.
+    costs: (m, N) >= 0. present: (m, N) bool, which there are. kinds: the number of columns of each.
     """
     total = costs.new_zeros(len(costs))
     for part, those in zip((costs * present).split(kinds, 1), present.split(kinds, 1), strict=True):
@@ -70,11 +66,10 @@ FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as ma
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
-class SampledComponents(NamedTuple):
-    """m components of a batch, with up to N words for each; a word put into the component makes it false.
-
-    rows: (m,) indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each.
-    false: (m, N) word ids, -1 where there are fewer words. All on the CPU.
+class Sampled(NamedTuple):
+    """m components of a batch, with up to N words for each; a word put into the component makes it false. rows: (m,)
+    indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each. false: (m, N)
+    word ids, -1 where there are fewer words. All on the CPU.
     """
 
     rows: Tensor
@@ -90,25 +85,21 @@ class ComponentBatch(NamedTuple):
     number for each object, pair and triple, in this order.
     """
 
-    objects: SampledComponents
+    objects: Sampled
     absent: Tensor
-    pairs: SampledComponents
-    triples: SampledComponents
+    pairs: Sampled
+    triples: Sampled
     one_each: Tensor
     order: Tensor
 
 
 class ComponentSource:
-    """Samples components of captions, and false ones of the words of the run's component_vocabulary.
-
-    Raises FileNotFoundError or ValueError if tables are missing or incomplete.
-    """
+    """Samples components of captions and false ones. Raises FileNotFoundError or ValueError for unfit tables."""
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
-        vocabulary, excluded = (
-            read_whole_table(config.run, f"component_{name}") for name in ("vocabulary", "exclusions")
-        )
+        names = ("component_vocabulary", "component_exclusions")
+        vocabulary, excluded = (read_whole_table(config.run, name) for name in names)
         self.sampler = Sampler(components, vocabulary, excluded, config.false_words)
         self.graphs = require_graphs(corpus.texts)
         # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
@@ -124,14 +115,14 @@ class ComponentSource:
         sampler, graphs, ids = self.sampler, self.graphs, self.ids
         absent = ids["noun"][sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
         rows, owner = graphs.objects.known_components(captions)
-        objects = SampledComponents(rows, owner, absent[owner])
+        objects = Sampled(rows, owner, absent[owner])
         rows, owner = graphs.pairs.known_components(captions)
         attributes = ids["attribute"][sampler.attributes(rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH)]
-        pairs = SampledComponents(rows, owner, torch.cat([attributes, absent[owner]], 1))
+        pairs = Sampled(rows, owner, torch.cat([attributes, absent[owner]], 1))
         rows, owner = graphs.triples.known_components(captions)
         subjects, others = absent[owner, : 2 * FALSE_ENDS].split(FALSE_ENDS, 1)
         relations = ids["relation"][sampler.relations(rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)]
-        triples = SampledComponents(rows, owner, torch.cat([subjects, relations, others], 1))
+        triples = Sampled(rows, owner, torch.cat([subjects, relations, others], 1))
         shuffled = torch.from_numpy(rng.permutation(len(owner)))
         shuffled = shuffled[owner[shuffled].argsort(stable=True)]
         first = owner[shuffled].diff(prepend=owner.new_full((1,), -1)) != 0
@@ -139,9 +130,7 @@ class ComponentSource:
         return ComponentBatch(objects, absent, pairs, triples, shuffled[first], order)
 
 
-def univse_losses(
-    model: UniVSE, batch: Batch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
-) -> dict[str, Tensor]:
+def univse_losses(model: UniVSE, batch: Batch, sampled: ComponentBatch, config: UniVseConfig, epoch: int) -> Terms:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
     `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
@@ -196,9 +185,8 @@ def univse_losses(
 def _word_encoder_inputs(
     graphs: SceneGraphs, sampled: ComponentBatch, config: UniVseConfig, device: torch.device
 ) -> list[tuple[Tensor, Tensor]]:
-    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,).
-
-    A missing word (-1) is replaced by word 0; who adds the costs leaves it out. m: number of pairs, B: of captions.
+    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,). A missing
+    word (-1) is replaced by word 0; who adds the costs leaves it out. m: number of pairs, B: of captions.
     """
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]
@@ -213,24 +201,19 @@ def _word_encoder_inputs(
     return [*inputs, (words.flatten(), modifiers.flatten())]
 
 
-def _replace_words(words: Tensor, triples: SampledComponents, device: torch.device) -> Tensor:
-    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples.
-
-    A negative that is not present equals the triple, whose states the text encoder then computes only once.
+def _replace_words(words: Tensor, triples: Sampled, device: torch.device) -> Tensor:
+    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples. A
+    negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
     true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
-    places, false = (
-        torch.tensor(REPLACED_WORD, device=device)[None, :, None],
-        to_device(triples.false, device)[..., None],
-    )
-    places = places.expand(len(true), -1, -1)
+    places, false = torch.tensor(REPLACED_WORD, device=device), to_device(triples.false, device)[..., None]
+    places = places[None, :, None].expand(len(true), -1, -1)
     return true.scatter(2, places, torch.where(false >= 0, false, true.gather(2, places))).flatten(0, 1)
 
 
 def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
-    """Scores (m, N, R) of N words with each of the R regions of an image.
-
-    vectors: (u, d), distinct words. which: (m, N), the words. owner: (m,), their image in regions (B, R, d).
+    """Scores (m, N, R) of N words with each of the R regions of an image. vectors: (u, d), distinct words. which: (m,
+    N), the words. owner: (m,), their image in regions (B, R, d).
     """
     if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
         return (vectors @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
@@ -238,15 +221,9 @@ def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tenso
 
 
 def _loss(
-    costs: Tensor,
-    components: SampledComponents,
-    kinds: tuple[int, ...],
-    size: int,
-    reduction: str,
-    others: Tensor | None = None,
+    costs: Tensor, components: Sampled, kinds: tuple[int, ...], size: int, reduction: str, others: Tensor | None = None
 ) -> Tensor:
     """The sum over a batch of `size` captions of the mean of what `sum_over_kinds` makes of their components' costs.
-
     others: (m, N - n) bool, which there are of the negatives behind those that were sampled (m, n).
     """
     present, owner = (to_device(part, costs.device) for part in (components.false >= 0, components.owner))
@@ -258,7 +235,6 @@ def _relation_loss(
     images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: UniVseConfig
 ) -> Tensor:
     """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
-
     images: (B, d). true: (m, d), all triples of the batch. false: (m, N, d), the negatives made of them.
     """
     owner, others = (to_device(part, images.device) for part in (sampled.triples.owner, sampled.one_each))

@@ -25,10 +25,7 @@ class Sizes(Settings):
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor has instructions for products in bfloat16; without them it is slower than single precision.
-
-    False with a version of PyTorch that cannot tell.
-    """
+    """Whether the processor has products in bfloat16, slower without; False if this PyTorch cannot tell."""
     import torch
 
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
@@ -41,25 +38,16 @@ class TrainingConfig(Settings):
     seed: int = Field(1, description="seed of weights, order and dropout")
     epochs: AtLeastOne = Field(14, description="passes over the captions; 4 with --continue")
     batch: AtLeastOne = Field(256, description="captions of usual length in a batch")
-    learning_rate: AboveZero = Field(
-        2e-3, description="rises for warm_up steps, then falls linearly to zero; 5e-4 with --continue"
-    )
+    learning_rate: AboveZero = Field(2e-3, description="rises for warm_up steps, then falls to 0; 5e-4 with --continue")
     min_count: AtLeastOne = Field(4, description="occurrences from which a word is a unit")
     warm_up: AtLeastOne = Field(500, description="steps, at most a tenth of all")
     weight_decay: float = Field(0.02, description="of AdamW")
     dropout: float = Field(0.15, description="dropout of vectors and states")
     forget: float = Field(0.03, description="share of the words read that are replaced by UNKNOWN")
     samples: AtLeastOne = Field(2000, description="words that targets are told from, drawn by count^0.75")
-    normalise: float = Field(
-        0.05,
-        description="weight of the squared log of the sum of all probabilities: makes scores log-probabilities "
-        "without a sum over the vocabulary",
-    )
+    normalise: float = Field(0.05, description="weight of the squared log of the sum of probabilities, to be 0")
     average: float = Field(0.999, description="decay of the moving average of the weights")
-    fixed_point: NotNegative = Field(
-        1,
-        description="last epochs that are trained with the rounding of the file in the loop, in single precision",
-    )
+    fixed_point: NotNegative = Field(1, description="last epochs with the file's rounding in the loop, in float32")
     half: bool = Field(
         default_factory=has_bfloat16,
         description="whether the products of the other epochs are computed in bfloat16: processors with instructions "

@@ -26,7 +26,6 @@ MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
 class Source(NamedTuple):
     """What was read from a source. name: its file or folder, without the path. texts: its distinct captions in order.
-
     left_out, rejected: how many captions were left out for their image, and could not be read.
     """
 
@@ -86,11 +85,8 @@ def phrases() -> list[str]:
     rows = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet").select(["kind", "entry", "place"])
     entries = list(zip(*rows.to_pydict().values(), strict=True))
     nouns = {entry for kind, entry, _ in entries if kind == "noun" and " " in entry}
-    compounds = {
-        place.partition(":")[2]
-        for kind, entry, place in entries
-        if kind == "surface" and entry in nouns and place.startswith(("nn:", "nns:"))
-    }
+    places = (place for kind, entry, place in entries if kind == "surface" and entry in nouns)
+    compounds = {place.partition(":")[2] for place in places if place.startswith(("nn:", "nns:"))}
     return sorted(name for name in compounds | prepositions().entries if " " in name)
 
 
@@ -99,9 +95,8 @@ def vocabulary(
 ) -> tuple[Units, np.ndarray]:
     """The units of a model of some tokenised captions, and how often each occurs in them, (units,).
 
-    known: the names of units that it has in any case. After these come the other words and phrases that occur at least
-    `min_count` times, the most frequent first. The count of UNKNOWN is that of all rarer words together; START and END
-    have the number of captions.
+    known: the names of units that it has in any case; then come words and phrases that occur `min_count` times, the
+    most frequent first. The count of UNKNOWN is that of all rarer words; START and END have the number of captions.
     """
     first, counter, total = by_first_word(phrases), Counter[str](), 0
     for words in captions:
@@ -116,9 +111,8 @@ def vocabulary(
 
 
 def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
-    """Each tokenised caption as the numbers of its units, with START and END: int32.
-
-    Captions without a word are left out, those of more than MAX_UNITS units are cut into several.
+    """Each tokenised caption as the numbers of its units, with START and END: int32. Captions without a word are left
+    out, those of more than MAX_UNITS units are cut into several.
     """
     encoded = []
     for words in captions:

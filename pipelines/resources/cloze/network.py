@@ -51,9 +51,8 @@ def log_frequencies(counts: np.ndarray) -> Tensor:
 
 
 class Cloze(nn.Module):
-    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file.
-
-    fixed_point: whether weights and activations are rounded as in the file and by its reader (see
+    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file. fixed_point:
+    whether weights and activations are rounded as in the file and by its reader (see
     `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
@@ -73,10 +72,7 @@ class Cloze(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def contexts(self, units: Tensor) -> Tensor:
-        """The context vectors of all places but START and END.
-
-        units: (captions, length), captions of equal length with START and END. Returns (captions, length - 2, words).
-        """
+        """The contexts (captions, length - 2, words) of all places in units (captions, length), with START and END."""
         sizes, length = self.sizes, units.shape[1]
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
@@ -123,7 +119,6 @@ class Cloze(nn.Module):
         return torch.stack(each_state, 1)
 
     def _shares(self, weights: Tensor) -> Tensor:
-        """The softmax of the last dimension."""
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
@@ -139,7 +134,6 @@ class Cloze(nn.Module):
         return exact + (looked_up - exact).detach()
 
     def _linear(self, layer: nn.Linear, values: Tensor) -> Tensor:
-        """What a linear layer makes of values, with its weights as they are stored."""
         return nn.functional.linear(values, self._quantised(layer.weight), layer.bias)
 
     def _quantised(self, weights: Tensor, largest: int = ROW) -> Tensor:
@@ -172,10 +166,9 @@ BATCH = 256  # captions whose perplexity is measured at once
 
 @torch.no_grad()
 def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
-    """The perplexity of encoded captions, and the mean log of the sum of all probabilities, which is 0 at best.
-
-    The perplexity is exp of the mean of -log p(word | the rest of its caption), over the words that are units and with
-    p normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
+    """The perplexity of encoded captions, and the mean log of the sum of all probabilities, which is 0 at best. The
+    perplexity is exp of the mean of -log p(word | the rest of its caption), over the words that are units and with p
+    normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
     """
     net.eval()
     loss, log_sum, words = 0.0, 0.0, 0
@@ -228,9 +221,12 @@ def save(
         measured, log_sum = perplexity(net, held_out)
         about |= {"perplexity": round(measured, 3), "mean_log_sum": round(log_sum, 4)}
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
-    arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
-    write_arrays(path, arrays)
+    write_arrays(path, {**arrays, ABOUT: _as_json(about)})
     return about
+
+
+def _as_json(about: Mapping[str, object]) -> np.ndarray:
+    return np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -241,11 +237,19 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     write_atomically(path, archive.getbuffer())
 
 
-def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
-    """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate.
+def write_part(
+    model: Path, output: Path, prefix: str, part: Mapping[str, np.ndarray], facts: Mapping[str, object]
+) -> None:
+    """Write a model's file to `output` with another part, whose arrays' names begin with `prefix`, and more facts."""
+    with np.load(model) as archive:
+        arrays = {name: archive[name] for name in archive.files if not name.startswith(prefix)}
+    about = json.loads(arrays[ABOUT].tobytes()) | facts
+    write_arrays(output, {**arrays, **part, ABOUT: _as_json(about)})
 
-    dropout: of the network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
-    damaged.
+
+def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
+    """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate. dropout: of the
+    network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
     """
     units, arrays = read_model(path)
     words, states = arrays["embedding.weight"].shape[1], len(arrays["query.bias"])
@@ -258,11 +262,10 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
 
 
 def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
-    """A network of the units `new`, which begin with the units `old` that `net` has, and the parameters of `net`.
+    """A network of the units `new`, which begin with the units `old` of `net`, and the parameters of `net`.
 
-    The vector of a new word is that of UNKNOWN, and the vector of a new phrase is the mean of those of its words, so
-    that the network reads new words as it did before. Their biases are the logs of their relative frequencies. counts:
-    of each unit of `new`, (units,).
+    A new word has the vector of UNKNOWN, a new phrase the mean of those of its words: the network reads them as before.
+    Their biases are the logs of their relative frequencies by counts (units,), of `new`.
     """
     made, parameters = Cloze(len(new.names), net.sizes, net.dropout.p), dict(net.state_dict())
     if added := new.names[len(old.names) :]:

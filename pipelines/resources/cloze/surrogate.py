@@ -6,7 +6,6 @@ there; the model reads the texts that this gives, and the surrogate learns how m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, mse_loss
 
-from ....augment.cloze.file import ABOUT, FARTHEST, PREFIX, stored
+from ....augment.cloze.file import FARTHEST, PREFIX, stored
 from ....augment.cloze.fixed_point import STATE
 from ....augment.cloze.model import ClozeModel, Reading
 from ....augment.cloze.network import single_threaded
@@ -29,7 +28,7 @@ from ....schemas.captions import LEXICON
 from ...tables.corpus import given_table
 from . import corpus, network
 from .config import SurrogateConfig
-from .train import report
+from .train import one_cycle, report
 
 FORMS = {"noun": ("nn", "nns"), "preposition": ("",), "attribute": ("",), "verb": ("VBZ", "VBG", "VBD", "VBP", "VB")}
 FLOOR = -6.5  # of log p(new unit | rest)
@@ -54,12 +53,9 @@ class Slot(NamedTuple):
 
 
 class Surrogate(nn.Module):
-    """The estimate in PyTorch. words, states: widths of the model's word vectors and states; scale: the standard
-    deviation of the word vectors.
-    """
+    """The estimate in PyTorch; words, states: widths of word vectors, with standard deviation `scale`, and states."""
 
     def __init__(self, words: int, states: int, scale: float, config: SurrogateConfig) -> None:
-        """Random weights."""
         super().__init__()
         self.scale = scale
         self.context = nn.Linear(4 * words, config.width, bias=False)
@@ -94,9 +90,8 @@ class Surrogate(nn.Module):
         """The arrays of the model's file, by name. Raises ValueError as `stored`."""
         weights = {name: value.detach().numpy() for name, value in self.named_parameters()}
         parts = weights["context.weight"].reshape(self.context.out_features, 2, 2, -1)
-        weights["context.weight"] = (parts / np.array([1.0, self.scale])[:, None]).reshape(
-            self.context.out_features, -1
-        )
+        scaled = parts / np.array([1.0, self.scale])[:, None]
+        weights["context.weight"] = scaled.reshape(self.context.out_features, -1)
         arrays: dict[str, np.ndarray] = {}
         for name, values in weights.items():
             arrays |= stored(f"{PREFIX}{name}", values)
@@ -134,10 +129,7 @@ def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) ->
 
 
 def _read(
-    model: ClozeModel,
-    words: Sequence[Sequence[str]],
-    readings: Sequence[Reading],
-    tried: Sequence[tuple[int, int, int]],
+    model: ClozeModel, words: Sequence[Sequence[str]], readings: Sequence[Reading], tried: list[tuple[int, int, int]]
 ) -> Iterator[Slot]:
     """What the model reads in captions after replacements (number of the caption, place, new unit), by place."""
     if not tried:
@@ -171,55 +163,35 @@ def fit(model: ClozeModel, slots: Sequence[Slot], config: SurrogateConfig) -> Su
     torch.manual_seed(config.seed)
     embedding = torch.from_numpy(model.embedding)
     net = Surrogate(embedding.shape[1], slots[0].moved.shape[2], float(embedding.std()), config)
-    optimizer = torch.optim.Adam(net.parameters())
-    steps = max(1, len(slots) // config.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
-    order = np.random.default_rng(config.seed)
-    for epoch in range(1, config.epochs + 1):
-        total = 0.0
-        for numbers in np.array_split(order.permutation(len(slots)), steps):
-            error = _error(net, [slots[i] for i in numbers], embedding)
-            optimizer.zero_grad()
-            error.backward()
-            optimizer.step()
-            schedule.step()
-            total += error.item() / steps
-        report(f"epoch {epoch} of {config.epochs}: error {total:.4f}")
+
+    def error(numbers: np.ndarray) -> Tensor:
+        (estimated, lost), sums = _losses(net, [slots[i] for i in numbers], embedding)
+        return mse_loss(estimated, lost.clamp(LEAST, MOST)) + mse_loss(*sums.log1p())
+
+    one_cycle(net, torch.optim.Adam(net.parameters()), len(slots), error, config, report)
     return net
 
 
-def _error(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> Tensor:
+def _losses(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """What units lose as estimated and as read; and both losses (2, replacements), see `…plausibility.Change`."""
     estimated, number = net(slots, embedding)
     lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in slots])).float()
     other = ~lost.isnan()
-    estimated, lost, number = estimated[other], lost[other], number[other]
-    sums = [torch.log1p(_sums(its, number, slots)) for its in (estimated, lost)]
-    return mse_loss(estimated, lost.clamp(LEAST, MOST)) + mse_loss(sums[0], sums[1])
-
-
-def _sums(lost: Tensor, number: Tensor, slots: Sequence[Slot]) -> Tensor:
-    """The loss of each replacement, see `negcap.augment.plausibility.Change`."""
-    return torch.zeros(sum(len(slot.lost) for slot in slots)).index_add(0, number, lost.clamp_min(0.0))
+    pair, none = (estimated[other], lost[other]), torch.zeros(sum(len(slot.lost) for slot in slots))
+    return pair, torch.stack([none.index_add(0, number[other], its.clamp_min(0.0)) for its in pair])
 
 
 @torch.no_grad()
 def correlation(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> float:
     """The correlation of the losses that are estimated with those that the model has read."""
-    found = []
-    for at in range(0, len(slots), 1000):
-        part = slots[at : at + 1000]
-        estimated, number = net(part, embedding)
-        lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in part])).float()
-        other = ~lost.isnan()
-        found.append(torch.stack([_sums(its[other], number[other], part) for its in (estimated, lost)]))
+    found = [_losses(net, slots[at : at + 1000], embedding)[1] for at in range(0, len(slots), 1000)]
     return float(torch.corrcoef(torch.cat(found, 1))[0, 1])
 
 
 def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path | None, config: SurrogateConfig) -> None:
-    """Give a cloze model a surrogate, fitted to captions of some sources, and write the model to `output`.
-
-    captions, leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. A surrogate that the model has is
-    replaced. Raises OSError or ValueError for bad input.
+    """Give a cloze model a new surrogate, fitted to captions of some sources, and write the model to `output`.
+    captions, leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. Raises OSError or ValueError for bad
+    input.
     """
     torch.set_num_threads(1)
     left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()
@@ -235,10 +207,6 @@ def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path |
     report(f"{len(order)} captions, {len(slots)} places, {sum(len(slot.lost) for slot in slots)} replacements")
     net = fit(loaded, slots[apart:], config)
     r = correlation(net, slots[:apart], torch.from_numpy(loaded.embedding))
-    with np.load(model) as archive:
-        arrays = {name: archive[name] for name in archive.files if not name.startswith(PREFIX)}
-    about = json.loads(arrays[ABOUT].tobytes())
-    about["surrogate"] = {"captions": len(order), "correlation": round(r, 3), "training": config.model_dump()}
-    arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
-    network.write_arrays(output, {**arrays, **net.arrays()})
+    about = {"captions": len(order), "correlation": round(r, 3), "training": config.model_dump()}
+    network.write_part(model, output, PREFIX, net.arrays(), {"surrogate": about})
     report(f"{output}: correlation of the losses {r:.3f}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-import time
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,18 +16,16 @@ from torch import Tensor, nn
 from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
+from ...models.fit import Line, Say, Step, fit, silent
 from . import corpus, network
-from .config import Sizes, TrainingConfig
+from .config import JudgementConfig, Sizes, SurrogateConfig, TrainingConfig
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
 SMALLEST_BATCH = 8
-REPORT_EVERY = 200  # steps
 
 
-def sampled_loss(
-    net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_chance: Tensor
-) -> tuple[Tensor, Tensor]:
+def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities.
 
     With s(w) for the score of unit w in a context, t for its target, D for the drawn units and q(w) for the chance that
@@ -36,20 +33,19 @@ def sampled_loss(
     t, and the loss is log Z - s(t): Jean, Cho, Memisevic and Bengio, "On Using Very Large Target Vocabulary for Neural
     Machine Translation", 2015. If D is the whole vocabulary, this is the softmax.
 
-    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_chance: log q, (units,).
+    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_q, (units,).
     """
     vectors = net.vectors
     true = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
-    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_chance[drawn]
+    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_q[drawn]
     others = others.masked_fill(drawn[None] == targets[:, None], -torch.inf)
     total = torch.logaddexp(true, torch.logsumexp(others, -1))
     return (total - true).mean(), (total**2).mean()
 
 
 class Drawing(NamedTuple):
-    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own.
-
-    rates: (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
+    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own. rates:
+    (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
     """
 
     rates: Tensor
@@ -62,9 +58,8 @@ class Drawing(NamedTuple):
 
 
 def drawing(counts: np.ndarray, samples: int) -> Drawing:
-    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones.
-
-    counts: of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
+    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones. counts:
+    of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
     """
     weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
     weights[: len(SPECIAL)] = 0.0
@@ -79,10 +74,7 @@ def drawing(counts: np.ndarray, samples: int) -> Drawing:
 
 
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Captions of equal length in batches of about `size` times MEAN_LENGTH units, in random order.
-
-    Each batch is (captions, length).
-    """
+    """Captions of equal length in batches (captions, length) of about `size` x MEAN_LENGTH units, in random order."""
     order = generator.permutation(len(captions))
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
     stacked = []
@@ -94,10 +86,7 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
 
 @torch.random.fork_rng(devices=[])
 def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
-    """A network with random weights, whose biases are the logs of the units' relative frequencies.
-
-    counts: of each unit, (units,).
-    """
+    """A network with random weights, whose biases are the logs of the units' frequencies by counts (units,)."""
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)
     with torch.no_grad():
@@ -111,50 +100,54 @@ def train(
     captions: list[np.ndarray],
     counts: np.ndarray,
     config: TrainingConfig,
-    report: Callable[[str], None],
+    report: Say,
     after_epoch: Callable[[Cloze, int], None] = lambda net, epoch: None,
 ) -> Cloze:
-    """Train `net` in place on encoded captions, and return it with the moving average of its weights.
-
-    counts: of each unit, (units,). report: called with lines of progress. after_epoch(net, epoch): called with the
-    average after each epoch. The same arguments give the same weights on the same machine with the same number of
-    threads.
+    """Train `net` in place on encoded captions, and return it with the moving average of its weights. counts: of each
+    unit, (units,). report: called with lines of progress. after_epoch(net, epoch): called with the average after each
+    epoch. The same arguments give the same weights on the same machine with the same number of threads.
     """
     torch.manual_seed(config.seed)  # of dropout, which takes no generator
     order, generator = np.random.default_rng(config.seed), torch.Generator().manual_seed(config.seed)
-    sampling = drawing(counts, config.samples)
-    optimizer = torch.optim.AdamW(
-        net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98)
-    )
-    steps = config.epochs * len(batches(captions, config.batch, np.random.default_rng(0)))
-    average = copy.deepcopy(net)
-    step, started = 0, time.monotonic()
-    for epoch in range(1, config.epochs + 1):
+    sampling, average, done = drawing(counts, config.samples), copy.deepcopy(net), count(1)
+    per_epoch = len(batches(captions, config.batch, np.random.default_rng(0)))
+    optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
+
+    def epoch_batches(epoch: int) -> Iterator[Tensor]:
         net.train()
         net.fixed_point = average.fixed_point = epoch > config.epochs - config.fixed_point
-        sums = np.zeros(3)  # of the loss and the squared log over the targets of this epoch, and their number
-        for batch in batches(captions, config.batch, order):
-            if (batch[:, 1:-1] == UNKNOWN_UNIT).all():
-                continue  # nothing to predict
-            optimizer.param_groups[0]["lr"] = config.learning_rate * rate(step, steps, config.warm_up)
-            loss, normal, words = _losses(net, torch.from_numpy(batch).long(), sampling, config, generator)
-            optimizer.zero_grad(set_to_none=True)
-            (loss + config.normalise * normal).backward()
-            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-            optimizer.step()
-            step += 1
-            decay = min(config.average, (1 + step) / (10 + step))
-            with torch.no_grad():
-                for mean, value in zip(average.parameters(), net.parameters(), strict=True):
-                    mean.lerp_(value, 1 - decay)
-            sums += np.array([loss.item() * words, normal.item() * words, words])
-            if step % REPORT_EVERY == 0:
-                minutes = (time.monotonic() - started) / step * (steps - step) / 60
-                report(
-                    f"epoch {epoch}, step {step}/{steps}: loss {sums[0] / sums[2]:.3f}, squared log of the sum "
-                    f"{sums[1] / sums[2]:.3f}, {minutes:.0f} min left"
-                )
-        after_epoch(average, epoch)
+        told = (batch for batch in batches(captions, config.batch, order) if (batch[:, 1:-1] != UNKNOWN_UNIT).any())
+        return (torch.from_numpy(batch).long() for batch in told)
+
+    def step(units: Tensor, epoch: int) -> Step:
+        loss, normal = _losses(net, units, sampling, config, generator)
+        return Step(loss + config.normalise * normal, {"loss": loss, "squared log of the sum": normal})
+
+    def after_step(units: Tensor) -> None:
+        number = next(done)
+        decay = min(config.average, (1 + number) / (10 + number))
+        with torch.no_grad():
+            torch._foreach_lerp_([*average.parameters()], [*net.parameters()], 1 - decay)
+
+    def after(line: Line) -> Line:
+        terms = ", ".join(f"{name} {value:.3f}" for name, value in line["terms"].items())
+        report(f"epoch {line['epoch']} of {config.epochs}: {terms}")
+        after_epoch(average, line["epoch"])
+        return {}
+
+    fit(
+        {"net": net},
+        {"optimizer": optimizer},
+        epoch_batches,
+        step,
+        config.epochs,
+        clip=1.0,
+        rate=lambda epoch, before: config.learning_rate * rate(before, config.epochs * per_epoch, config.warm_up),
+        after_step=after_step,
+        evaluate=after,
+        say=report,
+        length=per_epoch,
+    )
     net.load_state_dict(average.state_dict())
     return net
 
@@ -167,8 +160,8 @@ def rate(step: int, steps: int, warm_up: int) -> float:
 
 def _losses(
     net: Cloze, units: Tensor, sampling: Drawing, config: TrainingConfig, generator: torch.Generator
-) -> tuple[Tensor, Tensor, int]:
-    """What `sampled_loss` returns for a batch of captions, (captions, length), and the number of targets."""
+) -> tuple[Tensor, Tensor]:
+    """What `sampled_loss` returns for a batch of captions, (captions, length)."""
     read = units
     if config.forget:
         forgotten = torch.rand(units.shape, generator=generator) < config.forget
@@ -179,8 +172,7 @@ def _losses(
     drawn = sampling.draw(generator)
     with torch.autocast("cpu", torch.bfloat16, enabled=config.half and not net.fixed_point):
         contexts = net.contexts(read).flatten(0, 1)
-        loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
-    return loss, normal, int(known.sum())
+        return sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
 
 
 SHIPPED = "shipped"
@@ -220,10 +212,8 @@ def train_on(
     trained_on = [corpus.read_source(name, left_out) for name in captions]
     kept_apart = [corpus.read_source(name, held_out=True) for name in held_out]
     for read in (*trained_on, *kept_apart):
-        report(
-            f"{read.name}: {len(read.texts)} distinct captions, {read.left_out} left out for their photos, "
-            f"{read.rejected} unreadable"
-        )
+        found = f"{len(read.texts)} distinct captions, {read.left_out} left out for their photos"
+        report(f"{read.name}: {found}, {read.rejected} unreadable")
     texts = list(dict.fromkeys(text for read in trained_on for text in read.texts))
     held_out_texts = list(dict.fromkeys(text for read in kept_apart for text in read.texts))
     if held_out_texts and set(held_out_texts) <= set(texts):
@@ -251,15 +241,10 @@ def train_on(
     output.parent.mkdir(parents=True, exist_ok=True)
     after_epoch(net, 0)  # what cannot be measured is said before training
     train(net, encoded, counts, config, report, after_epoch)
-    facts = {
-        "source": source or ", ".join(read.name for read in trained_on),
-        "captions": len(texts),
-        "captions_left_out": sum(read.left_out for read in trained_on),
-        "held_out": ", ".join(read.name for read in kept_apart),
-        "held_out_captions": len(held_out_texts),
-        "training": config.model_dump(),
-        "continues": read_about(continued) if continued else None,
-    }
+    trained, apart = (", ".join(read.name for read in its) for its in (trained_on, kept_apart))
+    facts = {"source": source or trained, "captions": len(texts), "held_out": apart}
+    facts |= {"captions_left_out": sum(read.left_out for read in trained_on), "held_out_captions": len(held_out_texts)}
+    facts |= {"training": config.model_dump(), "continues": read_about(continued) if continued else None}
     about = network.save(output, net, units, measured, facts, encoded[:: -(-len(encoded) // CENTRED_ON)])
     report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
 
@@ -267,3 +252,26 @@ def train_on(
 def report(line: str) -> None:
     """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)
+
+
+def one_cycle(
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: int,
+    error: Callable[[np.ndarray], Tensor],
+    config: SurrogateConfig | JudgementConfig,
+    say: Say = silent,
+) -> None:
+    """Train a network on random batches of `rows` rows in one cycle of the learning rate; error: of a batch's rows."""
+    steps = max(1, rows // config.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
+    order = np.random.default_rng(config.seed)
+    fit(
+        {"net": net},
+        {"optimizer": optimizer},
+        lambda epoch: np.array_split(order.permutation(rows), steps),
+        lambda numbers, epoch: Step(error(numbers)),
+        config.epochs,
+        after_step=lambda numbers: schedule.step(),
+        report=lambda past: say(f"epoch {len(past)} of {config.epochs}: error {past[-1]['loss']:.4f}"),
+    )

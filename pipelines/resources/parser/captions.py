@@ -34,9 +34,8 @@ from .tree import Tree
 
 
 def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
-    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies.
-
-    Most begin with a capital and end with a full stop; some have a space before it, as in Flickr's token files.
+    """Return `count` random captions of 3 to `longest` words, with Penn tags and CLEAR dependencies. Most begin with a
+    capital and end with a full stop; some have a space before it, as in Flickr's token files.
     """
     trees: list[Tree] = []
     while len(trees) < count:

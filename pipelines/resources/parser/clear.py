@@ -35,9 +35,8 @@ def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tre
 
 
 def convert(ud: Tree) -> Tree | None:
-    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it.
-
-    That is the case for words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
+    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it. That is the case for
+    words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
     """
     if UNCONVERTIBLE & set(ud.deps) or "_" in ud.tags:
         return None
@@ -51,10 +50,9 @@ def convert(ud: Tree) -> Tree | None:
 
 
 def expand_fixed(tree: Tree) -> None:
-    """Replace the flat analysis of fixed expressions by a structure.
-
-    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than 20": more ->
-    20 (amod), than -> 20 (quantmod); "each other": each -> other (det); "of course": course -> of.
+    """Replace the flat analysis of fixed expressions by a structure. "because of", "due to": a chain of prepositions;
+    "as well as" (cc): well -> as, as -> well; "more than 20": more -> 20 (amod), than -> 20 (quantmod); "each other":
+    each -> other (det); "of course": course -> of.
     """
     for first in range(len(tree)):
         rest = tree.children(first, "fixed")
@@ -207,9 +205,8 @@ def raise_prepositions(tree: Tree) -> None:
 
 
 def raise_gerund_markers(tree: Tree) -> None:
-    """Convert preposition + V-ing to prep + pcomp, and "with" + subject + predicate to prep + pobj + acl.
-
-    "before opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
+    """Convert preposition + V-ing to prep + pcomp, and "with" + subject + predicate to prep + pobj + acl. "before
+    opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
     running": with (prep), dog -> with (pobj), running -> dog (acl).
     """
     for mark in range(len(tree)):
@@ -245,7 +242,6 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
 
 def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
     """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
-
     What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
     """
     outer, head, dep = cases[0], tree.heads[nominal], tree.deps[nominal]
@@ -353,9 +349,7 @@ def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
 
 
 def rename(tree: Tree) -> None:
-    """Rename the remaining labels to those of CLEAR; nominals without preposition become npadvmod, adverbs of numbers
-    quantmod.
-    """
+    """Rename the remaining labels to those of CLEAR; bare nominals become npadvmod, adverbs of numbers quantmod."""
     for word in range(len(tree)):
         dep, head = tree.deps[word], tree.heads[word]
         if dep == "nmod:desc":

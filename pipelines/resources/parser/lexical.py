@@ -84,11 +84,8 @@ def lemma_tables() -> dict[str, dict[str, Any]]:
     for pos in OPEN:
         _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
         index[pos] = _prune(pos, exceptions[pos], index[pos])
-    return {
-        "lemma_rules": RULES,
-        "lemma_exc": exceptions,
-        "lemma_index": {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()},
-    }
+    indexed = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
+    return {"lemma_rules": RULES, "lemma_exc": exceptions, "lemma_index": indexed}
 
 
 def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:
@@ -115,9 +112,8 @@ def _is_plural(word: str, index: set[str]) -> bool:
 
 
 def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], index: set[str]) -> None:
-    """Remove lemmas from the index that spaCy's lemmatizer would find before an exception of the same form.
-
-    For the noun "leaves" (exception: leaf) that is "leave", for "bus" it is "bu".
+    """Remove lemmas from the index that spaCy's lemmatizer would find before an exception of the same form. For the
+    noun "leaves" (exception: leaf) that is "leave", for "bus" it is "bu".
     """
     for form, (wanted, *_) in exceptions.items():
         while (result := lemma(form, rules, exceptions, index)) != wanted and result in index:

@@ -21,9 +21,8 @@ IRREGULAR = {tag: dict(pair.split(":") for pair in pairs) for tag, pairs in WORD
 
 
 def inflected(word: str, tag: str) -> str:
-    """Return the form of a noun or verb that has a Penn tag.
-
-    NNS: man -> men. VBZ: watch -> watches. VBG: ride -> riding, run -> running. VBN: cover -> covered, make -> made.
+    """Return the form of a noun or verb that has a Penn tag. NNS: man -> men. VBZ: watch -> watches. VBG: ride ->
+    riding, run -> running. VBN: cover -> covered, make -> made.
     """
     if word in IRREGULAR.get(tag, {}):
         return IRREGULAR[tag][word]
@@ -100,10 +99,8 @@ def flatten(root: Node) -> Tree:
 
 
 def coordinate(parts: list[Node], oxford: bool = False) -> Node:
-    """Coordinate noun or verb phrases (a, b and c) in place, and return the first.
-
-    Each conjunct, with the conjunction and the comma before it, becomes a dependent of the previous conjunct. oxford:
-    with a comma before the conjunction, if there are more than two.
+    """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with conjunction and
+    comma, becomes a dependent of the previous one. oxford: with a comma before the conjunction of more than two.
     """
     for index in range(len(parts) - 1, 0, -1):
         previous, last = parts[index - 1], index == len(parts) - 1
@@ -116,11 +113,9 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
 
 
 def preposition(name: str, complement: Node, dep: str = "prep") -> Node:
-    """Return a preposition with the node `complement` as its object; dep: the preposition's label.
-
-    The words of a complex preposition are joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb
-    (advmod), then "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two
-    prepositions.
+    """Return a preposition with the node `complement` as its object; dep: the preposition's label. The words of a
+    complex preposition are joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb (advmod), then
+    "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two prepositions.
     """
     first, *words = name.split("_")
     complement.labelled("pobj")
@@ -157,10 +152,7 @@ def weighted(rng: Random, weights: dict[T, float]) -> T:
 
 
 def noun(rng: Random, word: str, many: bool = False) -> Node:
-    """Return a vocabulary entry as a noun with its modifiers: tennis_racket, hot_dog, t-shirt, slice_of_pizza.
-
-    many: in the plural.
-    """
+    """Return a vocabulary entry as a noun, plural if many: tennis_racket, hot_dog, t-shirt, slice_of_pizza."""
     if "_of_" in word:
         head, inner = word.split("_of_")
         return of(noun(rng, head, many), Node(inner, "NN"))
@@ -258,9 +250,8 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
 
 
 def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 0.04) -> Node:
-    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes.
-
-    many: plural, None for a random choice; bare: probability of no determiner.
+    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes. many: plural, None for
+    a random choice; bare: probability of no determiner.
     """
     if many is None:
         many = chance(rng, 0.22) and kind not in ("place", "clothes")
@@ -296,10 +287,7 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object for a transitive verb, sometimes two coordinated.
-
-    kind: "body", one of the kinds of nouns or of objects in the vocabulary, or a noun itself.
-    """
+    """Return an object of a verb, sometimes two; kind: "body", one of the vocabulary, or a noun itself."""
     if kind == "body":
         return body_part(rng)
     if kind in NOUNS:
@@ -320,10 +308,7 @@ def object_of(rng: Random, kind: str) -> Node:
 
 
 def location(rng: Random, name: str = "") -> Node:
-    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the background".
-
-    name: the preposition, "" for a random one.
-    """
+    """Return a place: simple, complex, "at the edge of NP", "in the background"; name: the preposition, "": random."""
     if not name and chance(rng, 0.08):
         first, *before, head = rng.choice(WORDS["settings"]).split("_")
         described = {"the": "DT/det", "a": "DT/det", "sunny": "JJ/amod", "mid": "JJ/amod"}

@@ -153,7 +153,6 @@ SPEED_SAMPLE = 5_000
 
 def train_on(treebanks: Path, captions: Path | None, output: Path, config: TrainingConfig) -> None:
     """Train the parser on the treebanks in a folder and, with COCO's captions, on its own parses; save it to `output`.
-
     Raises OSError or ValueError for files that are missing or damaged.
     """
     dev, texts = _dev(treebanks), coco_captions(captions) if captions else []
@@ -174,10 +173,7 @@ def _dev(treebanks: Path) -> list[Tree]:
 
 
 def treebank(folder: Path, name: str, split: str) -> Path:
-    """Return the file `{name}-{split}.conllu[.gz]` or `{name}-ud-{split}.conllu[.gz]` below a folder.
-
-    Raises FileNotFoundError if there is none.
-    """
+    """Return the file `{name}[-ud]-{split}.conllu[.gz]` below a folder. Raises FileNotFoundError if there is none."""
     for pattern in (f"{name}-{split}.conllu*", f"{name}-ud-{split}.conllu*"):
         if found := sorted(folder.rglob(pattern)):
             return found[0]
@@ -206,16 +202,11 @@ def megabytes(folder: Path) -> float:
 
 
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
-    """Save the pipeline to `folder`, with its sources, accuracies and speed in meta.json.
-
-    It is written to a temporary folder first, which then replaces `folder`.
-    """
+    """Save the pipeline, with sources, accuracies and speed in meta.json, to a new folder that replaces `folder`."""
     measured = figures(nlp, dev, captions)
     meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))
-    meta["description"] = (
-        "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*. "
-        f"tok2vec {config.width}x{config.depth}, seed {config.seed}."
-    )
+    rule = "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*."
+    meta["description"] = f"{rule} tok2vec {config.width}x{config.depth}, seed {config.seed}."
     meta["sources"] = meta["sources"][: None if captions else -1]
     nlp.meta.update({**meta, "performance": measured})
     new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")

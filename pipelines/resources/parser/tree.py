@@ -25,10 +25,8 @@ REDISTRIBUTABLE_HOSTS = ("en.wikinews.org", "en.wikipedia.org", "en.wikivoyage.o
 
 @dataclass
 class Tree:
-    """A sentence with one entry per word in every list.
-
-    forms, lemmas: texts; spaces: whether a space follows; tags: Penn tags; pos: UPOS; heads: index of the head from 0,
-    -1 for the root; deps: dependency labels.
+    """A sentence with one entry per word in every list. forms, lemmas: texts; spaces: whether a space follows; tags:
+    Penn tags; pos: UPOS; heads: index of the head from 0, -1 for the root; deps: dependency labels.
     """
 
     forms: list[str]
@@ -74,10 +72,8 @@ class Tree:
 
 
 def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
-    """Yield the sentences of a CoNLL-U file, plain or gzipped, with the labels of the file.
-
-    hosts: if given, only documents whose `meta::sourceURL` is on one of these hosts are read. Raises ValueError for a
-    line that is not CoNLL-U, with the file and the line.
+    """Yield the sentences of a CoNLL-U file, plain or gzipped, with its labels. hosts: if given, only documents whose
+    `meta::sourceURL` is on one of these. Raises ValueError for another line, with the file and the line.
     """
     wanted, rows = hosts is None, list[list[str]]()
     glued: dict[int, bool] = {}  # by the number of a word that is part of a token: whether no space follows
@@ -160,10 +156,8 @@ def without_final_stop(tree: Tree) -> Tree:
 
 
 def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
-    """Yield a sentence made of parts of a sentence, if possible, since captions often have no finite verb.
-
-    It is "a dog running" from "a dog is running" (the subject becomes the root, and the participle its acl), or else a
-    noun phrase with all its dependents.
+    """Yield a sentence made of parts of a sentence, if possible, since captions often have no finite verb: "a dog
+    running" from "a dog is running" (the participle becomes the subject's acl), or else a whole noun phrase.
     """
     for verb in range(len(tree)):
         if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
@@ -211,11 +205,8 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
         record = json.load(stream)
     if "annotations" not in record:
         raise ValueError(f"{path}: a COCO caption file must have 'annotations', has: {sorted(record)}")
-    return [
-        " ".join(annotation["caption"].split())
-        for annotation in record["annotations"]
-        if (annotation["image_id"] % 10 == 0) == held_out
-    ]
+    kept = (found for found in record["annotations"] if (found["image_id"] % 10 == 0) == held_out)
+    return [" ".join(found["caption"].split()) for found in kept]
 
 
 def agreed_trees(first: "Language", second: "Language", captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
@@ -224,16 +215,10 @@ def agreed_trees(first: "Language", second: "Language", captions: Iterable[str],
     for one, other in zip(first.pipe(texts), second.pipe(texts), strict=True):
         pairs = zip(one, other, strict=True)
         if all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs) and _is_plausible(one):
-            agreed.append(
-                Tree(
-                    forms=[token.text for token in one],
-                    spaces=[bool(token.whitespace_) for token in one],
-                    tags=[token.tag_ for token in one],
-                    pos=[token.pos_ for token in one],
-                    heads=[-1 if token.head.i == token.i else token.head.i for token in one],
-                    deps=[token.dep_ for token in one],
-                )
-            )
+            forms, spaces = [token.text for token in one], [bool(token.whitespace_) for token in one]
+            tags, pos = [token.tag_ for token in one], [token.pos_ for token in one]
+            heads = [-1 if token.head.i == token.i else token.head.i for token in one]
+            agreed.append(Tree(forms, spaces, tags, pos, heads, [token.dep_ for token in one]))
     return agreed if len(agreed) <= count else rng.sample(agreed, count)
 
 

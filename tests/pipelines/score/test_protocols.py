@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.bootstrap import figures
+from negcap.pipelines.models.figures import figures
 from negcap.pipelines.score.protocols import Vectors, measure, unit
 from negcap.pipelines.score.test_set import (
     CAPTION,

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.config import CaptionerConfig
 from negcap.pipelines.models.captioner.evaluate import bleu, cider_d, distinct, self_bleu
 from negcap.pipelines.models.captioner.generate import (
     beam_search,
@@ -24,14 +23,15 @@ from negcap.pipelines.models.captioner.generate import (
     sample_sentences,
     stream_keys,
 )
-from negcap.pipelines.models.captioner.losses import (
+from negcap.pipelines.models.captioner.model import FORBIDDEN, Discriminator, Generator, PaddedSentences
+from negcap.pipelines.models.captioner.train import (
     discriminator_loss,
     likelihood_loss,
     mean_of_others,
     policy_loss,
     sample_with_values,
 )
-from negcap.pipelines.models.captioner.model import FORBIDDEN, Discriminator, Generator, PaddedSentences
+from negcap.pipelines.models.settings import CaptionerConfig
 from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, SPECIALS, START_ID, UNKNOWN_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from negcap.pipelines.models.captioner import train as training
-from negcap.pipelines.models.captioner.config import CaptionerConfig
 from negcap.pipelines.models.captioner.model import Captioner, weights_file
 from negcap.pipelines.models.captioner.train import Training, train
+from negcap.pipelines.models.settings import CaptionerConfig
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world

@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.clip.data import Pairs, batches, draw_counterparts, frequent_words
 from negcap.pipelines.models.clip.towers import towers
-from negcap.pipelines.models.clip.train import train_clip
+from negcap.pipelines.models.clip.train import Pairs, batches, draw_counterparts, frequent_words, train_clip
+from negcap.pipelines.models.settings import ClipConfig
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.score.models import open_clip as random_open_clip
 

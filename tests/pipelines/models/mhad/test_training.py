@@ -17,10 +17,9 @@ from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad import MHA_D, diversity_loss
-from negcap.pipelines.models.trainer.evaluate import measure
-from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.trainer import load_model
+from negcap.pipelines.models.trainer.evaluate import measure, to_markdown
 from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
-from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import TrainingData, read_training_data, train
 from tests.pipelines.models.conftest import SMALL_MHAD
 

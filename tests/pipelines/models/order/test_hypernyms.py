@@ -15,18 +15,19 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.order import hypernyms as prediction
-from negcap.pipelines.models.order.config import HypernymConfig
-from negcap.pipelines.models.order.energies import (
+from negcap.pipelines.models.order.hypernyms import (
     ENERGIES,
     Bilinear,
     Gaussians,
     Order,
     accuracy,
     best_threshold,
+    fit_plane,
     max_margin_loss,
     pair_loss,
+    train_energy,
+    transitive,
 )
-from negcap.pipelines.models.order.hypernyms import fit_plane, train_energy, transitive
 from negcap.pipelines.models.order.taxonomy import (
     Split,
     Taxonomy,
@@ -37,6 +38,7 @@ from negcap.pipelines.models.order.taxonomy import (
     transitive_closure,
     with_false_pairs,
 )
+from negcap.pipelines.models.settings import HypernymConfig
 from negcap.schemas.captions import TAXONOMY
 from tests.pipelines.models.golden_losses import losses_as_before
 
@@ -134,13 +136,13 @@ def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None
     energy = Gaussians(6, 3, Generator().manual_seed(0)).double()
     torch.nn.init.normal_(energy.logs.weight, generator=Generator().manual_seed(1))
     below, above = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 0])
-    means, logs = (table.weight.detach().clone().requires_grad_() for table in (energy.means, energy.logs))
+    means, logs = (table.weight.detach().clone().requires_grad_() for table in (energy.points, energy.logs))
     one, other = (MultivariateNormal(means[n], torch.diag_embed(logs[n].exp())) for n in (below, above))
     expected = kl_divergence(one, other)
     assert torch.allclose(energy(below, above), expected)
     expected.sum().backward()
     energy(below, above).sum().backward()
-    for table, weights in ((energy.means, means), (energy.logs, logs)):
+    for table, weights in ((energy.points, means), (energy.logs, logs)):
         assert table.weight.grad is not None and weights.grad is not None
         assert torch.allclose(table.weight.grad, weights.grad)
     energy.constrain()

@@ -14,9 +14,8 @@ from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.trainer.evaluate import Evaluation, measure
-from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.trainer.report import to_markdown
+from negcap.pipelines.models.trainer import load_model
+from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, to_markdown
 from negcap.schemas.features import RANKS
 
 CPU = torch.device("cpu")

@@ -14,8 +14,8 @@ from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.config import CONTRASTIVE, MODELS, EvaluateConfig, configure
 from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.dual import VSE_C
+from negcap.pipelines.models.trainer import load_model
 from negcap.pipelines.models.trainer.evaluate import left_out, measure
-from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
 from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.conftest import SMALL_VSE
