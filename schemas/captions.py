@@ -58,10 +58,7 @@ REFUSED_CAPTIONS = schema(
 
 
 def source_columns(types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The schema of the columns of a source that are kept (`--keep-columns`), given their types by name.
-
-    Raises ValueError for a name that the captions have.
-    """
+    """The schema of kept columns of a source, given types by name. ValueError for a name that captions have."""
     for name in types:
         if name in CAPTIONS.names:
             raise ValueError(f"keep_columns must not have the name of a column of captions, was: {name}")

@@ -47,11 +47,10 @@ LIMITS = ("max_true", "max_odd", "max_both")
 
 
 def answer(question: Question) -> dict[str, Any]:
-    """The rows of each caption as the page draws them, what to tell the visitor, and code for the same rows.
-
-    Returns values that JSON can represent: `captions`, each with `caption`, `graph`, `negatives` and `rejections` (by
-    reason, whose meaning is in `reasons`), rows as `report.rows.summary` gives them; `notes`; `python`; `commands`.
-    Raises ValueError for a setting or captions that cannot be used.
+    """The rows of each caption, notes for the visitor, and code for the same rows, as values that JSON can represent:
+    `captions`, each with `caption`, `graph`, `negatives` and `rejections` (by reason; see `reasons`), rows as
+    `report.rows.summary` gives them; `notes`; `python`; `commands`. Raises ValueError for a setting or captions that
+    cannot be used.
     """
     import pandas as pd
 

@@ -31,10 +31,9 @@ class DemoConfig(Settings):
 
 
 class Demo(ThreadingHTTPServer):
-    """Serves the page at / and answers its questions, JSON, at /negatives, one at a time.
-
-    Only requests to an address of this machine are answered, and questions only from the page itself: another site
-    whose name leads here (DNS rebinding) gets neither, and cannot ask in a visitor's name.
+    """Serves the page at / and answers its questions, JSON, at /negatives, one at a time. Only requests to an address
+    of this machine are answered, and questions only from the page itself: no other site, also by DNS rebinding, can ask
+    in a visitor's name.
     """
 
     def __init__(self, port: int = 0) -> None:

@@ -1,10 +1,8 @@
-"""One writer for each run: the lock RUN/.lock, which names its owner.
-
-On a disk it is a file that its owner has locked (flock), so that the system unlocks it when the process ends, however
-it ends. On a store it is an object, made if there is none (one step on S3, Google Storage and Azure), and written anew
-every HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS without that, or if its owner was a process of this
-machine and has ended. A process that stood still for so long and goes on may write a shard of another's table. Such a
-file is not the one that its manifest states: nobody reads it, and it is made again.
+"""One writer for each run: the lock RUN/.lock, which names its owner. On a disk its owner has locked the file (flock),
+so that the system unlocks it when the process ends. On a store it is an object, made if there is none (one step on S3,
+Google Storage, Azure) and written anew every HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS, or if its owner
+was a process of this machine and has ended. A process that stood still for so long may write a shard of another's
+table: no manifest states that, so nobody reads it, and it is made again.
 """
 
 from __future__ import annotations
@@ -39,12 +37,10 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
-
-    A local folder is made, and removed again if it was made here and is still empty. A lock whose owner has ended is
-    taken over, which is said on stderr. A folder that cannot be written, or has a file system without locks, is not
-    locked. Raises LockedError, naming the owner, when the folder is locked; ValueError if it is a file, OSError if the
-    lock cannot be written.
+    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock. A
+    local folder is made, and removed if it stays empty. A lock whose owner has ended is taken over, as stderr says. A
+    folder that cannot be written, or has no locks, is not locked. Raises LockedError naming the owner, ValueError if it
+    is a file, OSError if the lock cannot be written.
     """
     folder = run.resolve()
     if folder in _held.get():

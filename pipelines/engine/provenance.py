@@ -18,11 +18,7 @@ def package() -> dict[str, str]:
 
 
 def of_stage(run: Path, inputs: Sequence[str], config: Any) -> dict[str, str]:
-    """The provenance of a stage's output in `run`.
-
-    That is the provenance of the tables `inputs`, the hash of the lexicon if it is one of them, and `parser`, `seed`
-    and `operators` of the config.
-    """
+    """The provenance of `inputs`, the hash of the lexicon if it is one, and the config's parser, seed, operators."""
     metadata = package()
     for table in inputs:
         manifest = read_manifest(run / table)

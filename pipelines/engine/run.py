@@ -1,7 +1,6 @@
-"""Bring the tables of a stage up to date: keep the shards that are (see engine.output), make the rest.
-
-A Stage makes a shard of each shard of its input, a ReduceStage one of all, both by the workers of an executor;
-`run_source` makes shards in this process, from files, from a whole table or from random numbers.
+"""Bring the tables of a stage up to date: keep the shards that are (see engine.output), make the rest. A Stage makes a
+shard of each shard of its input, a ReduceStage one of all, by the workers of an executor; `run_source` makes shards in
+this process from anything else.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ Parts = Generator[Callable[[], StageResult], None, None]
 
 @dataclass(frozen=True)
 class Execution:
-    """How stages are run.
-
-    overwrite: whether to replace output that was made from other input or settings. statistics: whether to keep what
-    each shard took (see engine.progress).
-    """
+    """How stages are run. overwrite: replace output of other input or settings. statistics: keep what shards took."""
 
     executor: Executor
     progress: Progress
@@ -73,14 +68,11 @@ def run_stage(
     *,
     metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
-    """Bring a stage's output in the folder `run` up to date with its input and config; returns its summed counters.
-
-    Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
-    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance
-    beside that of the inputs and the config. Raises FileNotFoundError when the input is missing, ValueError when it is
-    unfinished, OtherConfigError when the output was made from something else and `execution` does not overwrite,
-    EngineError when a shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged
-    (nothing is written then).
+    """Bring a stage's output in `run` up to date with its input, config and code, on which alone its bytes depend;
+    returns its summed counters. Shards that are up to date are kept. metadata: provenance beside that of inputs and
+    config. Raises FileNotFoundError without the input, ValueError when it is unfinished, OtherConfigError when the
+    output was made from something else unless `execution` overwrites, EngineError when a shard fails, workers are lost,
+    the run is locked, or a whole table is damaged (then nothing is written).
     """
     with locked(run):
         read = (stage.input, *stage.whole)

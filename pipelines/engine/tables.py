@@ -1,6 +1,5 @@
-"""Read the tables of a run. This is the only way: what is read are the rows that were written, or an error is raised.
-
-A finished table must have exactly the shards that its manifest states, and each shard the bytes that are stated there.
+"""Read the tables of a run. This is the only way: a finished table must have exactly the shards that its manifest
+states, with the bytes that are stated there, or an error is raised.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ class WholeTable:
     sha256: str
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """All rows of the table, as of `Shard.read`. Raises as `shards_of`, and DamagedShardError when a shard is not
-        as stated, or the table not that of the hash `sha256` any more.
-        """
+        """All rows, as of `Shard.read`. Raises DamagedShardError when the table is not that of `sha256` any more."""
         return pa.concat_tables(shard.read(columns, encoded) for shard in self.shards())
 
     def shards(self) -> list[Shard]:
@@ -47,10 +44,7 @@ class WholeTable:
 
 
 def has_table(run: Path, name: str) -> bool:
-    """Whether a run has a table: its folder, with shards or with a manifest that states some.
-
-    Raises ValueError when its manifest is unreadable.
-    """
+    """Whether a run has a table, with shards or a manifest that states some. Raises ValueError if that is broken."""
     return bool(list_shards(run / name) or ((run / name).is_dir() and _stated(run, name, manifest_of(run, name))))
 
 
@@ -66,11 +60,9 @@ def _first(name: str, run: Path) -> str:
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
-    """The shards of a table in order: exactly those that its manifest states.
-
-    unfinished: whether to accept a table that is still being made; then its shards are those that are intact. Raises
-    FileNotFoundError when the run has no such table, ValueError when it is unfinished or its manifest is missing or
-    unreadable, DamagedShardError when a shard is missing or surplus.
+    """The shards of a table in order: exactly those that its manifest states. unfinished: of a table that is still
+    being made, those that are intact. Raises FileNotFoundError without such a table, ValueError when it is unfinished
+    or its manifest missing or unreadable, DamagedShardError when a shard is missing or surplus.
     """
     manifest, present = manifest_of(run, name), list_shards(run / name)
     if not present and (manifest is None or not (run / name).is_dir()):
@@ -106,9 +98,7 @@ def hash_inputs(run: Path, tables: Sequence[str]) -> dict[str, str]:
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards in order, one at a time; columns: only these. Raises as `shards_of`, and while iterating
-    as `Shard.read`.
-    """
+    """Read a table's shards one at a time; columns: only these. Raises as `shards_of` and `Shard.read`."""
     return (shard.read(columns) for shard in shards_of(run, name))
 
 
@@ -128,8 +118,8 @@ class Verdict:
 
 
 def verify(run: Path) -> Verdict:
-    """Check every table of the run in this folder: each shard must have the bytes that its manifest states, each stage
-    must be complete and made from the current input. Raises FileNotFoundError when `run` has no table.
+    """Check that each shard has the bytes that are stated, and each stage is complete and made from the current input.
+    Raises FileNotFoundError when `run` has no table.
     """
     problems: list[str] = []
     shards: list[Shard] = []

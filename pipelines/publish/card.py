@@ -33,14 +33,11 @@ class File(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What one pass over a selection found.
-
-    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; of
-    ("", "again"), negatives that another operator has made of the same text before; examples: by operator, the first
-    EXAMPLES true texts and negatives, of different images; means: by operator and one of ESTIMATES, the sum and the
-    number of its values; pairs: by operator, one pair per caption, of random images if there are more pairs than the
-    gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split too) and the path or
-    text; missing: by caption_id, the path of an image whose file is missing.
+    """What one pass over a selection found. counts: by (split, "images", "captions" or an operator); ("", "again"):
+    negatives that another operator made of the text before; examples: by operator, EXAMPLES true texts and negatives of
+    different images; means: by operator and ESTIMATES, sum and number; pairs: by operator, one per caption, at most as
+    many as the gate measures; leaks: by caption_id, "image" or "caption" and its path or text; missing: by caption_id,
+    the path of the image.
     """
 
     counts: Counter[tuple[str, str]]
@@ -53,10 +50,8 @@ class Survey(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """A published set: what was found in it, the result of the gate, and the files that were written.
-
-    provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table; records,
-    files: what was written.
+    """A published set: what was found in it, the gate's verdict, the source's Parquet metadata, the settings by table
+    (`made_with`), and what was written.
     """
 
     publication: Publication
@@ -235,10 +230,8 @@ CONTEXT: dict[str, Any] = {
 
 
 def croissant(facts: Facts) -> dict[str, Any]:
-    """The Croissant metadata of a published set, as JSON-LD: the files with their digests (of file sets that are not
-    `listed` only the pattern), and the record sets with their fields.
-
-    url, creator, datePublished and citeAs are included if the config has them.
+    """The Croissant metadata of a published set, as JSON-LD: files with digests (of file sets not `listed` the
+    pattern), record sets with fields; url, creator, datePublished and citeAs if the config has them.
     """
     config = facts.publication.config
     given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
@@ -302,9 +295,7 @@ def identifier(record: RecordSet) -> str:
 
 
 def _record_set(record: RecordSet) -> dict[str, Any]:
-    """The fields of a record set: where the value of each is in the file (`extract`), and which part of it is used
-    (`transform`).
-    """
+    """The fields of a record set: where in the file each is (`extract`), and which part of that it is (`transform`)."""
     name = identifier(record)
     source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
 

@@ -48,10 +48,7 @@ Say = Callable[[str], None]
 
 
 class RefusedError(Exception):
-    """A check failed, so that nothing is published.
-
-    `lines` say which check; `verdict` has the accuracies if it is the one on guessable negatives, else it is None.
-    """
+    """A check failed, so that nothing is published: `lines` say which; `verdict` is that of the blind gate."""
 
     def __init__(self, lines: Sequence[str], verdict: Verdict | None = None) -> None:
         super().__init__("\n".join(lines))
@@ -69,20 +66,16 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
 
 
 class Published(NamedTuple):
-    """What was written: the paths of the files, relative; and by split the number of negatives, or, in a format without
-    negatives, of captions.
-    """
+    """The relative paths of the files written; by split the number of negatives, or of captions in a format without."""
 
     files: list[str]
     splits: dict[str, int]
 
 
 def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> Published:
-    """Write a run's captions and negatives to the folder `output` in a published format (`config.format`).
-
-    overwrite: replace an `output` that another config or run has written. say: called with each message for the user.
-    Nothing is written unless all checks pass. Raises RefusedError when one fails: models without images tell too many
-    negatives, operators did not check that theirs are false, or captions of the train split are in a test split, too;
+    """Write a run to the folder `output` in the format `config.format`. overwrite: replace what another config or run
+    has written. say: gets messages for the user. Nothing is written unless all checks pass. Raises RefusedError when
+    negatives can be guessed, operators do not check theirs, or captions of the train split are in a test split, too;
     ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
@@ -136,10 +129,8 @@ def _write(file: Path, text: str) -> None:
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
-    """The publication that the config describes.
-
-    Raises ValueError for operators with a format that has no negatives, and what `chosen_names`, `Images` and
-    `read_boxes` raise.
+    """The publication that the config describes. Raises ValueError for operators of a format without negatives, and
+    what `chosen_names`, `Images` and `read_boxes` raise.
     """
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
@@ -164,10 +155,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
 
 
 def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:
-    """Count a publication's captions, collect one pair per caption and operator, and find leaks and missing images.
-
-    train: the train split to compare with; siblings: compare the other captions of an image too.
-    """
+    """Count captions, collect a pair per caption and operator, find leaks (with `siblings`, too) and missing images."""
     names = publication.operators
     lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
     found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {})
@@ -199,10 +187,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
 
 
 def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
-    """The caption_ids to leave out, if the config allows it.
-
-    Otherwise raises RefusedError for captions or images of the train split, FileNotFoundError for missing image files.
-    """
+    """The caption_ids to leave out. If the config does not allow it, RefusedError (leaks) or FileNotFoundError."""
     lines = []
     for what in ("image", "caption"):
         names = sorted({name for kind, name in found.leaks.values() if kind == what})
@@ -223,10 +208,8 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
-    """Measure how well captions can be told from negatives without the images; see `gate.finding`.
-
-    Raises RefusedError if an operator is refused, unless the config allows it (`allow_blind`), or the format is one to
-    train on.
+    """Measure the pairs without images. Raises RefusedError if an operator is refused, unless `allow_blind`, or the
+    format is one to train on.
     """
     if not found.pairs:
         return Verdict(config.max_blind)
@@ -267,10 +250,7 @@ def provenance(publication: Publication) -> dict[str, str]:
 
 
 def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
-    """What the set was made of, and the settings of each table on the way, by its name.
-
-    `source`: by the name of each file that was read, its size and SHA-256.
-    """
+    """By table on the way its settings; as `source`, by the name of each file that was read its size and SHA-256."""
     manifests = {name: read_manifest(publication.run / name) for name in STEPS}
     made = {name: found.identity for name, found in manifests.items() if found is not None}
     source = {"source": made["captions"].inputs} if "captions" in made else {}
@@ -288,10 +268,8 @@ def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
 
 
 def move_into_place(staged: Path, output: Path) -> list[str]:
-    """Move all files of `staged` to `output` and return their relative paths.
-
-    The files that an earlier publication left in `output` (listed in its SHA256SUMS) are removed first; other files
-    stay. Raises ValueError if a link in `output` would lead a file out of it.
+    """Move all files of `staged` to `output`, in place of those in its SHA256SUMS; returns their relative paths. Raises
+    ValueError if a link in `output` would lead a file out of it.
     """
     output.mkdir(parents=True, exist_ok=True)
     written = [path.relative_to(staged).as_posix() for path in files_below(staged)]

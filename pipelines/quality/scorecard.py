@@ -25,15 +25,11 @@ SAME = frozenset({"unchanged", "repeated"})
 
 @dataclass(frozen=True)
 class Scorecard:
-    """What is measured of some pairs of a caption and a negative.
-
-    name: what the set calls their kind, or `all`. Shares with 95 % Wilson intervals, in %: same: the negative is its
-    caption, or an earlier one of it; faulty: it has a grammatical fault that its caption lacks (a/an, a doubled word);
-    bag: it has the same words in another order; true, undecidable: by the captions of its image, as the
-    column `verdict` says. p_true: mean of those that have an estimate, None if none has. plausibility:
-    mean log-odds to the caption, in nats. longer: mean of the negative's words minus the caption's. reasons: of all
-    refusals, with their number. operators: what the negatives do, with their number. blind: accuracies without the
-    images; None with fewer than 10 images or without scikit-learn.
+    """What is measured of some pairs of a caption and a negative. name: what the set calls their kind, or `all`. In %,
+    with 95 % Wilson intervals: same: the negative is its caption or an earlier one; faulty: it has a grammatical fault
+    (a/an, a doubled word) more; bag: the same words in another order; true, undecidable: by `verdict`. Means, None if
+    unknown: p_true, plausibility (nats), longer (words more). Numbers of reasons and operators. blind: None for fewer
+    than 10 images or without scikit-learn.
     """
 
     name: str
@@ -53,10 +49,7 @@ class Scorecard:
 
 
 def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
-    """The scorecards of the proposals in a run: one for each kind that they are labelled with, then one of all.
-
-    Raises FileNotFoundError if the run has no judged proposals.
-    """
+    """The scorecards of a run's judged proposals (FileNotFoundError without): one for each label, then one of all."""
     rows = pa.concat_tables(read_table(run, "judged")).to_pandas()
     captions = pa.concat_tables(read_table(run, "captions", ("caption_id", "text"))).to_pandas()
     rows = rows[rows["operator"] != ""]

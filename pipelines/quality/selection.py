@@ -1,11 +1,9 @@
-"""Choose at most one negative per caption so that blind models, which never see the images, are at chance.
-
-Every candidate has a gap for every blind model: the model's score of the true text minus its score of the negative. A
-model is right if its gap is positive, so it is at chance if the gaps of the chosen candidates are symmetric about 0.
-The choice balances the gaps of several models at once, each trained on the images of other folds. Then regressions, one
-of them by topic, are trained on the chosen pairs, their gaps are added to those to be balanced, and the choice is
-repeated. (SugarCrepe, Hsieh
-et al. 2023, balances the joint gaps of two given models in a grid; adversarial filtering, Zellers et al. 2018, refits.)
+"""Choose at most one negative per caption so that blind models, which never see the images, are at chance. A
+candidate's gap is a model's score of the true text minus that of the negative; a model is at chance if the gaps of the
+chosen are symmetric about 0. The choice balances several models at once, trained on images of other folds. Then
+regressions, one by topic, are trained on the chosen pairs, their gaps balanced, too, and the choice repeated.
+(SugarCrepe, Hsieh et al. 2023, balances two given models in a grid; adversarial filtering, Zellers et al. 2018,
+refits.)
 """
 
 from __future__ import annotations
@@ -53,11 +51,9 @@ GAIN = 0.1
 
 
 class Pool(NamedTuple):
-    """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], the likeliest draw first.
-
-    start: (captions + 1,); matrix: (candidates, n-grams) n-gram counts of the true text minus the negative's; topics:
-    the same `by_topic`; words: the columns of `matrix` that are single words; gaps: (candidates, columns) of models
-    that were not trained on pairs, two columns per model, see `_squashed`; images: the image_id of every caption.
+    """The candidates of one operator: of caption i rows start[i] to start[i + 1], the likeliest draw first. matrix:
+    (candidates, n-grams) counts of the true text minus the negative's; topics: the same `by_topic`; words: columns that
+    are single words; gaps: (candidates, 2 models) of models not trained on pairs (`_squashed`); images: by caption.
     """
 
     start: np.ndarray
@@ -74,12 +70,9 @@ class Pool(NamedTuple):
 
 
 def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) -> Pool:
-    """Score all candidates by rules and language models.
-
-    rows: the candidates, grouped by caption: caption_id, image_id, `text` of the caption, `caption` (the true text that
-    a candidate is paired with), `negative`, and plausibility (the log-odds to the caption; null: not balanced); corpus:
-    (text, image_id) of true captions that the language models are trained on, empty: on those of the rows. Raises
-    ValueError if there are fewer images than folds.
+    """Score all candidates by rules and language models. rows, grouped by caption: caption_id, image_id, `text`,
+    `caption` (the true text to compare), `negative`, plausibility (null: not balanced); corpus: (text, image_id) of
+    captions to train language models on, empty: the rows'. Raises ValueError if there are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
     ids = rows["caption_id"].combine_chunks()
@@ -110,11 +103,9 @@ def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) 
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
-    """(candidates, 2): the expected gaps of one more model, from the gaps (candidates,) of several.
-
-    Each model is trained on other captions, and a candidate chosen for its gap under one model has a smaller gap under
-    the next (regression to the mean). So each model's gap is regressed on the mean of the others' (isotonic
-    regression), and the fitted values are averaged.
+    """(candidates, 2): the expected gaps of one more model. A candidate chosen for its gap under one model has a
+    smaller one under the next, so each model's is regressed on the mean of the others' (isotonic), and the fits
+    averaged.
     """
     total, made = np.sum(gaps, axis=0), []
     for one in gaps:
@@ -131,10 +122,8 @@ def _gaps(measure: Callable[[str], float], true: Sequence[str], texts: Sequence[
 
 
 def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
-    """Choose at most one candidate per caption so that blind models are at chance.
-
-    Returns the chosen row of `candidates` for every caption, -1 for none: (captions,). The same pool and seed give the
-    same choice. Raises ValueError if there are fewer images than folds.
+    """The chosen row of `candidates` for every caption, -1 for none (captions,), so that blind models are at chance;
+    the same for the same pool and seed. Raises ValueError if there are fewer images than folds.
     """
     rng = np.random.default_rng(seed)
     matrix, caption = candidates.matrix, candidates.caption
@@ -173,11 +162,9 @@ def _squashed(gaps: np.ndarray) -> np.ndarray:
 
 
 def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:
-    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance.
-
-    Changes `chosen` (captions,) in place; dense: (candidates, columns), the gaps to balance. The imbalance of an n-gram
-    (the sum of its differences over the chosen pairs) costs only what exceeds the standard deviation of as many coin
-    flips: a choice more even than chance would itself be a cue, since one half of the pairs would predict the other.
+    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance to `chosen`
+    (captions,), in place; dense: (candidates, columns), the gaps to balance. An n-gram's imbalance costs only beyond
+    the deviation of as many coin flips: more even than chance, one half of the pairs would predict the other.
     """
     matrix = candidates.matrix
     bounds, columns, values = matrix.indptr, matrix.indices, matrix.data

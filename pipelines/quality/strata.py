@@ -31,12 +31,9 @@ def sample_strata(
     first: bool = False,
     only: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[Stratum, list[Row]]:
-    """Sample n random rows for every combination of values of the columns `by`; all rows if there are fewer.
-
-    Returns them by combination, in sorted order. Rows are of different images as long as there are images left. first:
-    only the first row (draw) of each caption and operator; only: the values allowed in a column, see `having`. A table
-    that the run does not have gives no strata. Raises ValueError for n < 1 or a missing column, DamagedShardError for
-    a shard that is not as recorded.
+    """Sample n random rows (or all) for every combination of values of the columns `by`, returned sorted, of different
+    images as long as there are any. first: of each caption and operator only the first drawn; only: see `having`. A
+    missing table gives none. Raises ValueError for n < 1 or a missing column, and as `Shard.read`.
     """
     import pandas as pd
 
@@ -64,10 +61,7 @@ def sample_strata(
 
 
 def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFrame:
-    """The rows of a shard with `rank` and `priority`; the lowest of both are sampled.
-
-    rank: how many rows of the same image come before in its stratum; priority: a hash that orders the images at random.
-    """
+    """Rows with `rank`, how many of the image come before in the stratum, and `priority`, a hash: lowest are drawn."""
     names = frame[by[0]]
     for name in by[1:]:
         names = names + "\x1f" + frame[name]

@@ -1,6 +1,4 @@
-"""What a run contains: its tables, their columns, whether they are up to date, its captions, operators, provenance; and
-a page about the work of its stages: captions per second and core, refusals, memory, retries, the slowest shards.
-"""
+"""What a run contains: its tables, columns, state, captions, operators, provenance; and a page on its stages' speed."""
 
 from __future__ import annotations
 
@@ -43,14 +41,10 @@ def table_names(run: Path) -> list[str]:
 
 
 def read_info(run: Path) -> dict[str, Any]:
-    """Describe a run from its manifests and a few columns; only the shards of these columns are checked.
-
-    Returns values that JSON can represent: `run`; `tables`, each with name, stage (which made it), rows, shards, bytes
-    and state (`finished`; `unfinished`; or `stale: …` with the input table that has changed since or is missing);
-    `images` and `captions`, their numbers; `splits`, captions by split; `operators`, rows by table, then operator;
-    `provenance`: seed, parser and negcap_version, as far as the run has them; `bytes` of all tables. Raises
-    FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a shard
-    that is missing or not as recorded.
+    """Describe a run by its manifests and a few columns, whose shards alone are checked, as JSON: `run`; `tables`:
+    name, stage, rows, shards, bytes, state (`finished`, `unfinished`, `stale: …` with the input that has changed or is
+    missing); `images`, `captions`; `splits`; `operators`: rows by table, then operator; `provenance`; `bytes` of all.
+    Raises FileNotFoundError without tables, ValueError for an unreadable manifest, DamagedShardError.
     """
     names = table_names(run)
     manifests = {name: manifest_of(run, name) for name in names}
@@ -141,10 +135,8 @@ def size(count: int) -> str:
 
 
 def columns_of(table: str, run: Path | None) -> list[dict[str, str | bool]]:
-    """The columns of a table: as a run has it or, without a run, as this version of negcap writes it.
-
-    Returns values that JSON can represent: `column`, `type`, `nullable` and `meaning`. Raises ValueError for a table
-    that there is not, with those that there are; FileNotFoundError for a run without any.
+    """The columns of a table, of a run or as this version writes it, as dicts of `column`, `type`, `nullable` and
+    `meaning`. Raises ValueError, with those that there are, for another table; FileNotFoundError for no run.
     """
     schema: pa.Schema
     if run is not None:
@@ -167,9 +159,7 @@ def print_columns(columns: Sequence[Mapping[str, str | bool]], stream: TextIO) -
 
 
 def write_page(run: Path) -> Path | None:
-    """Write `RUN/_statistics/README.md`, a page on the speed of a run's stages, and return its path; None if nothing
-    was measured.
-    """
+    """Write `RUN/_statistics/README.md`, on the speed of a run's stages; returns its path, None without statistics."""
     stages = {name: lines for name in measured_stages(run) if (lines := read_statistics(run, name))}
     if not stages:
         return None

@@ -1,9 +1,7 @@
-"""Draw a scene as an image of 224 x 224 pixels, and make features of images with a small fixed convolutional network.
-
-Images are drawn at twice their size and then scaled down. The network needs no download: five channels (RGB and the
-pixel's x and y) of 112 x 112 go through four convolutions with stride 2 and ReLU to 256 channels of 7 x 7. Weights are
-random with a fixed seed; each channel is normalised by its mean and deviation on 48 fixed scenes, so that no channel is
-dead and all have the same scale.
+"""Draw a scene as an image of 224 x 224 pixels, at twice the size and scaled down, and make features of images with a
+small fixed network: five channels (RGB, x and y) of 112 x 112 go through four convolutions with stride 2 and ReLU to
+256 of 7 x 7. Weights are random with a fixed seed; each channel is normalised on 48 fixed scenes, so that none is dead
+and all have the same scale.
 """
 
 from __future__ import annotations
@@ -166,10 +164,7 @@ class Network(NamedTuple):
 
 
 def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised features of n images: pooled (n, 512) and regions (n, 49, 256), both float32.
-
-    Pooled are mean and maximum over the regions; regions are in row-major order.
-    """
+    """Standardised float32 features of n images: pooled, mean and maximum, (n, 512); regions, by row, (n, 49, 256)."""
     net = network()
     regions, pooled = _forward(pictures, net.weights, net.scales)
     return _standard(pooled, net.pooled), _standard(regions, net.region)

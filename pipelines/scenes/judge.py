@@ -1,8 +1,7 @@
-"""What is true of a scene: relations and looks of its things, sentences about it, and the table `scenes`.
-
-A verdict is True, False, or None for a matter of opinion: what one viewer of the image might say and another deny. A
-thing's slot determines its relations to the anchor; two things around the anchor are compared by where they are drawn,
-with wide margins. A sentence is judged over all its readings and all assignments of things to its entities.
+"""What is true of a scene: relations and looks of its things, sentences about it, and the table `scenes`. A verdict is
+True, False, or None for a matter of opinion. A slot determines relations to the anchor; other things are compared by
+where they are drawn, with wide margins. A sentence is judged over all its readings and all assignments of things to its
+entities.
 """
 
 from __future__ import annotations
@@ -106,10 +105,7 @@ def has(attribute: str, thing: Thing) -> Verdict:
 
 
 def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
-    """A scene as a row of the table `scenes`; sha256: of the image file.
-
-    It lists the things, all true relations between two of them, and those that are matters of opinion.
-    """
+    """A scene as a row of `scenes`: its things, true relations, and matters of opinion; sha256: of the image file."""
     said: dict[Verdict, list[dict[str, Any]]] = {True: [], UNSURE: [], False: []}
     for one, thing in enumerate(scene.things):
         for other, second in enumerate(scene.things):
@@ -155,12 +151,10 @@ class Judgement(NamedTuple):
 
 
 def judge(text: str, scene: Scene) -> Judgement:
-    """Judge whether a sentence is true of a scene.
-
-    FALSE: no reading is true under any assignment of its entities to things, even if matters of opinion are decided in
-    its favour. MISCOUNTED: true in logic only ("a dog" if there are three). UNDECIDED: the sentence cannot be read, or
-    it depends on opinion. A sentence with a denial makes several claims: TRUE if all hold, FALSE if one surely does
-    not.
+    """Judge whether a sentence is true of a scene. FALSE: no reading is true under any assignment of entities to
+    things, also with matters of opinion in its favour. MISCOUNTED: true in logic only ("a dog" of three). UNDECIDED: it
+    cannot be read, or depends on opinion. With a denial it makes several claims: TRUE if all hold, FALSE if one surely
+    does not.
     """
     stated = claims(text)
     if stated is None:

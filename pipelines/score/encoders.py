@@ -1,9 +1,6 @@
-"""Models that map images and texts to vectors: of transformers, OpenCLIP or sentence-transformers.
-
-A kind of model is one function here, from what stands after `kind:` in a model's name to an Encoder. Each checks the
-files, and raises FileNotFoundError or ValueError for what is no such model, ImportError if a library is missing. Models
-are read from local files, code in them is never run, and a model is loaded when the first vector is asked for: not if
-all of them are kept in the run.
+"""Models that map images and texts to vectors: a function per kind of model, from what follows `kind:` in its name to
+an Encoder. Each raises FileNotFoundError or ValueError for what is no such model, ImportError without its library. They
+read local files, never run code in them, and load a model when its first vector is asked for.
 """
 
 from __future__ import annotations
@@ -28,10 +25,8 @@ Texts = Callable[[Sequence[str]], np.ndarray]  # the vectors (n, d) of n texts
 
 
 class Encoder(NamedTuple):
-    """A model whose score of a pair is the cosine of its vectors.
-
-    name: for tables. identity: plain JSON that determines the vectors (hashes of the model's files, the precision).
-    images, texts: compute vectors; they raise ValueError for a model that cannot be read.
+    """A model whose score of a pair is the cosine of its vectors. identity: plain JSON that determines them (hashes of
+    the model's files, the precision). images, texts: compute them; ValueError for a model that cannot be read.
     """
 
     name: str
@@ -66,9 +61,8 @@ class Torch(NamedTuple):
         return cls(device, default if config.precision == "auto" else config.precision)
 
     def vectors(self, function: Callable[..., Any], *given: Any, **named: Any) -> np.ndarray:
-        """What a function of a model returns, vectors (n, d) or an output object that pools them, as float32.
-
-        It runs without gradients, and in automatic mixed precision unless the precision is float32.
+        """The vectors (n, d), float32, that a model's function returns, or pools in an output object; without
+        gradients, in mixed precision unless the precision is float32.
         """
         import torch
 
@@ -88,10 +82,7 @@ PADDED = ("siglip",)  # models trained on texts that are padded to their full le
 
 
 def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
-    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP, ALIGN …).
-
-    Its image processor resizes and normalises images; texts are cut at the length that the model reads.
-    """
+    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP …) with its own processors."""
     path = pretrained.locate_hugging_face(rest)
     torch = Torch.of(config)
 
@@ -119,11 +110,7 @@ def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
 
 
 def open_clip(rest: str, config: ScoreConfig) -> Encoder:
-    """`open_clip:ARCHITECTURE:WEIGHTS`: a model of OpenCLIP, weights from a file or by their name on the hub;
-    `open_clip:FOLDER`: a saved one.
-
-    Images and texts are read by the model's own transform and tokenizer.
-    """
+    """`open_clip:ARCHITECTURE:WEIGHTS` (a file, or a name on the hub) or `open_clip:FOLDER`: a model of OpenCLIP."""
     found = pretrained.locate_open_clip(rest)
     torch = Torch.of(config)
     name = found.weights.name if found.architecture.startswith(pretrained.LOCAL) else found.architecture

@@ -24,10 +24,7 @@ LISTS = ("images.txt", "texts.txt")
 
 
 def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
-    """`npy:IMAGES,TEXTS`: two memory-mapped arrays, in the order of the lists that `negcap score --lists` writes.
-
-    Raises FileNotFoundError or ValueError naming a file that does not fit the test set.
-    """
+    """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises ValueError if one does not fit."""
     wanted = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
     paths = [Path(part) for part in rest.split(",")]
     if len(paths) != 2:
@@ -46,10 +43,8 @@ def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
 
 
 def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[np.ndarray]:
-    """`negcap:FOLDER`: vectors by a model of `negcap train`, from the image features that it was trained on.
-
-    Texts of UniVSE are parsed as the run's captions were. Raises FileNotFoundError or ValueError if the folder cannot
-    be used, or the features: those of a run, of the model's size, of every image.
+    """`negcap:FOLDER`: vectors by a model of `negcap train` from the run's features; texts of UniVSE are parsed as its
+    captions were. Raises FileNotFoundError or ValueError if it or the features cannot be used.
     """
     import torch
 
@@ -80,11 +75,9 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
 
 
 def embed(model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progress) -> list[np.ndarray]:
-    """The vectors of a test set's images (I, d) and texts (N, d), as an encoder gives them: not yet of length 1.
-
-    They are kept in the tables `embeddings_images_<key>` and `embeddings_texts_<key>` of the folder `run`, a shard at a
-    time, and read from there the next time. batch: images or texts computed at once. Raises ValueError for vectors that
-    are not all equally wide, and what the model raises; shards that are finished are kept.
+    """The vectors of images (I, d) and texts (N, d) by an encoder, not of length 1, computed by `batch`, and kept in
+    tables `embeddings_images_<key>` and `embeddings_texts_<key>` of `run`. Raises ValueError unless all are equally
+    wide.
     """
     files = [file for file in tests.files if file is not None]
     if len(files) != len(tests.files):
@@ -108,10 +101,7 @@ def _kept(
     batch: int,
     progress: Progress,
 ) -> np.ndarray:
-    """The vectors (n, d) of n images or texts, in a table of the run, which is made or completed first.
-
-    names: of them; given: what else determines them. compute: the vectors of some rows of them.
-    """
+    """The vectors (n, d) of n images or texts (`names`), from a table of the run; given: what else determines them."""
     identity = {**model.identity, "model": model.name, "list": hash_value([list(names), given])}
     table = f"embeddings_{what}_{hash_value(identity)[:12]}"
 

@@ -1,6 +1,4 @@
-"""parses + lexicon + truth -> balance: one factor per entry, so that entries enter captions as often as they leave
-them.
-"""
+"""parses + lexicon + truth -> balance: a factor per entry, so that entries enter captions as often as they leave."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ PART = 500  # number of captions of the sample in one call of a worker
 
 
 class BalanceConfig(Settings):
-    """How the weights that balance words are fitted. `lexicon` is the path of a balance table, see LexiconConfig.
-    kinds: those of the words, by default all of negcap.augment.balance.BALANCED.
-    """
+    """How the weights that balance words are fitted. lexicon: see LexiconConfig. kinds: default: all BALANCED."""
 
     sample: AtLeastOne = Field(10_000, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
@@ -39,16 +35,13 @@ class BalanceConfig(Settings):
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
-    """The captions of one shard of parses that may be in the sample to fit on; none if the config gives a balance
-    table.
-    """
+    """The captions of a shard that may be in the sample to fit on; none if the config gives a balance table."""
     return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.sample)
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """The captions of one shard that may be in a sample of about `sample` captions.
-
-    Adds two columns to the parses: `train` (0 in a train split, else 1) and `order` (a hash of the image id).
+    """A shard's captions that may be in a sample of about `sample`, with `train` (0 in a train split, else 1) and
+    `order` (a hash of the image id).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -69,9 +62,7 @@ def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
 
 
 def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
-    """The fewest images with at least `sample` captions in all, as rows, in the order of the columns `train` and
-    `order` (see `sample_images`).
-    """
+    """The fewest images with at least `sample` captions, in the order of `train` and `order`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -89,10 +80,7 @@ def in_train_splits(table: pa.Table) -> pa.Table:
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The exchanges of words that negatives of these captions would make, from which the weights are fitted.
-
-    table: parses. Returns the columns of negcap.augment.balance.Exchanges, and `kind`, an index into BALANCED.
-    """
+    """The exchanges of words that negatives of these parses would make: columns of Exchanges, and `kind`."""
     import pyarrow as pa
 
     from ...augment.balance import BALANCED, exchanges
@@ -115,10 +103,8 @@ def _kinds(config: BalanceConfig) -> tuple[str, ...]:
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """Fit one weight for each replaceable word, so that words enter captions as often as they leave them.
-
-    table: the sample (see `combine`), of which train captions are used if there are any. The counter `captions` is the
-    number of captions used.
+    """Fit a weight for each replaceable word, so that words enter captions as often as they leave, on the sample's
+    train captions, if any; counter `captions`: those used.
     """
     import numpy as np
     import pyarrow as pa

@@ -78,24 +78,17 @@ OWN, REFERENCE, AUTO = "own", "reference", "auto"
 
 
 def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The stages that build a run, in order.
-
-    `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
-    no operator reads it.
-    """
+    """The stages of a build; `components`, which no operator reads, only if asked for, or there already."""
     build = BuildConfig.of(options)
     asked = build.components or build.preset in WITH_COMPONENTS or components.ComponentsConfig.of(options).simple
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
 def configure(verb: str, options: Mapping[str, Any]) -> Any:
-    """The config of a stage, from those options that it has and that are not None.
-
-    The option `lexicon` says where the tables of LEXICON_VERBS come from: `own`, `reference` or the folder of a run.
-    `auto`, also the default, means `own` if an option says how to count (COUNTING_OPTIONS), else the own counts blended
-    with the reference. The path of a norm list or a model folder becomes a Path, so that provenance depends on its
-    content and not its place; a model is checked. Raises ValueError for an invalid value, FileNotFoundError for a
-    missing file, ImportError for a missing library.
+    """The config of a stage, from those options that it has and that are not None. `lexicon` says where the tables of
+    LEXICON_VERBS come from: `own`, `reference`, a run's folder, or `auto`, the default: own counts, blended with the
+    reference unless an option says how to count (COUNTING_OPTIONS). Paths of norm lists and models become a Path, whose
+    content counts; models are checked. Raises ValueError, FileNotFoundError, ImportError for a missing library.
     """
     values = {name: options[name] for name in CONFIGS[verb].model_fields if options.get(name) is not None}
     if verb == "parse":
@@ -143,10 +136,8 @@ def _given(lexicon: str | PathLike[str], table: str) -> Path:
 
 
 def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, int]:
-    """Run a stage, or the stages of a verb, on the tables of a run; returns the counters of the last one.
-
-    Raises FileNotFoundError when an input is missing, OtherConfigError when the output was made from something else and
-    `execution` does not overwrite, EngineError when a shard fails.
+    """Run the stages of a verb on a run; returns the last one's counters. Raises FileNotFoundError without an input,
+    OtherConfigError for output made from something else unless `execution` overwrites, EngineError when a shard fails.
     """
     counts: dict[str, int] = {}
     execution = replace(execution, statistics=isinstance(execution.executor, Distributed))
@@ -164,12 +155,9 @@ def build(
     execution: Execution,
     only: Sequence[str] = (),
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Build a run, or bring it up to date.
-
-    source: the captions to read; None: those that the run already has. only: the stages to run; empty: all that
-    `planned_verbs` says. Tables that are up to date are kept, so an interrupted build continues where it stopped.
-    Returns the stages, and warnings about the captions for the user. Raises ValueError if there are no captions or an
-    option has an invalid value, LockedError if another process writes into the run.
+    """Build a run, or bring it up to date. source: None: the run's captions; only: the stages to run, else
+    `planned_verbs`. Returns the stages, and warnings about the captions. Raises ValueError without captions or for an
+    invalid option, LockedError if another process writes into the run.
     """
     verbs = tuple(verb for verb in VERBS if verb in only) or planned_verbs(run, options)
     if source is None:
@@ -197,13 +185,8 @@ def build(
 def judge_proposals(
     stage: Stage, run: Path, options: Mapping[str, Any], execution: Execution, *, anew: bool
 ) -> dict[str, int]:
-    """Judge a run's proposals: bring up to date the tables that this needs (parses, lexicon, truth), then run `stage`;
-    its counters.
-
-    options: of these stages, as flags; those that are not set are None. anew: whether to bring tables up to date that
-    the run has already, else they are taken as they are. Raises FileNotFoundError when an input is missing,
-    OtherConfigError when a table was made from something else and `execution` does not overwrite, EngineError when a
-    shard fails.
+    """Bring parses, lexicon and truth of a run up to date (only missing ones unless `anew`), then run `stage` on its
+    proposals; its counters. options: of these stages. Raises as `make`.
     """
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):

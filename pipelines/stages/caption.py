@@ -69,10 +69,8 @@ def cached_images(captions: WholeTable) -> CaptionedImages:
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
-    """Write captions for the images in a shard of features; the function of the stage.
-
-    Counters: `captions`, `images`, `refused.<reason>`, and `short`: images with fewer than n captions because too many
-    were refused. Raises ValueError for features of another size or backbone than the captioner was trained on.
+    """Write captions for the images in a shard of features. Counters: captions, images, `refused.<reason>`, and
+    `short`: images with fewer than n. Raises ValueError for features of another size or backbone than the captioner's.
     """
     import torch
 

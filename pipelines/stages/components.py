@@ -44,9 +44,7 @@ class ComponentsConfig(Settings):
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The scene graph components of each caption in a shard of parses. Counters: captions, objects, attributes,
-    relations; `without.<kind>`, the captions that have none of a kind.
-    """
+    """The components of each caption in a shard. Counters: captions; number of each kind; `without.<kind>` captions."""
     _, graphs = _graphs(parses, config)
     counts = {"captions": len(graphs)}
     for kind in ("objects", "attributes", "relations"):
@@ -71,13 +69,9 @@ def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The table component_vocabulary: components that are frequent in the train captions, or in all captions if none is
-    in a train split.
-
-    counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
-    captions), min_count, and the number of components of each kind.
+    """The table component_vocabulary: frequent components of train captions, or of all if there are none. Counters:
+    captions counted, train_only, min_count, and the number of each kind.
     """
-
     counts, counted = of_train_splits(counts)
     min_count = config.min_count or default_min_count(counted["captions"])
     table = select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
@@ -87,9 +81,7 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
 
 @lru_cache(maxsize=2)
 def load_exclusions(vocabulary: WholeTable) -> Exclusions:
-    """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
-    content.
-    """
+    """The index of what may be true of an image, for a vocabulary; made once per process and content."""
     return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 

@@ -45,11 +45,8 @@ class CounterpartsConfig(Settings):
 def make_counterparts(
     run: Path, config: CounterpartsConfig, *, progress: Progress, overwrite: bool = False
 ) -> dict[str, int]:
-    """Draw the counterparts of a run of scenes; returns its counters: `negatives` that were tried, `pictures`, and both
-    for each operator.
-
-    Pictures are written to `run`/images/counterparts. Raises FileNotFoundError for a run without scenes or negatives,
-    ImportError without Pillow, and as `run_source`.
+    """Draw the counterparts of a run of scenes into images/counterparts; returns its counters, `negatives` tried and
+    `pictures`, also by operator. Raises FileNotFoundError without scenes or negatives, and as `run_source`.
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
@@ -103,11 +100,8 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
 
 
 def write_winoground(run: Path, folder: Path) -> int:
-    """Write the counterparts of a run in Winoground's form (Thrush et al. 2022); returns the number of examples.
-
-    `examples.jsonl` has lines `{"id", "image_0", "image_1", "caption_0", "caption_1", "tag"}`, where image 0 is that of
-    the caption and image 1 that of the negative; `images` has the pictures. Raises FileExistsError for a folder that
-    holds something.
+    """Write a run's counterparts in Winoground's form (Thrush et al. 2022), image 0 that of the caption, image 1 of the
+    negative; returns their number. Raises FileExistsError for a folder that holds something.
     """
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} must be empty, holds files")

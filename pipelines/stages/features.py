@@ -34,12 +34,10 @@ def make_features(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Bring the table of features of the run in folder `run` up to date with a source; returns its counters.
-
-    Finished shards are kept, so an interrupted run continues. Counters: images, `rejected.<reason>`. Raises
-    FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no usable
-    image or, with `strict`, an image without a feature; OtherConfigError when the table was made from something else
-    and `overwrite` is not set; OSError when it cannot be written.
+    """Bring a run's table of features up to date with a source; returns its counters: images, `rejected.<reason>`.
+    Raises FileNotFoundError or ValueError, naming the file, when it cannot be read, has no usable image or, with
+    `strict`, one without a feature; OtherConfigError for another table unless `overwrite`; OSError when it cannot be
+    written.
     """
     opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)
     images = opened.images[: config.limit]

@@ -50,12 +50,10 @@ def read_foreign(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Read a set (a file or a folder of files) into the tables captions, proposals and rejected_records of a run.
-
-    The captions of an image are in one shard. A record without image is of an image of its own, as are all records
-    with the same caption. Counters: captions, images, proposals, `rejected.<reason>`. Raises FileNotFoundError or
-    ValueError, with one line that names the file, if it cannot be read, lacks a column, has no usable record or, with
-    `strict`, a bad one; OtherConfigError as `run_source`.
+    """Read a set (a file, or a folder of files) into captions, proposals and rejected_records of a run. Records without
+    image and with the same caption are of one image of their own. Counters: captions, images, proposals,
+    `rejected.<reason>`. Raises FileNotFoundError or ValueError, naming the file, if it cannot be read, lacks a column,
+    has no usable record or, with `strict`, a bad one; OtherConfigError as `run_source`.
     """
     with naming(source):
         urls = pair_files(source)
@@ -113,10 +111,7 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
 
 
 def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
-    """The records of all files; of several, one without captions and negatives is one rejected record.
-
-    Raises NoColumnError if that is true of each.
-    """
+    """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:
         try:

@@ -41,10 +41,8 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
 
 
 def model_folder(spacy_model: str | None = None) -> Path:
-    """The folder of a spaCy pipeline, found without importing spaCy.
-
-    spacy_model: the name of an installed package, or a folder; None: the shipped parser. Raises ValueError when there
-    is no such pipeline, or it lacks a tagger or a parser.
+    """The folder of a spaCy pipeline (a package or folder; None: the shipped one), found without importing spaCy.
+    Raises ValueError when there is none, or it lacks a tagger or a parser.
     """
     if spacy_model is None:
         folder = data_path("english_parser")

@@ -1,6 +1,5 @@
-"""proposals + parses + lexicon + truth -> negatives, rejections and judged: texts of any origin, judged as negatives.
-
-The stages `import` and `propose` end with this one; they differ only in where the proposals come from.
+"""proposals + parses + lexicon + truth -> negatives, rejections and judged. The stages `import` and `propose` end with
+this one; they differ only in where the proposals come from.
 """
 
 from __future__ import annotations
@@ -29,10 +28,8 @@ Row = dict[str, Any]
 def make(
     parses: pa.Table, config: Judging, lexicon: WholeTable, truth: WholeTable, proposals: WholeTable
 ) -> StageResult:
-    """Judge the proposals for the captions of a shard; the function of the stage.
-
-    Counters: captions; proposals; `problem.<name>` of those without a text; `<operator>.rows` of the kept ones and
-    `<operator>.captions` with at least one; `rejected.<operator>.<reason>`; `captions.without` a kept one.
+    """Judge the proposals for a shard's captions. Counters: captions; proposals; `problem.<name>` of those without a
+    text; `<operator>.rows` kept and `<operator>.captions` with one; `rejected.<operator>.<reason>`; `captions.without`.
     """
     cloze = load_cloze(config.cloze)
     entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)

@@ -69,11 +69,9 @@ def propose(
     overwrite: bool = False,
 ) -> Proposed:
     """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
-
-    model: what determines its answers besides the request (its name, temperature …), plain JSON. An answer that is not
-    the JSON that was asked for, or that the server refuses to give, becomes one row with a `problem`; captions for
-    which the budget did not suffice have none. With a larger budget the same command continues: the answers that there
-    are cost nothing. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
+    model: what else determines its answers (name, temperature …), plain JSON. An answer in another form, or refused, is
+    a row with a `problem`; captions beyond the budget have none, and the same command with a larger one continues.
+    Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
     captions = _captions(run, config, overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
@@ -98,10 +96,7 @@ def propose(
 def propose_words(
     run: Path, config: ProposeConfig, filler: Filler, *, progress: Progress, overwrite: bool = False
 ) -> Proposed:
-    """Propose other words for single words of the captions by a masked language model, as NegCLIP and CE-CLIP do.
-
-    Writes the table proposals as `propose`; k: words per place. Raises FileNotFoundError without parses.
-    """
+    """Propose k words per place by a masked language model, as NegCLIP and CE-CLIP do; see `propose`. Needs parses."""
     captions = _captions(run, config, overwrite)
     chosen = set(captions["caption_id"][captions["asked"]])
     own = {"source": filler.name, "prompt": "", "temperature": None, "fingerprint": filler.fingerprint, "problem": ""}
@@ -116,10 +111,8 @@ def propose_words(
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
-    """The captions, with the number of their `shard`, and whether they are `asked` about.
-
-    Raises ValueError for a split without captions, and if the run has negatives of operators, which proposals would
-    replace, unless `overwrite`.
+    """Captions with the number of their `shard`, and whether they are `asked` about. Raises ValueError for an empty
+    split, and for negatives of operators, which proposals would replace, unless `overwrite`.
     """
     import pandas as pd
 
@@ -160,11 +153,9 @@ def _write(
     progress: Progress,
     overwrite: bool,
 ) -> bool:
-    """Write the proposals of each shard of captions; returns whether tables that were made of them may be replaced.
-
-    made: what determines the rows beside the config: the model, and under `answers` the hash of what it answered.
-    Proposals that only continue those that the run has (the same config and captions, other answers: the budget was
-    raised) replace them without `overwrite`.
+    """Write the proposals of each shard of captions; returns whether tables made of them may be replaced. made: what
+    else determines them: the model, and under `answers` the hash of its answers. Proposals that only continue the run's
+    (same config and captions, a larger budget) need no `overwrite`.
     """
     import pandas as pd
 

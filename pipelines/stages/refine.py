@@ -1,6 +1,4 @@
-"""Stage refine: negatives -> refined, at most one per caption and operator, or the best of all operators, so that blind
-models are at chance.
-"""
+"""Stage refine: negatives -> refined, few per caption, on which blind models are at chance."""
 
 from __future__ import annotations
 
@@ -81,16 +79,12 @@ def refine(
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
-    """Bring the table refined of the run in folder `run` up to date with the negatives; returns its counters.
-
-    A shard of refined has the rows kept from the same shard of negatives. A table of more than GROUP_ROWS negatives is
-    refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. With
-    `per_caption`, the operators are balanced together instead of each by itself. Counters: `<operator>.captions`
-    (captions with a negative) and `<operator>.kept`; `<operator>.more` of others than the config's operators (captions
-    without any kept negative that have one of theirs); `left` (captions with a kept negative).
-    Operators with fewer than 10 images cannot be balanced and keep none; paraphrases are true and are left out. Raises
-    FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
-    OtherConfigError as `run_stage`, StageError naming the operator that failed.
+    """Bring the table refined of a run up to date with its negatives; returns its counters. A shard has the rows kept
+    of that of negatives; more than GROUP_ROWS are refined in groups of shards, each balanced by itself, with models of
+    its own captions; with `per_caption` all operators together. Counters: `<operator>.captions` with a negative,
+    `.kept`, `.more` (of others: captions with theirs alone); `left` (captions with any kept). Operators with fewer than
+    10 images keep none; paraphrases are left out. Raises FileNotFoundError without negatives or captions, ValueError
+    for operators or splits that they lack, OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
@@ -134,10 +128,8 @@ def calls_of(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, 
 
 
 def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
-    """Ranges of consecutive shards, given the rows of each, that are refined by themselves.
-
-    A group ends before the shard with which it would have more than `most` rows (None: GROUP_ROWS):
-    groups_of([5, 5, 5], 10) -> [range(0, 2), range(2, 3)].
+    """Ranges of consecutive shards, of these rows each, refined by themselves: at most `most` rows (GROUP_ROWS), or one
+    shard: groups_of([5, 5, 5], 10) -> [range(0, 2), range(2, 3)].
     """
     groups, start, total = [], 0, 0
     for index, size in enumerate(rows):
@@ -157,10 +149,7 @@ def _choose(
     executor: Executor,
     progress: Progress,
 ) -> np.ndarray:
-    """The rows of the table negatives that are kept of some groups, sorted. What is balanced together is one call.
-
-    several: whether there are other groups, too.
-    """
+    """The kept rows of some groups, sorted; a call is what is balanced together. several: there are other groups."""
     import numpy as np
 
     kept: list[np.ndarray] = [np.zeros(0, np.int64)]
@@ -178,11 +167,8 @@ def _choose(
 def choose(
     run: Path, operators: Sequence[str], config: RefineConfig, group: range | None = None
 ) -> tuple[int, list[int]]:
-    """Select the negatives of one operator, or with `per_caption` of all together: the number of captions that they
-    have negatives of, summed over operators, and the rows of the table negatives to keep.
-
-    Of operators whose flows are balanced, only what is selected of them alone is selected from with the others. group:
-    only of these shards; None: of all.
+    """Select the negatives of one operator, or with `per_caption` of all together (of operators in `flows` from what is
+    selected of them alone), of a group of shards or all: captions with negatives, summed over operators, and rows kept.
     """
     import numpy as np
     import pyarrow as pa
@@ -231,10 +217,8 @@ def best(rows: pa.Table, most: int) -> pa.Table:
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often but for chance.
-
-    Each that is kept is one or the other by a coin flip: were they exactly equal, half of the pairs would tell of the
-    other half.
+    """The positions in `flows` to keep, so that (a, b) and (b, a) are equally often but for chance, by coin flips: were
+    they exactly equal, half of the pairs would tell of the other half.
     """
     positions: dict[tuple[str, str], list[int]] = {}
     for position, flow in enumerate(flows):
@@ -251,11 +235,8 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> tuple[int, pa.Table]:
-    """The number of captions with a negative of an operator, and the negatives to select from, grouped by caption: of
-    each caption in the configured splits the `best` ones, at most `candidates`.
-
-    shards: which shards of the table negatives to read. Columns: COLUMNS; `plausibility` is 0 where it is not known,
-    and null if captions are other true sentences than the one that it is the log-odds to.
+    """The captions with a negative of an operator, and the `candidates` `best` negatives of each in these splits and
+    shards: COLUMNS; `plausibility` 0 if unknown, null if captions are other sentences than it is the log-odds to.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -295,10 +276,7 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
 
 
 def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -> StageResult:
-    """The kept rows of a shard of negatives, and their counters. first: the row in the whole table where it starts.
-
-    kept: sorted.
-    """
+    """The kept rows (sorted) of a shard, and counters. first: the row of the whole table where it starts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -324,9 +302,7 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
 
 
 def yields(counts: Mapping[str, int], captions: int) -> str:
-    """The counters in plain text: per operator, captions, negatives kept, and their share; how many of all `captions`
-    have a negative left, and how many more have one of an operator that was not refined.
-    """
+    """The counters as text: per operator captions, kept, share; captions with any; what other operators would add."""
     names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
     more = {name.removesuffix(".more"): number for name, number in counts.items() if name.endswith(".more")}
     rows = [("", "captions", "kept", "yield")]

@@ -40,11 +40,9 @@ class ScenesConfig(Settings):
 
 
 def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
-    """Bring a run of synthetic scenes up to date with its config; returns its counters, `images` and `captions`.
-
-    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. Raises
-    OtherConfigError when the run has other captions and `overwrite` is not set, ImportError without Pillow, OSError
-    when a file cannot be written.
+    """Bring a run of scenes, with pictures in images/, up to date; returns its counters, `images` and `captions`.
+    Raises OtherConfigError for other captions unless `overwrite`, ImportError without Pillow, OSError when a file
+    cannot be written.
     """
     require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED

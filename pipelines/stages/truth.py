@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 class TruthConfig(Settings):
-    """What is counted: a random sample of images with siblings. `lexicon` is the path of a truth table, see
-    LexiconConfig.
-    """
+    """What is counted: a random sample of images with siblings. lexicon: path of a truth table, see LexiconConfig."""
 
     truth_sample: AtLeastOne = Field(
         15_000, description="captions from which it is estimated what is true although no caption says so"
@@ -34,11 +32,7 @@ class TruthConfig(Settings):
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
-    """The captions of one shard of parses that may be in the sample to count on; none if the config gives a truth
-    table.
-
-    Captions without siblings (other captions of the image) tell nothing, so the sample is of images with several.
-    """
+    """A shard's captions, with siblings, that may be in the sample; none if the config gives a table."""
     from ...augment.truth.fit import with_siblings
 
     return sample_images(with_siblings(parses) if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
@@ -50,11 +44,9 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """The table truth: how often captions of an image state both of two things, and the calibration of estimates from
-    it.
-
-    table: the sample (see `combine`), of which train captions are used if there are any. Counters: captions (that were
-    counted), given (1 if none were, since the config gives a table), blended (1 if they were added to a reference).
+    """The table truth: how often captions of an image state both of two things, and the calibration, on the sample's
+    train captions, if any. Counters: captions counted, given (the config gives a table), blended (added to a
+    reference).
     """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
@@ -72,11 +64,8 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
 
 
 def origin(counts: Mapping[str, int]) -> str:
-    """Where the estimates of a truth table come from, given its counters.
-
-    `own`: captions of the run that have siblings. `reference and own`: those, added to the reference. `reference`: no
-    caption has siblings. `none`: none has, and there is no reference either, so that nothing is estimated. `given`:
-    another run, or the reference by choice.
+    """Where estimates come from, by their table's counters: `own` captions with siblings, `reference and own`,
+    `reference`, `none`, or `given` (another run, or the reference by choice).
     """
     if counts.get("given"):
         return "given"
@@ -86,9 +75,7 @@ def origin(counts: Mapping[str, int]) -> str:
 
 
 def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """Call `function` in a worker with the tables `given` and the lexicon, which is read there; the last of `given` is
-    the config.
-    """
+    """Call `function` in a worker with the tables `given`, whose last is the config, and the lexicon read there."""
     *tables, config = given
     return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))
 

@@ -67,13 +67,10 @@ def vet(
     progress: Progress,
     overwrite: bool = False,
 ) -> Answers:
-    """Let a language model read negatives, and write the table verdicts, a shard for each of the negatives.
-
-    A negative of the operator negation is read beside the true sentence that it contradicts. model: as of
-    `negcap.pipelines.stages.propose.propose`. Verdicts of another reader, or of other negatives, that are
-    in the table stay if they are of the same negatives: one more reader adds rows. An answer that is not the JSON that
-    was asked for is a row with a `problem`; questions for which the budget did not suffice have none. Raises
-    FileNotFoundError without negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
+    """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
+    for each of negatives. model: as of `propose`. Verdicts of other readers of the same negatives stay. An answer in
+    another form is a row with a `problem`; questions beyond the budget have none. Raises FileNotFoundError without
+    negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
     wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
@@ -121,10 +118,7 @@ def vet(
 def _before(
     run: Path, inputs: Mapping[str, str], own: Iterable[Mapping[str, Any]], overwrite: bool
 ) -> tuple[dict[int, list[Row]], list[Any]]:
-    """The verdicts by shard, and the configs, of the other readers and readings that the table has.
-
-    Raises ValueError if the table is of other negatives, unless `overwrite`: then there are none.
-    """
+    """The verdicts by shard, and configs, of other readers and readings. ValueError for other negatives."""
     rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
     if manifest is None or not manifest.complete:
@@ -175,9 +169,7 @@ def plain(text: str) -> str:
 def _questions(
     row: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
 ) -> Iterator[tuple[Row, Callable[[], Request] | None]]:
-    """What is asked of a negative: the row of its verdict, without that, and what makes the request; None if it needs a
-    photo that there is not.
-    """
+    """What is asked of a negative: the row of its verdict, and what makes the request; None if a photo is lacking."""
     found: Row = dict.fromkeys(VERDICTS.names)
     found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
     found |= {"reader": str(model["model"]), "temperature": model.get("temperature"), "fingerprint": ""}
@@ -196,10 +188,7 @@ def _request(prompt: Prompt, said: Mapping[str, str], photo: Path | None) -> Req
 
 
 def read_verdict(text: str, first: str) -> Row:
-    """The columns of a verdict in an answer. first: what stood first (caption or negative); empty: the photo was seen.
-
-    Raises ValueError if the answer is not the JSON that the prompt asks for.
-    """
+    """The verdict in an answer (ValueError in another form). first: what stood first, or "" if the photo was seen."""
     value = json_in(text)
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")

@@ -1,6 +1,4 @@
-"""Evaluate annotation sheets, and what language models said of negatives (the table verdicts): how many are valid and
-fluent, and how well annotators agree.
-"""
+"""Evaluate filled annotation sheets and the table verdicts: how many negatives are valid and fluent, and agreement."""
 
 from __future__ import annotations
 
@@ -23,11 +21,9 @@ if TYPE_CHECKING:
 
 
 def alpha(votes: pd.DataFrame) -> float | None:
-    """Krippendorff's alpha for nominal values: one row of votes per item, one column per annotator.
-
-    1 - D_o / D_e of the coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C):
-    1 is perfect agreement, 0 chance. Items with fewer than two votes do not count. Returns None if alpha is undefined:
-    no item has two votes, or all votes are equal.
+    """Krippendorff's alpha for nominal values, a row of votes per item, a column per annotator: 1 - D_o / D_e of the
+    coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C). None if it is undefined: no
+    item has two votes, or all votes are equal.
     """
     import pandas as pd
 
@@ -71,12 +67,10 @@ def read_key(file: Path) -> dict[str, Item]:
 
 
 def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFrame:
-    """Read the votes of annotators from filled-in sheets: one sheet each, or one with vote columns for several.
-
-    items: those of the answer key, by their id on the sheet. A row per item on a sheet and annotator, with the columns
-    item, annotator, kind, operator, id (those of the key), and for each question the vote, None if there is none: the
-    side that is meant, "caption" or "text", or both, neither or unsure. Raises ValueError, with file and line, for a
-    vote that is none of the words, an item that is not in the key or occurs twice, or no votes at all.
+    """The votes on filled-in sheets, one per annotator or one with vote columns for several: a row per item and
+    annotator, with the key's kind, operator and id, and for each question the side meant ("caption", "text"), both,
+    neither, unsure or None. items: of the key, by id. Raises ValueError, with file and line, for another word, an item
+    that is not in the key or occurs twice, or no votes at all.
     """
     import pandas as pd
 
@@ -143,13 +137,10 @@ ALL, CONTROLS = "all", "controls"
 
 @dataclass(frozen=True)
 class Agreement:
-    """The annotators' judgement of one operator's negatives: shares of items in %, with 95 % Wilson intervals.
-
-    A majority is more than half of an item's votes. valid: the majority says that only the caption describes the image;
-    false: it says that the negative does not describe the image, whatever it says of the caption; fluent: it says that
-    the negative is fluent, None without votes on fluency. alpha, alpha_fluent: Krippendorff's alpha of the votes on
-    which texts describe the image and which are fluent, None if undefined. For controls, whose two texts are both true,
-    `valid` means that the majority says so, `false` that it says that the second text does not describe the image.
+    """The annotators' judgement of an operator's negatives, in % of items with 95 % Wilson intervals, by majorities of
+    votes. valid: only the caption describes the image; false: the negative does not; fluent: the negative is, None
+    without votes. alpha, alpha_fluent: Krippendorff's of the votes on both questions, None if undefined. Of controls,
+    `valid` is that both texts are true.
     """
 
     name: str
@@ -173,10 +164,8 @@ class Annotator:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of the evaluation.
-
-    operators: one entry per operator, then all negatives together and the controls; invalid: ids of negatives that the
-    majority does not find valid; unanswered: number of items without a vote.
+    """The evaluation: by operator, then all negatives, then controls; by annotator; the ids of negatives that the
+    majority does not find valid; the number of items without a vote.
     """
 
     operators: Sequence[Agreement]
@@ -186,11 +175,9 @@ class Report:
 
 
 def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
-    """Read filled-in sheets and their key, and evaluate the votes.
-
-    sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for the only `*.key.csv`
-    beside the first sheet. Raises ValueError for invalid votes, items that are not in the key or occur twice (with file
-    and line), or no votes at all; FileNotFoundError if there is no key.
+    """Evaluate filled-in sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for
+    the only `*.key.csv` beside the first. Raises ValueError, with file and line, for invalid votes and items, or no
+    votes at all; FileNotFoundError without a key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
@@ -225,10 +212,7 @@ def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
 
 
 def judge_votes(name: str, votes: pd.DataFrame) -> Agreement:
-    """The annotators' judgement of some items, at least one of which must have votes: all negatives, or all controls.
-
-    name: of the result, such as an operator; votes: see `read_sheets`.
-    """
+    """The annotators' judgement of votes (see `read_sheets`) on negatives, or on controls, under a name."""
 
     def share(question: str, *wanted: str) -> Accuracy:
         says = _majorities(votes, question, *wanted)
@@ -263,13 +247,11 @@ def to_text(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one reader said of the negatives of one operator, read blind or with the photo.
-
-    negatives: their number; unread: questions without a verdict (malformed or refused answers, missing images). In %,
-    with 95 % intervals corrected for several negatives of an image: told: the caption was taken for the person's;
-    odd: the negative is odd; odd_captions: the caption is; both_true: one photo could be described by both; false: the
-    negative is false of the photo. first: the text that stood first was chosen (50: no preference). steady: the same
-    text was chosen in both orders. None where the reading does not ask for it.
+    """What one reader said of the negatives of an operator, blind or with the photo. unread: questions without a
+    verdict. In %, with 95 % intervals corrected for several negatives of an image, None if not asked: told: the caption
+    is taken for the person's; odd, odd_captions: the negative, the caption is; both_true: one photo fits both; false:
+    the negative is, of the photo; first: the first text was chosen (50: no preference); steady: the same one in both
+    orders.
     """
 
     reader: str
@@ -287,9 +269,7 @@ class Reading:
 
 
 def read_reports(run: Path) -> list[Reading]:
-    """The reports of a run's table verdicts: by reader and reading, one of each operator and, if there are several, one
-    of all. Raises FileNotFoundError if the run has no such table.
-    """
+    """The reports of a run's verdicts: by reader and reading, one of each operator and, if several, of all."""
     reports, verdicts = list[Reading](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}

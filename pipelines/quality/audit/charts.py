@@ -115,10 +115,7 @@ def _histogram(
 
 
 def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
-    """Histograms of the number of words per text, in % of pairs: negatives as bars, captions as an outline.
-
-    caption, negative: how many texts have each number of words.
-    """
+    """Histograms of words per text, in % of pairs, negatives as bars, captions as an outline; given texts by length."""
     both = caption.add(negative, fill_value=0)
     low, high = both.index[0], both.index[both.cumsum() >= 0.995 * both.sum()][0]
     bins, outline = [], []
@@ -132,10 +129,7 @@ def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
 
 
 def added(counts: pd.Series) -> Chart:
-    """Histogram of the characters a negative has more than its caption, in % of pairs.
-
-    Differences beyond ±12 are in the bins at the ends.
-    """
+    """Histogram of the characters that a negative has more than its caption, in % of pairs; the end bins are open."""
     shares = 100 * counts / counts.sum()
     inside = shares.groupby(shares.index.to_series().clip(-SPAN, SPAN)).sum()
     bins = []
@@ -166,10 +160,7 @@ def positions(counts: pd.Series, number: int) -> Chart:
 
 
 def words(uses: pd.DataFrame) -> Chart | None:
-    """Scatter plot of how often words are put in (filled) and taken out (hollow) against their corpus count.
-
-    Both axes are logarithmic. Only the first 60 words with a corpus count are shown; None if there are none.
-    """
+    """Log-log plot of how often the first 60 words are put in (filled) and out (hollow), by corpus count; or None."""
     some = uses[uses["corpus"].notna()][:SHOWN]
     if not len(some):
         return None
@@ -211,10 +202,8 @@ def words(uses: pd.DataFrame) -> Chart | None:
 
 
 def accuracy(percent: float, low: float, high: float) -> Markup:
-    """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line; the dashed line is the publish limit.
-
-    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little; an interval below
-    50 tells as much as one above.
+    """A blind accuracy (%) as a bar from 50 %, its 95 % interval as a line, dashed the publish limit. Its colour is
+    that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
     wide, tall = 120, 14
     x = Scale(25, 100, 0, wide)

@@ -1,7 +1,5 @@
-"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table.
-
-The page is made from a template: all texts of the run are escaped. Without scripts it shows all but the search, whose
-data lie beside it; nothing comes from a network.
+"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table. All texts of
+the run are escaped. Only the search, whose data lie beside the page, needs scripts.
 """
 
 from __future__ import annotations
@@ -47,12 +45,10 @@ SHOWN = {"exchanges": 12, "words": 40}  # of each operator
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
-    """Write the audit page (HTML) and table (Parquet) of a run into the folder `output`; returns their paths. What the
-    page searches lies in `output/rows`.
-
-    The same run gives the same bytes. Raises FileNotFoundError if the run lacks a table, ValueError for a missing
-    column or unknown split, NotADirectoryError if `output` is not a folder, ImportError if photos need Pillow,
-    DamagedShardError for a shard that cannot be read.
+    """Write the audit page (HTML), table (Parquet) and what is searched (`rows`) of a run into the folder `output`;
+    returns the paths of the first two. The same run gives the same bytes. Raises FileNotFoundError without a table,
+    ValueError for a missing column or unknown split, NotADirectoryError, ImportError if photos need Pillow,
+    DamagedShardError.
     """
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"output must be a folder, was: {output}")
@@ -100,9 +96,7 @@ def _page(
     provenance: Mapping[str, str],
     data: Searched,
 ) -> str:
-    """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
-    data: what can be searched.
-    """
+    """The page as HTML, the same at any time, on any machine. table: whose rows are shown; data: to be searched."""
     only = {"split": config.splits}
     few = -(-config.n // REFUSED_SHARE)
     made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
@@ -195,11 +189,7 @@ class Photo(NamedTuple):
 def _beside(
     run: Path, wanted: Iterable[str], folder: Path | None
 ) -> tuple[dict[str, dict[str, str]], dict[str, Photo | None] | None]:
-    """By image_id of those wanted, the English captions by caption_id; and photos, None for one without a file.
-
-    folder: that of the image files, None for no photos at all. Only files inside the folder are read (see
-    `Images.find`).
-    """
+    """By image_id of those wanted, English captions by caption_id; and photos, None without a file, or no `folder`."""
     captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
     paths: dict[str, str] = {}
     of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))
@@ -230,9 +220,6 @@ def _photo(images: Images, path: str) -> Photo | None:
 
 
 def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
-    """The operator that is guessed best, by which baseline, and how often; None if nothing was measured.
-
-    As `publish` decides: by the lower bound of the 95 % interval (see `most_telling`).
-    """
+    """The operator that is guessed best, by which baseline, and how often (see `most_telling`); None without any."""
     found = ((name, *most_telling(report.baselines)) for name, report in blindness.reports.items())
     return max(found, key=lambda one: (one[2].low, one[2].percent), default=None)

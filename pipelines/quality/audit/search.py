@@ -1,7 +1,6 @@
-"""The captions of a run with all that was made of them, for the search of the audit's page.
-
-They lie beside the page as scripts, since a page that is opened from a disk can read no other file. Each hands over
-compressed JSON: images as [image_id, captions as [caption_id, text], rows as [number of the caption, kind, *summary]].
+"""The captions of a run with all that was made of them, for the search of the audit's page: scripts beside it, which a
+page opened from a disk can read. Each hands over compressed JSON: images as [image_id, captions as [caption_id, text],
+rows as [number of the caption, kind, *summary]].
 """
 
 from __future__ import annotations
@@ -39,10 +38,8 @@ class Searched(NamedTuple):
 
 
 def searched(run: Path, config: AuditConfig) -> Searched:
-    """The files for the search.
-
-    All captions of an image are in one file, with their rows; if the run has more than `config.search` rows, as many
-    random images are there as have no more. The bytes do not depend on how the run is sharded.
+    """The files for the search, each with all captions and rows of its images; of more than `config.search` rows, those
+    of random images. The bytes do not depend on how the run is sharded.
     """
     chosen = _chosen(run, config)
     refined = set[str]()
