@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -250,16 +250,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
-    """How stages are run, by --workers, --scheduler, --quiet and --overwrite; the workers end with the block.
-
-    given: the flags of the command; these four are removed from it.
+    """How stages are run, by --workers, --scheduler, --quiet and --overwrite, which are removed from the flags `given`;
+    the workers end with the block.
     """
     from ..engine.cluster import executor
+
+    with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
+        yield replace(alone(given), executor=workers)
+
+
+def alone(given: dict[str, Any]) -> Execution:
+    """How stages are run in this process, by --quiet and --overwrite, which are removed from the flags `given`."""
     from ..engine.progress import report
     from ..engine.run import Execution
 
-    with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
-        yield Execution(workers, report(given.pop("quiet")), given.pop("overwrite"))
+    return Execution(progress=report(given.pop("quiet")), overwrite=given.pop("overwrite"))
 
 
 def to_json(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from . import options
-from .group import negcap, to_json, with_workers
+from .group import alone, negcap, to_json, with_workers
 from .options import FOLDER
 
 JUDGED = (
@@ -109,8 +109,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
                 )
             run = run or Path(folder) / "run"
             with with_workers(given) as execution, locked(run):
-                how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
-                read_foreign(source, run, ImportConfig.of(given), **how)
+                read_foreign(source, run, ImportConfig.of(given), execution)
                 counts = judge_proposals(STAGE, run, given, execution, anew=True)
             print(_kept(counts), file=sys.stderr if report else sys.stdout)
         if report:
@@ -190,17 +189,16 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 
     with with_workers(given) as execution, locked(run):
         config = ProposeConfig.of(given)
-        common: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
         if filler is not None:
             from ..models.filler import Filler
 
             if not has_table(run, "parses"):
                 make("parse", run, configure("parse", given), execution)
-            made = propose_words(run, config, Filler(filler), **common)
+            made = propose_words(run, config, Filler(filler), execution)
         else:
             asker, model = _asker(run, given, "propose")
             with asker:
-                made = propose(run, config, asker, model, **common)
+                made = propose(run, config, asker, model, execution)
         execution = replace(execution, overwrite=made.overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
@@ -218,7 +216,7 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 @options.as_json
 @options.overwrite
 @options.quiet
-def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) -> None:
+def vet(run: Path, as_json: bool, **given: Any) -> None:
     """Let a language model read negatives, as careful people do.
 
     Blind: which of the two texts did a person write, which is odd, could one photo be described by both? With the photo
@@ -230,7 +228,6 @@ def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) ->
     Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100
     """
     from ..engine.lock import locked
-    from ..engine.progress import report
     from ..quality.annotation.agree import read_reports, readings_text
     from ..stages.vet import VetConfig, vet
 
@@ -238,7 +235,7 @@ def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) ->
         config = VetConfig.of(given)
         asker, model = _asker(run, given, "vet")
         with asker:
-            answers = vet(run, config, asker, model, progress=report(quiet), overwrite=overwrite)
+            answers = vet(run, config, asker, model, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
         left = answers.counts["not_asked"]

@@ -32,9 +32,8 @@ def refine(run: Path, **given: Any) -> None:
     from ..stages.refine import refine as refined
     from ..tables.columns import captions_in
 
-    with with_workers(given) as how:
-        config = RefineConfig.of(given)
-        counts = refined(run, config, how.executor, progress=how.progress, overwrite=how.overwrite)
+    with with_workers(given) as execution:
+        counts = refined(run, RefineConfig.of(given), execution)
         print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 

@@ -4,10 +4,13 @@ states, with the bytes that are stated there, or an error is raised.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -95,6 +98,28 @@ def hash_table(run: Path, name: str) -> str:
 def hash_inputs(run: Path, tables: Sequence[str]) -> dict[str, str]:
     """The hash of each table that a stage reads, by name. Raises as `shards_of`."""
     return {name: hash_table(run, name) for name in tables}
+
+
+def package() -> dict[str, str]:
+    """The version of negcap, as `negcap_version`, for the metadata of tables."""
+    return {"negcap_version": version("negcap")}
+
+
+def provenance(run: Path, inputs: Sequence[str], config: Any) -> dict[str, str]:
+    """What the Parquet metadata of a stage's output say: the metadata of its `inputs`, the hash of the lexicon if it is
+    one of them, and the config's parser, seed and operators.
+    """
+    metadata = package()
+    for table in inputs:
+        if (manifest := read_manifest(run / table)) is not None:
+            metadata = {**manifest.identity.metadata, **metadata}
+            if table == "lexicon":
+                metadata["lexicon_sha256"] = hash_table(run, table)
+    for name in ("parser", "seed", "operators"):
+        if hasattr(config, name):
+            value = getattr(config, name)
+            metadata[name] = value if isinstance(value, str) else json.dumps(value)
+    return metadata
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...schemas.features import EMBEDDINGS
 from ..engine.manifest import hash_value
 from ..engine.progress import Progress
-from ..engine.run import run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import read_table
 from ..features.source import open_array
@@ -119,18 +119,9 @@ def _kept(
         rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
         return StageResult({table: rows}, {what: stop - start})
 
-    starts = range(0, len(names), ROWS)
-    run_source(
-        run,
-        "score",
-        {table: EMBEDDINGS},
-        (partial(make, start) for start in starts),
-        {**identity, "what": what, "rows": ROWS},
-        metadata={"model": model.name},
-        shards=len(starts),
-        unit=what,
-        progress=progress,
-        overwrite=True,
-    )
+    parts = [partial(make, start) for start in range(0, len(names), ROWS)]
+    execution, described = Execution(progress=progress, overwrite=True), {**identity, "what": what, "rows": ROWS}
+    metadata = {"model": model.name}
+    run_source(run, "score", {table: EMBEDDINGS}, parts, described, execution, metadata=metadata, unit=what)
     columns = [shard["vector"].combine_chunks() for shard in read_table(run, table, ["vector"])]
     return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in columns])

@@ -174,8 +174,7 @@ def build(
         for verb in verbs:
             if verb == "ingest":
                 assert source is not None
-                how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
-                made = ingestion.ingest(source, run, configs[verb], executor=execution.executor, **how)
+                made = ingestion.ingest(source, run, configs[verb], execution)
                 warnings = (*made.warnings, *not_english(run))
             else:
                 make(verb, run, configs[verb], execution)

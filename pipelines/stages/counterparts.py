@@ -6,8 +6,8 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ from ...augment.reproducible import record_rng
 from ...augment.settings import Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.features import COUNTERPARTS
 from ..engine.errors import require_libraries
-from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
@@ -42,42 +41,37 @@ class CounterpartsConfig(Settings):
     operators: Operators = ()
 
 
-def make_counterparts(
-    run: Path, config: CounterpartsConfig, *, progress: Progress, overwrite: bool = False
-) -> dict[str, int]:
+def make_counterparts(run: Path, config: CounterpartsConfig, execution: Execution) -> dict[str, int]:
     """Draw the counterparts of a run of scenes into images/counterparts; returns its counters, `negatives` tried and
     `pictures`, also by operator. Raises FileNotFoundError without scenes or negatives, and as `run_source`.
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
     require_libraries(NEEDED, "PIL")
-    shards = shards_of(run, "negatives")
 
-    def parts() -> Parts:
-        scenes = {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
-        (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
-        for shard in shards:
-            yield partial(draw_counterparts, run, shard, scenes, config)
+    @cache
+    def scenes() -> dict[str, Scene]:
+        return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
 
     return run_source(
         run,
         NAME,
         {NAME: COUNTERPARTS},
-        parts(),
+        [partial(draw_counterparts, run, shard, scenes, config) for shard in shards_of(run, "negatives")],
         config,
+        execution,
         inputs=("scenes", "captions", "negatives"),
-        shards=len(shards),
         intact=lambda index: pictures_are_whole(run, NAME, index),
-        progress=progress,
-        overwrite=overwrite,
     )
 
 
-def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], config: CounterpartsConfig) -> StageResult:
+def draw_counterparts(
+    run: Path, shard: Shard, scenes: Callable[[], Mapping[str, Scene]], config: CounterpartsConfig
+) -> StageResult:
     """The counterparts of one shard of negatives, whose pictures are written."""
-
     from ..scenes.draw import draw, png
 
+    (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
     first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
     wanted = having({"split": config.splits, "operator": config.operators})
     for row in shard.read(COLUMNS).filter(wanted).to_pylist():
@@ -89,7 +83,7 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
             continue
         counts.update(("negatives", f"{name}.negatives"))
         rng = record_rng(config.seed, NAME, row["negative_id"])
-        other = counterpart(scenes[row["image_id"]], row["caption"], row["text"], rng)
+        other = counterpart(scenes()[row["image_id"]], row["caption"], row["text"], rng)
         if other is not None:
             counts.update(("pictures", f"{name}.pictures"))
             data = png(draw(other))

@@ -16,8 +16,7 @@ from ...augment.reproducible import shuffle_key
 from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
-from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
@@ -42,14 +41,7 @@ class ImportConfig(Settings):
     strict: Strict = False
 
 
-def read_foreign(
-    source: str,
-    run: Path,
-    config: ImportConfig,
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> dict[str, int]:
+def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execution) -> dict[str, int]:
     """Read a set (a file, or a folder of files) into captions, proposals and rejected_records of a run. Records without
     image and with the same caption are of one image of their own. Counters: captions, images, proposals,
     `rejected.<reason>`. Raises FileNotFoundError or ValueError, naming the file, if it cannot be read, lacks a column,
@@ -65,20 +57,12 @@ def read_foreign(
         if rows.empty:
             first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
             raise ValueError(f"{source}: must have captions with negatives, has none{first}")
-        progress.advance(int(rows["negative"].notna().sum()), 0)
+        execution.progress.advance(int(rows["negative"].notna().sum()), 0)
         yield from _shards(rows, rejected, config)
 
-    return run_source(
-        run,
-        NAME,
-        {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
-        parts(),
-        {name: value for name, value in config if name != "strict"},
-        inputs=held,
-        unit="proposals",
-        progress=progress,
-        overwrite=overwrite,
-    )
+    outputs = {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS}
+    described = {name: value for name, value in config if name != "strict"}
+    return run_source(run, NAME, outputs, parts(), described, execution, inputs=held, unit="proposals")
 
 
 def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.DataFrame, list[Rejected]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +31,10 @@ from ..engine.manifest import Identity, check_code, code_of, describe
 from ..engine.output import Made, Output
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
-from ..engine.provenance import package
+from ..engine.run import Execution
 from ..engine.stage import StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
-from ..engine.tables import read_table
+from ..engine.tables import package, read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
@@ -56,8 +56,7 @@ WARNINGS = {  # by counter
 }
 
 
-@dataclass(frozen=True)
-class Ingested:
+class Ingested(NamedTuple):
     """The result of `ingest`: summed counters (`captions`, `images`, `rejected.<reason>` …), and warnings for users."""
 
     counts: Mapping[str, int]
@@ -104,15 +103,7 @@ class Work:
         return made
 
 
-def ingest(
-    source: str,
-    run: Path,
-    config: IngestConfig,
-    *,
-    progress: Progress,
-    executor: Executor | None = None,
-    overwrite: bool = False,
-) -> Ingested:
+def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -> Ingested:
     """Read `source` (a path, URL or pattern) into the tables captions and rejected_records of a run. Images are in
     order of first appearance, all captions of one in source order in a shard. Many files that can be read one by one
     are read by the workers of `executor` (None, or if they may not see the temporary files: in this process), and a
@@ -130,9 +121,9 @@ def ingest(
         checks.in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files_of(source, format, config)
     # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
-    scheduler = getattr(executor, "scheduler", None)
-    shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
-    if executor is None or len(files) < MANY_FILES or not shared:
+    progress, executor = execution.progress, execution.executor
+    shared = executor.scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
+    if len(files) < MANY_FILES or not shared:
         executor = Executor()
     kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
@@ -150,7 +141,7 @@ def ingest(
         held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
         inputs = dict(zip(names, held, strict=True))
         identity = Identity(NAME, described, package(), tuple(outputs), code_of(__name__), inputs)
-        output = Output(run.absolute(), identity, outputs, overwrite)
+        output = Output(run.absolute(), identity, outputs, execution.overwrite)
         if (made := output.finished()) is not None:
             with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in made.counts):

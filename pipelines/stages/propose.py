@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -18,8 +19,7 @@ from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
 from ..engine.manifest import describe, hash_value, read_manifest
-from ..engine.progress import Progress
-from ..engine.run import run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -59,21 +59,13 @@ class Proposed(NamedTuple):
     overwrite: bool
 
 
-def propose(
-    run: Path,
-    config: ProposeConfig,
-    asker: Asker,
-    model: Mapping[str, Any],
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> Proposed:
+def propose(run: Path, config: ProposeConfig, asker: Asker, model: Mapping[str, Any], execution: Execution) -> Proposed:
     """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
     model: what else determines its answers (name, temperature …), plain JSON. An answer in another form, or refused, is
     a row with a `problem`; captions beyond the budget have none, and the same command with a larger one continues.
     Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
-    captions = _captions(run, config, overwrite)
+    captions = _captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
     siblings = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)
     chosen: list[Any] = captions[captions["asked"]].to_dict("records")
@@ -81,7 +73,7 @@ def propose(
     filled = (
         prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k)) for row, prompt in asked
     )
-    answers = collect(NAME, asker, (chat(user, system) for system, user in filled), progress, len(asked))
+    answers = collect(NAME, asker, (chat(user, system) for system, user in filled), execution.progress, len(asked))
     temperature = model.get("temperature")
     rows = (
         found
@@ -90,14 +82,12 @@ def propose(
         for found in _rows(row, prompt, answer, config.k, temperature)
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return Proposed(answers, _write(run, config, captions, rows, own, progress, overwrite))
+    return Proposed(answers, _write(run, config, captions, rows, own, execution))
 
 
-def propose_words(
-    run: Path, config: ProposeConfig, filler: Filler, *, progress: Progress, overwrite: bool = False
-) -> Proposed:
+def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: Execution) -> Proposed:
     """Propose k words per place by a masked language model, as NegCLIP and CE-CLIP do; see `propose`. Needs parses."""
-    captions = _captions(run, config, overwrite)
+    captions = _captions(run, config, execution.overwrite)
     chosen = set(captions["caption_id"][captions["asked"]])
     own = {"source": filler.name, "prompt": "", "temperature": None, "fingerprint": filler.fingerprint, "problem": ""}
     rows: list[Row] = []
@@ -107,7 +97,7 @@ def propose_words(
             rows.append({**own, "caption_id": caption_id, "asked": label, "text": text})
             texts[caption_id].append(text)
     made = {"filler": filler.fingerprint, "answers": hash_value([*texts.values()])}
-    return Proposed(None, _write(run, config, captions, rows, made, progress, overwrite))
+    return Proposed(None, _write(run, config, captions, rows, made, execution))
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
@@ -150,8 +140,7 @@ def _write(
     captions: pd.DataFrame,
     rows: Iterable[Row],
     made: Mapping[str, Any],
-    progress: Progress,
-    overwrite: bool,
+    execution: Execution,
 ) -> bool:
     """Write the proposals of each shard of captions; returns whether tables made of them may be replaced. made: what
     else determines them: the model, and under `answers` the hash of its answers. Proposals that only continue the run's
@@ -163,7 +152,8 @@ def _write(
     inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
-        overwrite = overwrite or {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
+        continued = {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
+        execution = replace(execution, overwrite=execution.overwrite or continued)
     found = captions[["caption_id", "image_id", "shard"]].merge(pd.DataFrame(list(rows), columns=ROW), on="caption_id")
     found["number"] = found.groupby("caption_id").cumcount()
 
@@ -171,19 +161,9 @@ def _write(
         table = pa.Table.from_pandas(found[found["shard"] == shard], PROPOSALS, preserve_index=False)
         return StageResult({"proposals": table.replace_schema_metadata()}, {"proposals": len(table)})
 
-    shards = range(captions["shard"].max() + 1)
-    run_source(
-        run,
-        NAME,
-        {"proposals": PROPOSALS},
-        (partial(make, shard) for shard in shards),
-        described,
-        inputs=inputs,
-        shards=len(shards),
-        progress=progress,
-        overwrite=overwrite,
-    )
-    return overwrite
+    parts = [partial(make, shard) for shard in range(captions["shard"].max() + 1)]
+    run_source(run, NAME, {"proposals": PROPOSALS}, parts, described, execution, inputs=inputs)
+    return execution.overwrite
 
 
 def acceptance(counts: Mapping[str, int], answers: Answers) -> str:

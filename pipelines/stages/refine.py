@@ -16,13 +16,10 @@ from pydantic import Field
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
-from ..engine import provenance
-from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
-from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
-from ..engine.tables import shards_of
+from ..engine.tables import provenance, shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
@@ -71,14 +68,7 @@ class RefineConfig(Settings):
     vetted: Vetted = False
 
 
-def refine(
-    run: Path,
-    config: RefineConfig,
-    executor: Executor,
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> dict[str, int]:
+def refine(run: Path, config: RefineConfig, execution: Execution) -> dict[str, int]:
     """Bring the table refined of a run up to date with its negatives; returns its counters. A shard has the rows kept
     of that of negatives; more than GROUP_ROWS are refined in groups of shards, each balanced by itself, with models of
     its own captions; with `per_caption` all operators together. Counters: `<operator>.captions` with a negative,
@@ -88,37 +78,29 @@ def refine(
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
-
     rows = [shard.rows for shard in shards]
     first = list(accumulate(rows, initial=0))
     groups = groups_of(rows)
 
-    def parts() -> Parts:
-        @lru_cache(maxsize=1)
-        def kept(batch: int) -> np.ndarray:
-            some = groups[batch * AT_ONCE : (batch + 1) * AT_ONCE]
-            return _choose(run, operators, some, len(groups) > 1, config, executor, progress)
+    @lru_cache(maxsize=1)
+    def kept(batch: int) -> np.ndarray:
+        some = groups[batch * AT_ONCE : (batch + 1) * AT_ONCE]
+        return _choose(run, operators, some, len(groups) > 1, config, execution)
 
-        def make(index: int, group: int, first: int) -> StageResult:
-            return _part(shards[index].read(), first, kept(group // AT_ONCE), config)
-
-        for group, of_group in enumerate(groups):
-            for index in of_group:
-                yield partial(make, index, group, first[index])
+    def make(index: int, group: int) -> StageResult:
+        return _part(shards[index].read(), first[index], kept(group // AT_ONCE), config)
 
     return run_source(
         run,
         NAME,
         {"refined": REFINED},
-        parts(),
+        [partial(make, index, group) for group, indices in enumerate(groups) for index in indices],
         {name: value for name, value in config if value or name not in ("vetted", "per_caption")},
+        execution,
         inputs=(*INPUTS, "verdicts") if config.vetted else INPUTS,
-        metadata=provenance.of_stage(run, INPUTS, config),
-        shards=len(shards),
+        metadata=provenance(run, INPUTS, config),
         steps=len(calls_of(operators, config)) * len(groups),
         unit="pairs",
-        progress=progress,
-        overwrite=overwrite,
     )
 
 
@@ -146,8 +128,7 @@ def _choose(
     groups: Sequence[range],
     several: bool,
     config: RefineConfig,
-    executor: Executor,
-    progress: Progress,
+    execution: Execution,
 ) -> np.ndarray:
     """The kept rows of some groups, sorted; a call is what is balanced together. several: there are other groups."""
     import numpy as np
@@ -156,9 +137,9 @@ def _choose(
     together = calls_of(operators, config)
     calls = [(run.absolute(), names, config, group if several else None) for group in groups for names in together]
     try:
-        for _, (captions, numbers) in executor.map(choose, calls):
+        for _, (captions, numbers) in execution.executor.map(choose, calls):
             kept.append(np.array(numbers, np.int64))
-            progress.advance(captions)
+            execution.progress.advance(captions)
     except TaskError as failed:
         raise StageError(f"{NAME} stopped at {', '.join(calls[failed.position][1])}: {failed}") from failed
     return np.sort(np.concatenate(kept))

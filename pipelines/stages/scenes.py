@@ -17,7 +17,7 @@ from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import SCENES, features
 from ..engine.errors import require_libraries
 from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
@@ -39,7 +39,7 @@ class ScenesConfig(Settings):
     seed: Seed = 0
 
 
-def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
+def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[str, int]:
     """Bring a run of scenes, with pictures in images/, up to date; returns its counters, `images` and `captions`.
     Raises OtherConfigError for other captions unless `overwrite`, ImportError without Pillow, OSError when a file
     cannot be written.
@@ -47,30 +47,22 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
     require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED
 
-    starts = range(0, config.images, SHARD_SIZE)
+    ends = (range(start, min(start + SHARD_SIZE, config.images)) for start in range(0, config.images, SHARD_SIZE))
     schemas = {}
     for name, shape in (("features", POOLED), ("features_grid", GRID)):
         plain = features(shape, "float16")
         schemas[name] = plain.with_metadata({**(plain.metadata or {}), "shape": json.dumps(shape)})
 
-    def parts() -> Parts:
-        (run / IMAGES).mkdir(parents=True, exist_ok=True)
-        remove_leftovers(run / IMAGES)
-        for start in starts:
-            yield partial(draw_scenes, run, config, range(start, min(start + SHARD_SIZE, config.images)), progress)
-
     return run_source(
         run,
         "scenes",
         {"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
-        parts(),
+        [partial(draw_scenes, run, config, numbers, execution.progress) for numbers in ends],
         config,
+        execution,
         metadata={"scenes_seed": str(config.seed), "backbone": BACKBONE},
-        shards=len(starts),
         unit="images",
         intact=lambda index: pictures_are_whole(run, "scenes", index),
-        progress=progress,
-        overwrite=overwrite,
     )
 
 
@@ -78,6 +70,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
     from ..scenes.draw import draw, encode, png
 
+    (run / IMAGES).mkdir(parents=True, exist_ok=True)
+    remove_leftovers(run / IMAGES)
     scenes, lines, pictures = [], [], []
     names = [f"scene_{number:06d}" for number in numbers]
     for number, name in zip(numbers, names, strict=True):

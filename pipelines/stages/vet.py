@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,8 +20,7 @@ from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
-from ..engine.progress import Progress
-from ..engine.run import run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -58,15 +58,7 @@ class VetConfig(Settings):
         return self
 
 
-def vet(
-    run: Path,
-    config: VetConfig,
-    asker: Asker,
-    model: Mapping[str, Any],
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> Answers:
+def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], execution: Execution) -> Answers:
     """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
     for each of negatives. model: as of `propose`. Verdicts of other readers of the same negatives stay. An answer in
     another form is a row with a `problem`; questions beyond the budget have none. Raises FileNotFoundError without
@@ -87,13 +79,13 @@ def vet(
         for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), model)
     ]
     requests = [request for *_, request in asked if request is not None]
-    answers = collect(NAME, asker, (request() for request in requests), progress, len(requests))
+    answers = collect(NAME, asker, (request() for request in requests), execution.progress, len(requests))
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(run, (config.table,))
-    rows, readers = _before(run, inputs, own, overwrite)
+    rows, readers = _before(run, inputs, own, execution.overwrite)
     given = iter(answers.answers)
     for number, row, request in asked:
         if request is None:
@@ -101,17 +93,9 @@ def vet(
         elif (answer := next(given)).status != "budget":
             verdict, problem = answer.read(partial(read_verdict, first=row["first"]))
             rows[number].append(row | {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})})
-    run_source(
-        run,
-        NAME,
-        {"verdicts": VERDICTS},
-        (partial(_part, rows[number]) for number in range(len(shards))),
-        {"readers": [*readers, *own]},
-        inputs=inputs,
-        shards=len(shards),
-        progress=progress,
-        overwrite=True,
-    )
+    parts = [partial(_part, rows[number]) for number in range(len(shards))]
+    execution = replace(execution, overwrite=True)
+    run_source(run, NAME, {"verdicts": VERDICTS}, parts, {"readers": [*readers, *own]}, execution, inputs=inputs)
     return answers
 
 

@@ -22,10 +22,9 @@ from ....schemas.negatives import AUDIT, POSITIVE, REASONS
 from ...engine.errors import require_libraries
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
-from ...engine.provenance import package
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
-from ...engine.tables import no_table, read_table
+from ...engine.tables import no_table, package, read_table
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.summary import component_lines, corpus_lines
