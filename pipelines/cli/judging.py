@@ -114,7 +114,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
             print(_kept(counts), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)
-            print(to_json({card.name: card for card in cards}) if as_json else to_text(cards))
+            print(to_json({card["name"]: card for card in cards}) if as_json else to_text(cards))
 
 
 def _kept(counts: dict[str, int]) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -135,49 +134,12 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, s
 ALL, CONTROLS = "all", "controls"
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """The annotators' judgement of an operator's negatives, in % of items with 95 % Wilson intervals, by majorities of
-    votes. valid: only the caption describes the image; false: the negative does not; fluent: the negative is, None
-    without votes. alpha, alpha_fluent: Krippendorff's of the votes on both questions, None if undefined. Of controls,
-    `valid` is that both texts are true.
-    """
-
-    name: str
-    items: int
-    votes: int
-    valid: Accuracy
-    false: Accuracy
-    fluent: Accuracy | None
-    alpha: float | None
-    alpha_fluent: float | None
-
-
-@dataclass(frozen=True)
-class Annotator:
-    """An annotator's number of votes, and the share of controls answered correctly ("both"), None if none answered."""
-
-    name: str
-    votes: int
-    controls: Accuracy | None
-
-
-@dataclass(frozen=True)
-class Report:
-    """The evaluation: by operator, then all negatives, then controls; by annotator; the ids of negatives that the
-    majority does not find valid; the number of items without a vote.
-    """
-
-    operators: Sequence[Agreement]
-    annotators: Sequence[Annotator]
-    invalid: Sequence[str]
-    unanswered: int
-
-
-def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
+def agree(sheets: Sequence[Path], key: Path | None = None) -> dict[str, Any]:
     """Evaluate filled-in sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for
-    the only `*.key.csv` beside the first. Raises ValueError, with file and line, for invalid votes and items, or no
-    votes at all; FileNotFoundError without a key.
+    the only `*.key.csv` beside the first. Returns `operators`: of each, all and the controls what `judge_votes` finds;
+    `annotators`: name, number of votes, and the share of `controls` answered right, None if none; `invalid`: the ids of
+    negatives that the majority does not find valid; `unanswered`: the number of items without a vote. Raises
+    ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
@@ -196,13 +158,13 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
         answers = some.loc[some["kind"] != NEGATIVE, "describes"].dropna()
         # both sentences of a control are true, so that "both" is its right answer
         right = accuracy((answers == "both").sum(), len(answers)) if len(answers) else None
-        annotators.append(Annotator(str(name), int(some["describes"].notna().sum()), right))
-    return Report(
-        operators=[judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
-        annotators=annotators,
-        invalid=[item.id for item in items.values() if item.item in invalid],
-        unanswered=len(items) - voted["item"].nunique(),
-    )
+        annotators.append({"name": str(name), "votes": int(some["describes"].notna().sum()), "controls": right})
+    return {
+        "operators": [judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
+        "annotators": annotators,
+        "invalid": [item.id for item in items.values() if item.item in invalid],
+        "unanswered": len(items) - voted["item"].nunique(),
+    }
 
 
 def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
@@ -211,94 +173,80 @@ def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
     return given[question].isin(wanted).groupby(given["item"]).mean() > 0.5
 
 
-def judge_votes(name: str, votes: pd.DataFrame) -> Agreement:
-    """The annotators' judgement of votes (see `read_sheets`) on negatives, or on controls, under a name."""
+def judge_votes(name: str, votes: pd.DataFrame) -> dict[str, Any]:
+    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives, or on controls: shares of
+    items in % with 95 % Wilson intervals, by majorities of votes. valid: only the caption describes the image (of
+    controls: both texts); false: the second text does not; fluent: it is, None without votes. alpha, alpha_fluent:
+    Krippendorff's of the votes on both questions, None if undefined.
+    """
 
     def share(question: str, *wanted: str) -> Accuracy:
         says = _majorities(votes, question, *wanted)
         return accuracy(int(says.sum()), len(says))
 
     describes = votes["describes"].dropna()
-    return Agreement(
-        name,
-        votes.loc[describes.index, "item"].nunique(),
-        len(describes),
-        share("describes", "caption" if (votes["kind"] == NEGATIVE).all() else "both"),
-        share("describes", "caption", "neither"),
-        share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
-        *(alpha(votes.pivot(index="item", columns="annotator", values=question)) for question in VOTES),
-    )
+    alphas = [alpha(votes.pivot(index="item", columns="annotator", values=question)) for question in VOTES]
+    return {
+        "name": name,
+        "items": votes.loc[describes.index, "item"].nunique(),
+        "votes": len(describes),
+        "valid": share("describes", "caption" if (votes["kind"] == NEGATIVE).all() else "both"),
+        "false": share("describes", "caption", "neither"),
+        "fluent": share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
+        **dict(zip(("alpha", "alpha_fluent"), alphas, strict=True)),
+    }
 
 
-def to_text(report: Report) -> str:
-    """The report as plain-text tables."""
+def to_text(report: Mapping[str, Any]) -> str:
+    """What `agree` found as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
-    for one in report.operators:
-        shares = [with_interval(share) for share in (one.valid, one.false, one.fluent)]
-        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
-        rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
+    for one in report["operators"]:
+        shares = [with_interval(one[name]) for name in ("valid", "false", "fluent")]
+        alphas = ["–" if one[name] is None else f"{one[name]:.3f}" for name in ("alpha", "alpha_fluent")]
+        rows.append([one["name"], f"{one['items']:,}", f"{one['votes']:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls right, %"]]
-    people += [[one.name, f"{one.votes:,}", with_interval(one.controls)] for one in report.annotators]
+    people += [[one["name"], f"{one['votes']:,}", with_interval(one["controls"])] for one in report["annotators"]]
     lines = [*aligned(rows), "", *aligned(people)]
-    if report.unanswered:
-        lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
+    if report["unanswered"]:
+        lines += ["", f"{report['unanswered']:,} items have no vote and are left out"]
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What one reader said of the negatives of an operator, blind or with the photo. unread: questions without a
-    verdict. In %, with 95 % intervals corrected for several negatives of an image, None if not asked: told: the caption
-    is taken for the person's; odd, odd_captions: the negative, the caption is; both_true: one photo fits both; false:
-    the negative is, of the photo; first: the first text was chosen (50: no preference); steady: the same one in both
-    orders.
+def read_reports(run: Path) -> list[dict[str, Any]]:
+    """What readers said, by a run's table verdicts: by reader and reading, of each operator and, if several, of all.
+
+    unread: questions without a verdict. In %, with 95 % intervals corrected for several negatives of an image, None if
+    not asked: told: the caption is taken for the person's; odd, odd_captions: the negative, the caption is; both_true:
+    one photo fits both; false: the negative is, of the photo; first: the first text was chosen (50: no preference);
+    steady: the same one in both orders.
     """
-
-    reader: str
-    reading: str
-    operator: str
-    negatives: int
-    unread: int
-    told: Accuracy | None
-    odd: Accuracy | None
-    odd_captions: Accuracy | None
-    both_true: Accuracy | None
-    false: Accuracy | None
-    first: Accuracy | None
-    steady: Accuracy | None
-
-
-def read_reports(run: Path) -> list[Reading]:
-    """The reports of a run's verdicts: by reader and reading, one of each operator and, if several, of all."""
-    reports, verdicts = list[Reading](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
+    reports, verdicts = list[dict[str, Any]](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}
         groups |= {ALL: rows} if len(groups) > 1 else {}
-        reports += [_reading(str(reader), str(reading), name, some) for name, some in groups.items()]
+        for name, some in groups.items():
+            reports.append({"reader": str(reader), "reading": str(reading), "operator": name, **_reading(some)})
     return reports
 
 
-def _reading(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> Reading:
-    """What one reader says of the pairs of an operator; rows: a question each, of the table readings."""
+def _reading(rows: pd.DataFrame) -> dict[str, Any]:
+    """What one reader says of the pairs of an operator; rows: a question each, of the table verdicts."""
     read = rows[rows["problem"] == ""]
     blind, image = read[read["reading"] == "blind"], read[read["reading"] == "image"]
     told = blind["told"].eq(True)
     twice = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
     agreed = twice.groupby("negative_id", sort=False)["told"].transform("nunique") == 1
-    return Reading(
-        reader,
-        reading,
-        operator,
-        read["negative_id"].nunique(),
-        len(rows) - len(read),
-        _share(blind, told),
-        _share(read, read["odd"].isin(["negative", "both"])),
-        _share(blind, blind["odd"].isin(["caption", "both"])),
-        _share(blind, blind["both_true"].eq(True)),
-        _share(image, image["false"].eq(True)),
-        _share(blind, told == (blind["first"] == "caption")),
-        _share(twice, agreed),
-    )
+    return {
+        "negatives": read["negative_id"].nunique(),
+        "unread": len(rows) - len(read),
+        "told": _share(blind, told),
+        "odd": _share(read, read["odd"].isin(["negative", "both"])),
+        "odd_captions": _share(blind, blind["odd"].isin(["caption", "both"])),
+        "both_true": _share(blind, blind["both_true"].eq(True)),
+        "false": _share(image, image["false"].eq(True)),
+        "first": _share(blind, told == (blind["first"] == "caption")),
+        "steady": _share(twice, agreed),
+    }
 
 
 def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
@@ -309,13 +257,12 @@ def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
     return by_image(means.tolist(), means.index.get_level_values("image_id"))
 
 
-def readings_text(reports: Sequence[Reading]) -> str:
+def readings_text(reports: Sequence[Mapping[str, Any]]) -> str:
     """The reports as a plain-text table."""
     names = ("told", "odd", "odd_captions", "both_true", "false", "first", "steady")
-    rows = [
-        ["reader", "reading", "operator", "negatives", *(name.replace("_", " ") + ", %" for name in names), "unread"]
-    ]
+    shares = [name.replace("_", " ") + ", %" for name in names]
+    rows = [["reader", "reading", "operator", "negatives", *shares, "unread"]]
     for one in reports:
-        cells = [with_interval(getattr(one, name)) for name in names]
-        rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
+        cells = [one["reader"], one["reading"], one["operator"], f"{one['negatives']:,}"]
+        rows.append([*cells, *(with_interval(one[name]) for name in names), f"{one['unread']:,}"])
     return "\n".join(aligned(rows))
