@@ -97,10 +97,7 @@ _RELATION = struct(
     relation=text("a preposition, or hold"),
     object=int16("index of the other object"),
 )
-_COUNT = struct(
-    object=text("a kind"),
-    count=int16("how many there are"),
-)
+_COUNT = struct(object=text("a kind"), count=int16("how many there are"))
 
 
 SCENES = schema(

@@ -171,17 +171,7 @@ def info(
 )
 @options.as_json
 @options.seed
-def show(
-    run: Path,
-    n: int,
-    operators: tuple[str, ...] | None,
-    splits: tuple[str, ...] | None,
-    captions: tuple[str, ...] | None,
-    table: str | None,
-    reasons: tuple[str, ...] | None,
-    as_json: bool,
-    seed: int | None,
-) -> None:
+def show(run: Path, n: int, table: str | None, as_json: bool, seed: int | None, **given: Any) -> None:
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
@@ -193,9 +183,11 @@ def show(
     from ..report.rows import print_rows
     from ..tables.columns import sample, table_of
 
-    shown = "rejections" if reasons else table or table_of(operators or ())
-    wanted = {"operator": operators or (), "split": splits or (), "caption_id": captions or (), "reason": reasons or ()}
-    rows = sample(run, shown, n, seed or 0, wanted)
+    flags = {"operator": "operators", "split": "splits", "caption_id": "captions", "reason": "reasons"}
+    wanted = {column: given[flag] or () for column, flag in flags.items()}
+    rows = sample(
+        run, "rejections" if wanted["reason"] else table or table_of(wanted["operator"]), n, seed or 0, wanted
+    )
     if as_json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))

@@ -157,16 +157,12 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
 
 
 @negcap.command(
-    configs=["stages.propose:ProposeConfig", *ASKED, *JUDGED],
-    flags={"Options": "kinds k splits sample seed", **MODEL},
+    configs=["stages.propose:ProposeConfig", *ASKED, *JUDGED], flags={"Options": "kinds k splits sample seed", **MODEL}
 )
 @options.run
 @local
 @click.option(
-    "--filler",
-    type=FOLDER,
-    metavar="FOLDER",
-    help="Propose single words by this masked Hugging Face model instead.",
+    "--filler", type=FOLDER, metavar="FOLDER", help="Propose single words by this masked Hugging Face model instead."
 )
 @click.option("--undecidable", "cautious", flag_value=False, default=True, help="Keep what may be true, too.")
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
@@ -207,8 +203,7 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 
 
 @negcap.command(
-    configs=["stages.vet:VetConfig", *ASKED],
-    flags={"Options": "readings operators splits sample images seed", **MODEL},
+    configs=["stages.vet:VetConfig", *ASKED], flags={"Options": "readings operators splits sample images seed", **MODEL}
 )
 @options.run
 @options.refined

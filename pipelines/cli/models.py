@@ -95,15 +95,7 @@ def settings_of(model: str) -> list[tuple[str, str]]:
 )
 @overwrite
 @options.quiet
-def train(
-    run: Path,
-    models: tuple[str, ...] | None,
-    seeds: int | None,
-    output: Path,
-    overwrite: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: Path, **given: Any) -> None:
     """Train an embedding of images and captions, or compare several.
 
     VSE, VSE++, VSE-C with negatives of the run, or UniVSE with components. Reads captions, features, and negatives or
@@ -118,6 +110,7 @@ def train(
     """
     from ..models.config import EvaluateConfig, configure
 
+    told: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
     given = options.only_set(given)
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
@@ -127,7 +120,7 @@ def train(
         config = configure(run, output, model, **given)
         from ..models.trainer.train import train as fit
 
-        fit(config, overwrite=overwrite, say=say(quiet))
+        fit(config, **told)
         return
     if "seed" in given:
         raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
@@ -135,7 +128,7 @@ def train(
 
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
     how, repeated = EvaluateConfig.of(evaluation), 1 if seeds is None else seeds
-    print(compare(run, output, (model, *others), how, given, repeated, overwrite=overwrite, say=say(quiet)))
+    print(compare(run, output, (model, *others), how, given, repeated, **told))
 
 
 @negcap.command(
@@ -207,13 +200,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 @click.option("--query", "queries", multiple=True, metavar="TEXT", help="pictures: what to look for. May be repeated.")
 @options.quiet
 def probe(
-    task: str,
-    run: Path,
-    models: tuple[Path, ...],
-    output: Path | None,
-    photos: Path | None,
-    quiet: bool,
-    **given: Any,
+    task: str, run: Path, models: tuple[Path, ...], output: Path | None, photos: Path | None, quiet: bool, **given: Any
 ) -> None:
     """See what models have learned.
 
@@ -282,14 +269,7 @@ def probe(
 @click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
 @options.as_json
 @options.quiet
-def score(
-    source: Path,
-    models: tuple[str, ...],
-    lists: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def score(source: Path, models: tuple[str, ...], lists: Path | None, as_json: bool, quiet: bool, **given: Any) -> None:
     """Score vision-language models on negatives.
 
     RUN is a run, or a folder or file that negcap publish wrote (or SugarCrepe, ARO, Winoground …). Prints how often the

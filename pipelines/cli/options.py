@@ -64,7 +64,6 @@ class Choice(click.Choice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a valid word; raise UsageError otherwise: `--phase must be one of mle, gan, was: mla; did …`."""
-
         from ...augment.settings import word
 
         try:
@@ -144,10 +143,7 @@ def only_set(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_field(
-    name: str,
-    field: FieldInfo,
-    *,
-    of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    name: str, field: FieldInfo, *, of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 ) -> click.Option:
     """The flag of a config's field, whose type, help and default it states; one that is not given sets nothing.
 

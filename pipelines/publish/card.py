@@ -21,7 +21,7 @@ from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
 from ..quality.bias.baselines import Pair
 from .gate import LEAST_PAIRS, Verdict
-from .layout import Column, FileSet, Publication, RecordSet
+from .layout import Column, Publication, RecordSet
 
 
 class File(NamedTuple):
@@ -229,6 +229,11 @@ CONTEXT: dict[str, Any] = {
 }
 
 
+def node(kind: str, id: str, **fields: Any) -> dict[str, Any]:
+    """A node of Croissant's graph, named by its id."""
+    return {"@type": f"cr:{kind}", "@id": id, "name": id, **fields}
+
+
 def croissant(facts: Facts) -> dict[str, Any]:
     """The Croissant metadata of a published set, as JSON-LD: files with digests (of file sets not `listed` the
     pattern), record sets with fields; url, creator, datePublished and citeAs if the config has them.
@@ -238,7 +243,22 @@ def croissant(facts: Facts) -> dict[str, Any]:
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}
     unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
-    files = [item for item in facts.files if not any(fnmatch(item.path, pattern) for pattern in unlisted)]
+    listed = [
+        node(
+            "FileObject", file.path, contentUrl=file.path, contentSize=f"{file.size} B",
+            encodingFormat=encoding(file.path), sha256=file.sha256,
+        )
+        for file in facts.files
+        if not any(fnmatch(file.path, pattern) for pattern in unlisted)
+    ]  # fmt: skip
+    sets = []
+    for record in facts.records:
+        if record.files is not None:  # media types: inside archives from the suffix
+            inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, record.files.pattern)}
+            kinds = sorted(inside) or encoding(record.files.pattern)
+            archives = [{"@id": archive} for archive in record.files.archives]
+            of = {"includes": record.files.pattern, **({"containedIn": archives} if archives else {})}
+            sets.append(node("FileSet", f"{identifier(record)}-files", encodingFormat=kinds, **of))
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -251,35 +271,8 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
-        "distribution": [
-            *(
-                {
-                    "@type": "cr:FileObject",
-                    "@id": file.path,
-                    "name": file.path,
-                    "contentUrl": file.path,
-                    "contentSize": f"{file.size} B",
-                    "encodingFormat": encoding(file.path),
-                    "sha256": file.sha256,
-                }
-                for file in files
-            ),
-            *(_file_set(record, record.files, facts) for record in facts.records if record.files is not None),
-        ],
+        "distribution": [*listed, *sets],
         "recordSet": [_record_set(record) for record in facts.records],
-    }
-
-
-def _file_set(record: RecordSet, files: FileSet, facts: Facts) -> dict[str, Any]:
-    """The files of a record set as a glob pattern, with their media types: inside archives from its suffix."""
-    inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)}
-    return {
-        "@type": "cr:FileSet",
-        "@id": f"{identifier(record)}-files",
-        "name": f"{identifier(record)}-files",
-        "encodingFormat": sorted(inside) or encoding(files.pattern),
-        "includes": files.pattern,
-        **({"containedIn": [{"@id": archive} for archive in files.archives]} if files.archives else {}),
     }
 
 
@@ -298,29 +291,14 @@ def _record_set(record: RecordSet) -> dict[str, Any]:
     """The fields of a record set: where in the file each is (`extract`), and which part of that it is (`transform`)."""
     name = identifier(record)
     source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
-
-    def extraction(column: Column) -> dict[str, Any]:
+    fields = []
+    for column in record.columns:
         found = {"jsonPath": column.path} if column.path else {"column": column.name}
         if column.property and not column.path:
             found = {"fileProperty": column.property}
         taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
-        return {"extract": found, **({"transform": taken} if taken else {})}
-
-    return {
-        "@type": "cr:RecordSet",
-        "@id": name,
-        "name": name,
-        "description": record.description,
-        "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{column.name}",
-                "name": f"{name}/{column.name}",
-                "description": column.description,
-                "dataType": column.type,
-                **({"repeated": True} if column.repeated else {}),
-                "source": {**source, **extraction(column)},
-            }
-            for column in record.columns
-        ],
-    }
+        of: dict[str, Any] = {"description": column.description, "dataType": column.type}
+        of |= {"repeated": True} if column.repeated else {}
+        of |= {"source": {**source, "extract": found, **({"transform": taken} if taken else {})}}
+        fields.append(node("Field", f"{name}/{column.name}", **of))
+    return node("RecordSet", name, description=record.description, field=fields)

@@ -8,18 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ..endpoint.client import Endpoint, cache_path, collect
 from ..endpoint.messages import EndpointConfig, Request, chat
 from ..engine.progress import Progress
 from .protocols import Measured, grouped
 from .test_set import ScoreConfig, TestSet
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
 BLIND = "Which caption is more likely to be true of the image that it was written for?\nA. {}\nB. {}\n"

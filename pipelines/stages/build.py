@@ -149,11 +149,7 @@ def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, i
 
 
 def build(
-    source: str | None,
-    run: Path,
-    options: Mapping[str, Any],
-    execution: Execution,
-    only: Sequence[str] = (),
+    source: str | None, run: Path, options: Mapping[str, Any], execution: Execution, only: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Build a run, or bring it up to date. source: None: the run's captions; only: the stages to run, else
     `planned_verbs`. Returns the stages, and warnings about the captions. Raises ValueError without captions or for an

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
 from ...augment.generate import NegativesConfig, generate_tables
 from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
@@ -10,9 +10,6 @@ from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..models.scorer import load_scorer
 from ..tables.corpus import load_balanced, load_cloze, load_truth
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["STAGE", "NegativesConfig", "make"]
 

@@ -9,8 +9,10 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
@@ -23,10 +25,6 @@ from ..engine.tables import provenance, shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 NAME = "refine"
 INPUTS = ("captions", "negatives")
@@ -131,8 +129,6 @@ def _choose(
     execution: Execution,
 ) -> np.ndarray:
     """The kept rows of some groups, sorted; a call is what is balanced together. several: there are other groups."""
-    import numpy as np
-
     kept: list[np.ndarray] = [np.zeros(0, np.int64)]
     together = calls_of(operators, config)
     calls = [(run.absolute(), names, config, group if several else None) for group in groups for names in together]
@@ -151,10 +147,6 @@ def choose(
     """Select the negatives of one operator, or with `per_caption` of all together (of operators in `flows` from what is
     selected of them alone), of a group of shards or all: captions with negatives, summed over operators, and rows kept.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from ..quality.bias.measure import read_corpus
     from ..quality.selection import pool, select
 
@@ -188,8 +180,6 @@ def choose(
 
 def best(rows: pa.Table, most: int) -> pa.Table:
     """The rows of each caption that are most probably sensible and false, at most `most`, the best first."""
-    import numpy as np
-
     number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     order = np.lexsort((rows["row"].to_numpy(), -p_good(rows), number))
     number = number[order]
@@ -219,9 +209,6 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     """The captions with a negative of an operator, and the `candidates` `best` negatives of each in these splits and
     shards: COLUMNS; `plausibility` 0 if unknown, null if captions are other sentences than it is the log-odds to.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
     odds = pc.field("plausibility").cast(pa.float64())
@@ -236,8 +223,6 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
 def _lowest(plausibility: np.ndarray, config: RefineConfig) -> float:
     """The lowest plausibility of negatives to select from, given the plausibility of all of an operator."""
-    import numpy as np
-
     lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
     if len(plausibility) and config.most_plausible < 1:
         kept = max(1, round(config.most_plausible * len(plausibility)))
@@ -258,9 +243,6 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
 
 def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -> StageResult:
     """The kept rows (sorted) of a shard, and counters. first: the row of the whole table where it starts."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     check(table, NEGATIVES)
     start, end = kept.searchsorted([first, first + table.num_rows])
     some = table.take(pa.array(kept[start:end] - first, pa.int64()))

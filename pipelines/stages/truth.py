@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Cloze, Place, Settings
+from ...augment.truth import fit
 from ...schemas.captions import TRUTH
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon
 from .balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
 from .lexicon import OwnOrGiven
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class TruthConfig(Settings):
@@ -33,9 +32,8 @@ class TruthConfig(Settings):
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
     """A shard's captions, with siblings, that may be in the sample; none if the config gives a table."""
-    from ...augment.truth.fit import with_siblings
-
-    return sample_images(with_siblings(parses) if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
+    own = config.lexicon == "own"
+    return sample_images(fit.with_siblings(parses) if own else parses.slice(0, 0), config.truth_sample)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
@@ -50,8 +48,6 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
     """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
-    from ...augment.truth import fit
-
     table = fit.with_siblings(in_train_splits(table))
 
     def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:

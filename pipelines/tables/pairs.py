@@ -158,7 +158,6 @@ def _joined(
     every: bool,
 ) -> pa.Table:
     """The rows with what the table captions knows of theirs, in the order of the captions; see `pair_tables`."""
-
     captions = shard.read(("caption_id", "image_id", "image", "split", "language", "text"))
     unknown = pc.invert(pc.is_in(rows["caption_id"], captions["caption_id"].combine_chunks()))
     if pc.any(unknown).as_py():
@@ -195,7 +194,6 @@ def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
 
 def _denials(shard: Shard | None) -> pa.Table:
     """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
-
     columns = ("caption_id", "replacement", "positive_id", "text", "operator")
     rows = POSITIVES.empty_table().select(columns) if shard is None else shard.read(columns)
     rows = rows.filter(pc.field("operator") == TRUE_NEGATION)

@@ -143,18 +143,8 @@ def _item(row: Row, id: str, kind: str, seed: int) -> Item:
     for _ in range(8):
         number, letter = divmod(number, len(LETTERS))
         letters.append(LETTERS[letter])
-    return Item(
-        item="".join(letters),
-        kind=kind,
-        operator=row["operator"],
-        family=row["family"],
-        split=row["split"],
-        caption_id=row["caption_id"],
-        id=id,
-        caption_is="ab"[side],
-        caption=row["caption"],
-        text=row["text"],
-    )
+    of = {name: row[name] for name in ("operator", "family", "split", "caption_id", "caption", "text")}
+    return Item(item="".join(letters), kind=kind, id=id, caption_is="ab"[side], **of)
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:

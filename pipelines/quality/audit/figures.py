@@ -36,8 +36,7 @@ class AuditConfig(Settings):
     blind: bool = Field(True, description="do not measure accuracy without the images")
     limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
     search: NotNegative = Field(
-        1_000_000,
-        description="rows that the page can search, at most, of random images; 0: no search",
+        1_000_000, description="rows that the page can search, at most, of random images; 0: no search"
     )
     images: Photos = None
 
@@ -148,16 +147,9 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
         mine = {measure: some.droplevel(0) for measure, some in counts[name].groupby(level=0)}
         total, estimated = p_true.loc[name]
         own = change[change["operator"] == name]
-        made[name] = Made(
-            families[name],
-            int(mine.pop("rows").sum()),
-            int(mine.pop("covered").sum()),
-            total / estimated if estimated else None,
-            int(estimated),
-            mine,
-            word_changes(own, corpus),
-            exchanges(own),
-        )
+        size, covered = (int(mine.pop(measure).sum()) for measure in ("rows", "covered"))
+        mean, words, changed = total / estimated if estimated else None, word_changes(own, corpus), exchanges(own)
+        made[name] = Made(families[name], size, covered, mean, int(estimated), mine, words, changed)
     return made
 
 

@@ -59,14 +59,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     for name in ("negatives", "refined") if config.blind else ():
         operators = tuple(operator for operator in figures.families if operator in figures.made.get(name, ()))
         if operators:
-            how = BlindConfig(
-                seed=config.seed,
-                operators=operators,
-                table=name,
-                splits=config.splits,
-                limit=config.limit,
-                together=True,
-            )
+            how = BlindConfig.of(vars(config), operators=operators, table=name, together=True)
             try:
                 blindness[name] = measure_table(run, how, progress)
             except ImportError as error:

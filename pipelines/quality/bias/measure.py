@@ -134,11 +134,7 @@ def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
 
 
 def read_all(
-    run: Path,
-    table: str = "negatives",
-    splits: Sequence[str] = (),
-    seed: int = 0,
-    limit: int = LIMIT,
+    run: Path, table: str = "negatives", splits: Sequence[str] = (), seed: int = 0, limit: int = LIMIT
 ) -> dict[str, list[Pair]]:
     """Pairs by operator, one per caption, of a run's table, ordered by caption_id in each shard; splits: only these.
     Each is the first draw, a fair sample: later draws exclude earlier ones, so that they over-represent unlikely
