@@ -262,7 +262,6 @@ class NegativesByKey:
         }
 
     def _made(self, key: str, text: str | bytes) -> Sequence[str]:
-        """The negatives of a caption."""
         text = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
         caption = clean(Record("", 0, key, text, id=key))  # as the run has it
         if isinstance(caption, Rejected):

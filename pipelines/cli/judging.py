@@ -142,7 +142,7 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     cache, local = given.get("cache") or cache_path(run), given["local"]
-    sent = {"max_tokens": 512, "seed": 0, **options.only_set(given)}
+    sent = {"max_tokens": 512, "seed": 0} | {name: value for name, value in given.items() if value is not None}
     if local is not None:
         from ..models.filler import LocalModel
 

@@ -111,7 +111,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     from ..models.config import EvaluateConfig, configure
 
     told: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
-    given = options.only_set(given)
+    given = {name: value for name, value in given.items() if value is not None}
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
     if seeds is None and not others and model in MODELS:

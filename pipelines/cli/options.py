@@ -137,11 +137,6 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
     return click.Option(["--set", "settings"], multiple=True, callback=collect, metavar="NAME=VALUE", help=help)
 
 
-def only_set(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that were given (not None), by config field."""
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def from_field(
     name: str, field: FieldInfo, *, of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 ) -> click.Option:

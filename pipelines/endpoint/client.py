@@ -211,7 +211,6 @@ class Endpoint:
             return True
 
     def _fits(self, tokens: int) -> bool:
-        """Whether the budget allows one more request of so many tokens."""
         used = zip(self.spent, self._reserved, (1, tokens), strict=True)
         limits = (self._config.max_requests, self._config.max_total_tokens)
         return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))

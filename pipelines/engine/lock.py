@@ -78,7 +78,6 @@ def _say_left(run: PurePath, owner: str) -> None:
 
 @contextmanager
 def _file(run: Path, folder: Path) -> Iterator[None]:
-    """The lock of a run on a disk."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     file = None
     try:
@@ -122,7 +121,6 @@ def _open(run: Path, lock: Path) -> IO[str]:
 
 @contextmanager
 def _object(run: RemotePath) -> Iterator[None]:
-    """The lock of a run on a store."""
     lock, mine, ended = run / LOCK, f"{_myself()}\n{secrets.token_hex(8)}".encode(), threading.Event()
 
     def beat() -> None:
@@ -151,7 +149,9 @@ def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
-                if not _has_ended(owner) and _age(lock) < STALE_SECONDS:
+                here = re.fullmatch(rf".*, process (\d+) on {re.escape(platform.node())}", owner)
+                ended = here and not Path(f"/proc/{here[1]}").exists() and Path("/proc/self").exists()
+                if not ended and _age(lock) < STALE_SECONDS:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)
                 left = owner
@@ -160,12 +160,6 @@ def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
         if lock.exists() and (now := lock.read_bytes()) != mine:
             raise _refused(run, now.decode().partition("\n")[0])
         _say_left(run, left)
-
-
-def _has_ended(owner: str) -> bool:
-    """Whether an owner was a process of this machine, and is none any more."""
-    named = re.fullmatch(rf".*, process (\d+) on {re.escape(platform.node())}", owner)
-    return named is not None and not Path(f"/proc/{named[1]}").exists() and Path("/proc/self").exists()
 
 
 def _age(lock: RemotePath) -> float:

@@ -67,7 +67,6 @@ class RemotePath(PurePosixPath):
             raise OSError(number, why.format(said), str(self)) from error
 
     def _call(self, method: str, *given: Any, **options: Any) -> Any:
-        """What a method of the file system returns for this path."""
         with self._system() as (system, path):
             return getattr(system, method)(path, *given, **options)
 

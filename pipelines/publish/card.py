@@ -243,22 +243,18 @@ def croissant(facts: Facts) -> dict[str, Any]:
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}
     unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
-    listed = [
-        node(
-            "FileObject", file.path, contentUrl=file.path, contentSize=f"{file.size} B",
-            encodingFormat=encoding(file.path), sha256=file.sha256,
-        )
-        for file in facts.files
-        if not any(fnmatch(file.path, pattern) for pattern in unlisted)
-    ]  # fmt: skip
-    sets = []
+    listed, sets = [], []
+    for file in facts.files:
+        if not any(fnmatch(file.path, pattern) for pattern in unlisted):
+            of = {"contentUrl": file.path, "contentSize": f"{file.size} B", "encodingFormat": encoding(file.path)}
+            listed.append(node("FileObject", file.path, **of, sha256=file.sha256))
     for record in facts.records:
         if record.files is not None:  # media types: inside archives from the suffix
             inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, record.files.pattern)}
             kinds = sorted(inside) or encoding(record.files.pattern)
             archives = [{"@id": archive} for archive in record.files.archives]
-            of = {"includes": record.files.pattern, **({"containedIn": archives} if archives else {})}
-            sets.append(node("FileSet", f"{identifier(record)}-files", encodingFormat=kinds, **of))
+            inner = {"includes": record.files.pattern, **({"containedIn": archives} if archives else {})}
+            sets.append(node("FileSet", f"{identifier(record)}-files", encodingFormat=kinds, **inner))
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",

@@ -52,16 +52,7 @@ if TYPE_CHECKING:
 
 
 def _at(root: str, *columns: Column) -> tuple[Column, ...]:
-    """The columns as values of JSON objects at this path."""
     return tuple(column._replace(path=f"{root}.{column.name}") for column in columns)
-
-
-def _json_list(file: Path, _: Publication) -> JsonFile:
-    return JsonFile(file)
-
-
-def _json_object(file: Path, _: Publication) -> JsonFile:
-    return JsonFile(file, "{", "}")
 
 
 IMAGE_FILE = "the image, relative to the image folder"
@@ -307,7 +298,7 @@ def coco_rows(publication: Publication) -> Rows:
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(
         sugarcrepe_rows,
-        _json_object,
+        lambda file, _: JsonFile(file, "{", "}"),
         "SugarCrepe, one JSON file per operator",
         "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
@@ -322,7 +313,7 @@ FORMATS: dict[str, Format] = {
     ),
     "sugarcrepe++": Format(
         sugarcrepe_pp_rows,
-        _json_list,
+        lambda file, _: JsonFile(file),
         "SugarCrepe++, one JSON file per operator",
         "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
@@ -341,7 +332,7 @@ FORMATS: dict[str, Format] = {
     ),
     "aro": Format(
         aro_rows,
-        _json_list,
+        lambda file, _: JsonFile(file),
         "ARO, one JSON file per operator",
         "`VG_Relation` reads the file of an operator as `visual_genome_relation.json`, `VG_Attribution` as "
         "`visual_genome_attribution.json`, with the images in `images/` beside it.",
@@ -397,7 +388,7 @@ FORMATS: dict[str, Format] = {
     ),
     "valse": Format(
         valse_rows,
-        _json_object,
+        lambda file, _: JsonFile(file, "{", "}"),
         "VALSE, one JSON file per operator, with votes",
         "`json.load(open('$file'))` has by id `image_file`, `caption`, `foil` and `mturk`. VALSE's readers take pairs "
         "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",

@@ -283,7 +283,6 @@ class TableFile:
     """A text table with a header, written row by row with the quoting that pandas uses."""
 
     def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
-        """Create the file and write the header."""
         self.file = file.open("w", encoding="utf-8", newline="")
         self.add = csv.writer(self.file, delimiter=delimiter, lineterminator="\n").writerow
         self.close = self.file.close

@@ -24,18 +24,10 @@ from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
+from . import gate
 from .card import Facts, File, Survey, card, croissant
 from .formats import PublishConfig, format_named, votes
-from .gate import (
-    LEAST_PAIRS,
-    TrainSplit,
-    Verdict,
-    cues_table,
-    judge_negatives,
-    pairs_of,
-    read_train_split,
-    verdict_table,
-)
+from .gate import TrainSplit, Verdict
 from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
@@ -59,8 +51,8 @@ class RefusedError(Exception):
 def print_refusal(refused: RefusedError, stream: TextIO) -> None:
     """Print why nothing was published: tables of the accuracies and of the words that identify negatives; advice."""
     if refused.verdict is not None:
-        print_table(console_of(stream), verdict_table(refused.verdict))
-        print_table(console_of(stream), cues_table(refused.verdict))
+        for table in (gate.verdict_table(refused.verdict), gate.cues_table(refused.verdict)):
+            print_table(console_of(stream), table)
         stream.write("\n")
     stream.writelines(f"{line}\n" for line in refused.lines)
 
@@ -91,7 +83,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    train = read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
+    train = gate.read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
     if left_out:
@@ -111,9 +103,8 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         if config.copy_images and not kind.embeds:
             records.append(copy_images(publication, staged))
         files = digests(staged)
-        facts = Facts(
-            publication, found, verdict, provenance(publication), made_with(publication), tuple(records), files
-        )
+        origin = provenance(publication), made_with(publication)
+        facts = Facts(publication, found, verdict, *origin, tuple(records), files)
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
@@ -178,7 +169,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
             for name in ESTIMATES:
                 (total, known), values = found.means[operator, name], some[name].dropna()
                 found.means[operator, name] = total + math.fsum(values), known + len(values)
-        for operator, pair in pairs_of(rows.itertuples(), seed):
+        for operator, pair in gate.pairs_of(rows.itertuples(), seed):
             found.pairs[operator].append(pair)
         for operator, pairs in found.pairs.items():
             if len(pairs) > 2 * LIMIT:
@@ -213,7 +204,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
     """
     if not found.pairs:
         return Verdict(config.max_blind)
-    verdict = judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))
+    verdict = gate.judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))
     if verdict.refused and not (config.allow_blind or format_named(config.format).training):
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:
@@ -223,7 +214,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
         say(f"published although they can be guessed without the images: {', '.join(verdict.refused)}")
     if verdict.doubtful:
         few = ", ".join(f"{name} ({number:,})" for name, number in verdict.doubtful.items())
-        say(f"too few pairs to tell whether they can be guessed, fewer than {LEAST_PAIRS}: {few}")
+        say(f"too few pairs to tell whether they can be guessed, fewer than {gate.LEAST_PAIRS}: {few}")
     return verdict
 
 

@@ -93,7 +93,6 @@ def _sentence(part: str, caption: str) -> str:
 
 
 def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
-    """The cuts of the captions of each shard, by caption_id."""
     parses = read_table(run, "parses", ["caption_id", "text", "tokens", "chunks"])
     components = read_table(run, "components", ["caption_id", "relations"])
     for parsed, found in zip(parses, components, strict=True):

@@ -18,21 +18,8 @@ from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
 from ...augment.reproducible import exp
-from .bias.baselines import (
-    FOLDS,
-    Fit,
-    by_topic,
-    features,
-    fold_weights,
-    folds_of,
-    format_faults,
-    log_odds,
-    regression,
-    right,
-    scores,
-    topics_of,
-    words,
-)
+from .bias import baselines as blind
+from .bias.baselines import FOLDS, folds_of, regression
 from .bias.ngrams import NgramVocabulary, train, windows
 
 ROUNDS = 8
@@ -92,13 +79,13 @@ def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) 
         mine = np.flatnonzero(parts[of_corpus] == part)
         model = train(read.take(mine), folds[of_corpus][mine], FOLDS, len(vocabulary.number))
         likely.append(model.gaps(paired, negative, folds[of]))
-    found = features(paired, negative)
-    single = np.flatnonzero(np.isin(found.keys, words(found).keys))
+    found = blind.features(paired, negative)
+    single = np.flatnonzero(np.isin(found.keys, blind.words(found).keys))
     gaps = [_expected(likely)]
-    gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, format_faults)]
+    gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, blind.format_faults)]
     if not rows["plausibility"].null_count:
         gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
-    topics = by_topic(found.matrix, topics_of(paired, windows(paired, negative).true))
+    topics = blind.by_topic(found.matrix, blind.topics_of(paired, windows(paired, negative).true))
     return Pool(start, found.matrix, topics, single, np.concatenate(gaps, axis=1), images)
 
 
@@ -139,9 +126,9 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
         gaps = [
             _judge(matrix, kept, folds, regression),
             _judge(candidates.topics, kept, folds, regression),
-            _judge(matrix[:, candidates.words], kept, folds, log_odds),
+            _judge(matrix[:, candidates.words], kept, folds, blind.log_odds),
         ]
-        near = near + 1 if all(abs(100 * right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0
+        near = near + 1 if all(abs(100 * blind.right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0
         if near == 2:
             break
         dense += map(_squashed, gaps)
@@ -149,9 +136,9 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     return chosen
 
 
-def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: Fit) -> np.ndarray:
+def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: blind.Fit) -> np.ndarray:
     """The gap of every candidate under the model that is fitted to those of `rows` that are not in its fold."""
-    return scores(matrix, fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
+    return blind.scores(matrix, blind.fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
 
 
 def _squashed(gaps: np.ndarray) -> np.ndarray:

@@ -86,7 +86,6 @@ def read_info(run: Path) -> dict[str, Any]:
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:
-    """The number of rows by the value of a column."""
     return {entry["values"] or UNSPLIT: entry["counts"] for entry in column.value_counts().to_pylist()}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -154,32 +154,25 @@ def png(picture: Image.Image) -> bytes:
     return stored.getvalue()
 
 
-class Network(NamedTuple):
-    """For each layer, weights (kernel * kernel * in, out) and scale (out,); scales of pooled and region features."""
-
-    weights: list[np.ndarray]
-    scales: list[Scale]
-    pooled: Scale
-    region: Scale
-
-
 def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
     """Standardised float32 features of n images: pooled, mean and maximum, (n, 512); regions, by row, (n, 49, 256)."""
-    net = network()
-    regions, pooled = _forward(pictures, net.weights, net.scales)
-    return _standard(pooled, net.pooled), _standard(regions, net.region)
+    weights, scales, of_pooled, of_regions = network()
+    regions, pooled = _forward(pictures, weights, scales)
+    return _standard(pooled, of_pooled), _standard(regions, of_regions)
 
 
 @cache
-def network() -> Network:
-    """The network, which is built once per process (0.3 s)."""
+def network() -> tuple[list[np.ndarray], list[Scale], Scale, Scale]:
+    """The network, built once per process (0.3 s): for each layer weights (kernel * kernel * in, out) and scale (out,);
+    the scales of pooled and region features.
+    """
     rng, weights, scales = np.random.default_rng(SEED), list[np.ndarray](), list[Scale]()
     for size, given, made in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
         inputs = size * size * given
         weights.append(rng.standard_normal((inputs, made), np.float32) / np.float32(np.sqrt(inputs)))
     pictures = [draw(compose(Random(f"network {number}"))) for number in range(SCENES)]
     regions, pooled = _forward(pictures, weights, scales)
-    return Network(weights, scales, _scale(pooled), _scale(regions))
+    return weights, scales, _scale(pooled), _scale(regions)
 
 
 def _forward(

@@ -83,13 +83,6 @@ def is_doing(verb: str, thing: Thing) -> Verdict:
     return True if thing.pose in VERBS[verb]["true"] else UNSURE if thing.pose in VERBS[verb]["unsure"] else False
 
 
-def is_doing_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
-    """Whether a person does something to a thing; holding is the only action in scenes."""
-    if scene.things[one].holds != other:
-        return False
-    return True if verb in ("hold", "carry") else UNSURE
-
-
 def has(attribute: str, thing: Thing) -> Verdict:
     """Whether an attribute is true of a thing; sizes of things without a size are a matter of opinion."""
     size = {"big": "large", "little": "small", "tiny": "small", "huge": "large"}.get(attribute, attribute)
@@ -230,8 +223,9 @@ def _meets(condition: Condition, scene: Scene, at: int, chosen: Chosen) -> Verdi
         return is_doing(condition.word, scene.things[at])
     others = chosen[condition.other]
     if condition.what == "verb":
-        verdicts = [is_doing_to(condition.word, scene, at, other) for other in others]
-        return True if True in verdicts else None if None in verdicts else False
+        if scene.things[at].holds not in others:  # holding is the only action in scenes
+            return False
+        return True if condition.word in ("hold", "carry") else UNSURE
     return _all(holds(condition.word, scene, at, other) for other in others)
 
 

@@ -127,7 +127,6 @@ class _State(NamedTuple):
         return self.items[self.at] if self.at < len(self.items) else _Item("end")
 
     def skip(self, **changes: Any) -> _State:
-        """The state after the next item."""
         return self._replace(at=self.at + 1, **changes)
 
     def agree(self, form: str, subjects: Sequence[int]) -> _State:
@@ -184,7 +183,6 @@ def _objects(state: _State) -> Iterator[_State]:
 
 
 def _clause(state: _State) -> Iterator[_State]:
-    """A clause."""
     first, after = state.next, state.skip()
     if first.what == "there" and after.next.what == "be":
         for named in _names(after.skip()):

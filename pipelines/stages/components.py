@@ -11,16 +11,8 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from ...augment.caption import Caption, from_parses
-from ...augment.components.vocabulary import (
-    ComponentVocabulary,
-    Exclusion,
-    Exclusions,
-    add,
-    count,
-    default_min_count,
-    select,
-    tabulate,
-)
+from ...augment.components import vocabulary
+from ...augment.components.vocabulary import Exclusion, Exclusions
 from ...augment.language.concreteness import Concreteness
 from ...augment.scene_graph import SceneGraph, scene_graph
 from ...augment.settings import Settings
@@ -50,7 +42,7 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     for kind in ("objects", "attributes", "relations"):
         counts[kind] = sum(len(getattr(graph, kind)) for graph in graphs)
         counts[f"without.{kind}"] = sum(not getattr(graph, kind) for graph in graphs)
-    return StageResult({"components": tabulate(parses, graphs)}, counts)
+    return StageResult({"components": vocabulary.tabulate(parses, graphs)}, counts)
 
 
 def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
@@ -60,12 +52,12 @@ def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     """The component counts of a shard, see `counted_by_split`."""
-    return counted_by_split(components, count)
+    return counted_by_split(components, vocabulary.count)
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
-    return add(tables, TRAIN)
+    return vocabulary.add(tables, TRAIN)
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
@@ -73,16 +65,16 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     captions counted, train_only, min_count, and the number of each kind.
     """
     counts, counted = of_train_splits(counts)
-    min_count = config.min_count or default_min_count(counted["captions"])
-    table = select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
+    min_count = config.min_count or vocabulary.default_min_count(counted["captions"])
+    table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
     return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})
 
 
 @lru_cache(maxsize=2)
-def load_exclusions(vocabulary: WholeTable) -> Exclusions:
+def load_exclusions(component_vocabulary: WholeTable) -> Exclusions:
     """The index of what may be true of an image, for a vocabulary; made once per process and content."""
-    return Exclusions(ComponentVocabulary(vocabulary.read()))
+    return Exclusions(vocabulary.ComponentVocabulary(component_vocabulary.read()))
 
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:

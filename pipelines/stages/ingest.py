@@ -336,7 +336,6 @@ def ingest_records(
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
-    """Warnings for the user about the captions that were read."""
     warnings = []
     if config.language != "en" or config.language_column:
         read = f"from the column {config.language_column}" if config.language_column else config.language

@@ -113,7 +113,6 @@ def captions_counted(reference: Path) -> int:
 
 
 def _entries(table: pa.Table) -> dict[str, int]:
-    """The number of usable entries of each kind."""
     plain = table.filter(pc.equal(table["place"], ""))
     return {
         f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0

@@ -222,7 +222,6 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
 
 def _lowest(plausibility: np.ndarray, config: RefineConfig) -> float:
-    """The lowest plausibility of negatives to select from, given the plausibility of all of an operator."""
     lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
     if len(plausibility) and config.most_plausible < 1:
         kept = max(1, round(config.most_plausible * len(plausibility)))

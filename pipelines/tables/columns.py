@@ -113,7 +113,6 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
 
 
 def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
-    """The indices of the rows of a shard that have the wanted values."""
     if not wanted:
         return range(shard.rows)
     rows = shard.read(tuple(wanted)).append_column("row", pa.array(range(shard.rows)))

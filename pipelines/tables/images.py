@@ -41,7 +41,6 @@ class Images:
     folder: Path
 
     def __post_init__(self) -> None:
-        """Raise FileNotFoundError if the folder does not exist."""
         if not self.folder.is_dir():
             raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
@@ -54,18 +54,9 @@ def label(x: float, y: float, text: str, anchor: str = "middle", kind: str = "")
     return shape("text", text, kind, x=x, y=y, **{"text-anchor": anchor})
 
 
-class Scale(NamedTuple):
-    """A linear map of values from `low` to `high` to coordinates from `start` to `end`."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The coordinate of a value, rounded to one decimal."""
-        span = self.high - self.low or 1.0
-        return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
+def scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """A linear map of values from `low` to `high` to coordinates from `start` to `end`, rounded to one decimal."""
+    return lambda value: round(start + (value - low) / (high - low or 1.0) * (end - start), 1)
 
 
 def _histogram(
@@ -78,7 +69,7 @@ def _histogram(
     """A histogram of bins one unit wide: start, share in %, tooltip, CSS class; outline: points (value, share)."""
     low, high = bins[0][0], bins[-1][0] + 1
     top = max(1.0, *(share for _, share, *_ in bins), *(share for _, share in outline))
-    x, y = Scale(low, high, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    x, y = scale(low, high, LEFT, WIDTH - RIGHT), scale(0, top, HEIGHT - BOTTOM, TOP)
     unit = max(0, ceil(low))
     wide = round(x(unit + 1) - x(unit) - 1, 1)
     shapes = [
@@ -148,9 +139,9 @@ def words(uses: pd.DataFrame) -> Chart | None:
     numbers = some[["out", "put"]].to_numpy()
     least = floor(log10(numbers[numbers > 0].min()))
     zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
-    x = Scale(log10(min(some["corpus"])) - 0.1, log10(max(some["corpus"])) + 0.1, LEFT, width - RIGHT)
-    low = zero if 0 in numbers else least
-    y = Scale(low, max(log10(numbers.max()), least + 1) + 0.1, height - BOTTOM, TOP)
+    first, last = log10(min(some["corpus"])) - 0.1, log10(max(some["corpus"])) + 0.1
+    top = max(log10(numbers.max()), least + 1) + 0.1
+    x, y = scale(first, last, LEFT, width - RIGHT), scale(zero if 0 in numbers else least, top, height - BOTTOM, TOP)
 
     def place(n: int) -> float:
         return y(log10(n) if n else zero)
@@ -168,11 +159,11 @@ def words(uses: pd.DataFrame) -> Chart | None:
         if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
             taken.append((at, above))
             labels.append(label(min(max(at, LEFT + 16), width - 22), max(above, 9), word, kind="word"))
-    steps = (1, 2, 5) if x.high - x.low < 2 else (1,)
-    for count in (step * 10**power for power in range(floor(x.low), ceil(x.high)) for step in steps):
-        if count >= 1 and x.low <= log10(count) <= x.high:
+    steps = (1, 2, 5) if last - first < 2 else (1,)
+    for count in (step * 10**power for power in range(floor(first), ceil(last)) for step in steps):
+        if count >= 1 and first <= log10(count) <= last:
             labels.append(label(x(log10(count)), height - 17, f"{count:,}"))
-    for power in range(least, floor(y.high) + 1):
+    for power in range(least, floor(top) + 1):
         labels.append(label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
     if 0 in numbers:
         labels.append(label(LEFT - 4, y(zero) + 3, "0", "end"))
@@ -186,7 +177,7 @@ def accuracy(percent: float, low: float, high: float) -> Markup:
     that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
     wide, tall = 120, 14
-    x = Scale(25, 100, 0, wide)
+    x = scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
     apart = max(low - 50, 50 - high)
     kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"

@@ -121,7 +121,6 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 
 
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
-    """What is counted of each operator in a table."""
     import pandas as pd
 
     counted, estimates, changes = [], [], []
@@ -250,7 +249,6 @@ def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tupl
 
 
 def _rows_of_operator(made: Made) -> Iterator[tuple[Any, ...]]:
-    """The figures of one operator, as `_rows` without table and operator."""
     yield "covered", "", made.captions
     yield "rows", "", made.rows
     if made.p_true is not None:

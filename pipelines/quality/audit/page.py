@@ -157,7 +157,6 @@ def _page(
 
 
 def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
-    """Titles and charts of what an operator made."""
     if made.uses is None:
         return []
     counts = made.counts

@@ -240,7 +240,6 @@ def to_text(found: Blindness) -> str:
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
-    """Lines with the words and n-grams that identify an operator's negatives."""
     words = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words]
     label = f"{report.name}: words only in the true text : only in the negative:"
     yield from wrapped(label, words or ["none significantly"])
