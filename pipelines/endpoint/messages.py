@@ -97,9 +97,7 @@ def request_key(config: EndpointConfig, body: bytes) -> str:
 
 
 def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
-    """A request of one user message, after image files, sent as data URLs, and a system message unless that is empty.
-    Raises OSError for an image that cannot be read, ValueError for a file that is not named as one.
-    """
+    """A request: system message unless empty, image files as data URLs, user message. OSError, ValueError: no image."""
     shown = []
     for path in images:
         kind = mimetypes.guess_type(path.name)[0] or ""

@@ -24,9 +24,7 @@ NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines 
 
 
 def code_of(*functions: Callable[..., Any] | str) -> str:
-    """The hash of all code and data of negcap that make rows, and of modules of `functions` that are not negcap's: any
-    change, even of a comment, makes every table anew.
-    """
+    """The hash of what in negcap makes rows, and of other modules of `functions`: any change makes tables anew."""
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]

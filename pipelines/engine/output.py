@@ -19,9 +19,7 @@ Made = Mapping[str, Shard]  # the shards of one number, by table
 
 
 class Output:
-    """The tables that a stage makes in a run, by name with their schemas, the primary one last. It is made by who holds
-    the run's lock, and sent to the workers that write shards.
-    """
+    """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
         """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`."""

@@ -125,9 +125,7 @@ class RemotePath(PurePosixPath):
         return io.BytesIO(self.read_bytes())
 
     def write_bytes(self, data: bytes | memoryview, new: bool = False) -> None:
-        """Write the file; new: raise FileExistsError if there is one, in one step where the store has conditional
-        writes (S3, Google Storage, Azure).
-        """
+        """Write the file; new: FileExistsError if there is one, in one step on S3, Google Storage and Azure."""
         try:
             with self._system() as (system, path):
                 try:

@@ -121,9 +121,7 @@ class Progress:
 
 
 class Reports:
-    """Counts what calls report to have done, each thing once: a report states the total of its call, which may start
-    again. It may come late, or from any thread.
-    """
+    """Counts what calls report: each the total it has done; it may start again, come late, from any thread."""
 
     def __init__(self, advance: Callable[[int, int], None]) -> None:
         """advance: called with the position of a call and how much of it is new, never in two threads at once."""

@@ -75,9 +75,7 @@ class Shard:
         return data
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """The rows of the shard; columns: only these, in this order. encoded: texts read as dictionaries. Raises
-        ValueError naming missing columns, DamagedShardError as `content`.
-        """
+        """The rows; columns: these, in order; encoded: texts as dictionaries. ValueError names missing columns."""
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
         if missing := [name for name in columns or () if name not in file.schema_arrow.names]:
             raise ValueError(f"{self.name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")

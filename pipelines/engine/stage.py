@@ -104,9 +104,7 @@ class TableInMemory:
 
 
 def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
-    """Run a stage on its whole input at once, in this process; the rows are those that it makes of shards on disk.
-    tables: by name, its input and those that it reads whole. Raises whatever the stage's functions raise.
-    """
+    """Run a stage on its input and whole tables in memory, by name; the rows are as those of shards on disk."""
     table = tables[stage.input]
     if stage.columns is not None:
         table = table.select(list(stage.columns))

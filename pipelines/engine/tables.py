@@ -106,9 +106,7 @@ def package() -> dict[str, str]:
 
 
 def provenance(run: Path, inputs: Sequence[str], config: Any) -> dict[str, str]:
-    """What the Parquet metadata of a stage's output say: the metadata of its `inputs`, the hash of the lexicon if it is
-    one of them, and the config's parser, seed and operators.
-    """
+    """Metadata of `inputs` (of the lexicon also its hash), and the config's parser, seed and operators."""
     metadata = package()
     for table in inputs:
         if (manifest := read_manifest(run / table)) is not None:
@@ -143,9 +141,7 @@ class Verdict:
 
 
 def verify(run: Path) -> Verdict:
-    """Check that each shard has the bytes that are stated, and each stage is complete and made from the current input.
-    Raises FileNotFoundError when `run` has no table.
-    """
+    """Check all shards' bytes, and that each stage is complete and current. FileNotFoundError without any table."""
     problems: list[str] = []
     shards: list[Shard] = []
     named: set[str] = set()

@@ -268,9 +268,7 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
 
 
 def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:
-    """(captions, images) of each shard, given the captions of each image: up to `shard_size` captions, of whole images,
-    at least one: shard_sizes([5, 5, 5], 12) -> [(10, 2), (5, 1)].
-    """
+    """(captions, images) of shards of up to `shard_size` captions, of whole images: [5, 5, 5], 12: (10, 2), (5, 1)."""
     shards = []
     captions = images = 0
     for size in sizes:

@@ -1,6 +1,4 @@
-"""The prompts for language models, text files that users may copy and edit: the system message, a line of three dashes,
-the user message, with `$name` for values.
-"""
+"""The prompts for language models, texts to edit: system message, a line `---`, user message with `$name`s."""
 
 from __future__ import annotations
 

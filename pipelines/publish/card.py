@@ -50,9 +50,7 @@ class Survey(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """A published set: what was found in it, the gate's verdict, the source's Parquet metadata, the settings by table
-    (`made_with`), and what was written.
-    """
+    """A published set: what was found in it, the verdict, the source's metadata and settings, what was written."""
 
     publication: Publication
     found: Survey

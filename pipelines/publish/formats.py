@@ -280,9 +280,7 @@ class CocoFile(JsonFile):
 
 
 def coco_rows(publication: Publication) -> Rows:
-    """`captions_{split}.json`: annotations with `negatives`. An image's number is its image_id if all are integers,
-    else its position from 1.
-    """
+    """`captions_{split}.json`. An image's number is its image_id if all are integers, else its position from 1."""
     names = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
     numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
     numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}

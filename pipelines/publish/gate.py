@@ -90,9 +90,7 @@ def verdict_table(verdict: Verdict) -> Table:
 
 
 def cues_table(verdict: Verdict) -> Table:
-    """The words that identify negatives of refused operators, `three 812:3`: only in 812 true texts, in 3 negatives.
-    Without such words, n-grams.
-    """
+    """The words (`three 812:3`: in 812 true texts, 3 negatives) or n-grams that tell negatives of refused operators."""
     table = plain_table("operator", "strongest words (true : negative)")
     table.columns[1].justify = "left"
     for report in verdict.reports:

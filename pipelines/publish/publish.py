@@ -120,9 +120,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
-    """The publication that the config describes. Raises ValueError for operators of a format without negatives, and
-    what `chosen_names`, `Images` and `read_boxes` raise.
-    """
+    """The publication that the config describes; ValueError for operators of a format without negatives."""
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
@@ -199,9 +197,7 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
-    """Measure the pairs without images. Raises RefusedError if an operator is refused, unless `allow_blind`, or the
-    format is one to train on.
-    """
+    """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
     if not found.pairs:
         return Verdict(config.max_blind)
     verdict = gate.judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))

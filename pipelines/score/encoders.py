@@ -61,9 +61,7 @@ class Torch(NamedTuple):
         return cls(device, default if config.precision == "auto" else config.precision)
 
     def vectors(self, function: Callable[..., Any], *given: Any, **named: Any) -> np.ndarray:
-        """The vectors (n, d), float32, that a model's function returns, or pools in an output object; without
-        gradients, in mixed precision unless the precision is float32.
-        """
+        """The vectors (n, d), float32, of a model's function, without gradients, in mixed precision if asked."""
         import torch
 
         type = None if self.precision == "float32" else getattr(torch, self.precision)

@@ -41,9 +41,7 @@ class Vectors(NamedTuple):
         return cls(images, texts, np.arange(len(images)))
 
     def without_images(self) -> Vectors:
-        """For each image the mean vector of those of the other half of the set, by parity: what images are like in
-        general. Zeros for a set of one image: all texts are tied.
-        """
+        """Each image's vector: the mean of the other half of the set, by parity; zeros for one image."""
         odd, even = (self.images[half::2].mean(0) if half < len(self.images) else 0 for half in (1, 0))
         means = np.stack([np.broadcast_to(mean, self.images.shape[1]) for mean in (odd, even)])
         return Vectors(means.astype(np.float32), self.texts, np.arange(len(self.images)) % 2)

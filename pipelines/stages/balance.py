@@ -47,9 +47,7 @@ def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """A shard's captions that may be in a sample of about `sample`, with `train` (0 in a train split, else 1) and
-    `order` (a hash of the image id).
-    """
+    """A shard's captions that may be in a sample, with `train` (0: train split) and `order` (a hash)."""
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
@@ -89,9 +87,7 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """Fit a weight for each replaceable word, so that words enter captions as often as they leave, on the sample's
-    train captions, if any; counter `captions`: those used.
-    """
+    """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
     table = in_train_splits(table)
     given = config.backoff if len(table) < MIN_OWN_CAPTIONS else None
     if config.lexicon != "own":

@@ -180,9 +180,7 @@ def build(
 def judge_proposals(
     stage: Stage, run: Path, options: Mapping[str, Any], execution: Execution, *, anew: bool
 ) -> dict[str, int]:
-    """Bring parses, lexicon and truth of a run up to date (only missing ones unless `anew`), then run `stage` on its
-    proposals; its counters. options: of these stages. Raises as `make`.
-    """
+    """Bring missing (`anew`: all) parses, lexicon, truth up to date; run `stage` on proposals; its counters."""
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
             make(verb, run, configure(verb, options), execution)

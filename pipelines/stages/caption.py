@@ -52,9 +52,7 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
 
 @lru_cache(maxsize=2)
 def cached_images(captions: WholeTable) -> tuple[Mapping[str, tuple[str, str]], pa.Array]:
-    """The (image file, split) of each image_id of a run, and the `caption_keys` of its captions; read once per process
-    and content of the table.
-    """
+    """By image_id (image file, split), and the `caption_keys` of captions, read once per content of the table."""
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()

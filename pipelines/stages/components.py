@@ -61,9 +61,7 @@ def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The table component_vocabulary: frequent components of train captions, or of all if there are none. Counters:
-    captions counted, train_only, min_count, and the number of each kind.
-    """
+    """The table component_vocabulary of train captions, or all. Counters: captions, train_only, min_count, kinds."""
     counts, counted = of_train_splits(counts)
     min_count = config.min_count or vocabulary.default_min_count(counted["captions"])
     table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.theta)

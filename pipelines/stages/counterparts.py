@@ -94,9 +94,7 @@ def draw_counterparts(
 
 
 def write_winoground(run: Path, folder: Path) -> int:
-    """Write a run's counterparts in Winoground's form (Thrush et al. 2022), image 0 that of the caption, image 1 of the
-    negative; returns their number. Raises FileExistsError for a folder that holds something.
-    """
+    """Write counterparts in Winoground's form (image 0: of the caption); returns how many. FileExistsError."""
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)

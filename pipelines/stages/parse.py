@@ -40,9 +40,7 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
 
 
 def model_folder(spacy_model: str | None = None) -> Path:
-    """The folder of a spaCy pipeline (a package or folder; None: the shipped one), found without importing spaCy.
-    Raises ValueError when there is none, or it lacks a tagger or a parser.
-    """
+    """The folder of a pipeline (None: shipped), without importing spaCy. ValueError for none, or an incomplete one."""
     if spacy_model is None:
         folder = data_path("english_parser")
     else:

@@ -1,6 +1,4 @@
-"""proposals + parses + lexicon + truth -> negatives, rejections and judged. The stages `import` and `propose` end with
-this one; they differ only in where the proposals come from.
-"""
+"""proposals + parses + lexicon + truth -> negatives, rejections and judged: the end of `import` and `propose`."""
 
 from __future__ import annotations
 

@@ -108,9 +108,7 @@ def calls_of(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, 
 
 
 def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
-    """Ranges of consecutive shards, of these rows each, refined by themselves: at most `most` rows (GROUP_ROWS), or one
-    shard: groups_of([5, 5, 5], 10) -> [range(0, 2), range(2, 3)].
-    """
+    """Ranges of shards refined by themselves, of at most `most` rows: [5, 5, 5], 10: [range(0, 2), range(2, 3)]."""
     groups, start, total = [], 0, 0
     for index, size in enumerate(rows):
         if index > start and total + size > (most or GROUP_ROWS):

@@ -60,9 +60,7 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
 
 
 def origin(counts: Mapping[str, int]) -> str:
-    """Where estimates come from, by their table's counters: `own` captions with siblings, `reference and own`,
-    `reference`, `none`, or `given` (another run, or the reference by choice).
-    """
+    """Where estimates come from, by their table's counters: own, reference and own, reference, none, or given."""
     if counts.get("given"):
         return "given"
     if counts.get("captions"):

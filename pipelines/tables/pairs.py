@@ -30,9 +30,7 @@ Row = dict[str, Any]
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
-    """(rows,): the probability that each is sensible and false, (1 - p_odd)(1 - p_both)(1 - p_true) of these columns,
-    null as 0, p_odd of negation as DENIALS_ODD.
-    """
+    """(rows,): the probability that each is sensible and false: (1 - p_odd)(1 - p_both)(1 - p_true), nulls as 0."""
     odd, *true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_both", "p_true"))
     odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
     return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
@@ -225,9 +223,7 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
 
 
 def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
-    """Rows (caption_id, operator, caption, replaced), each with the true sentence that it contradicts as `caption`;
-    those without are left out.
-    """
+    """Rows with the true sentence that each contradicts as `caption`; those without one are left out."""
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
     columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}

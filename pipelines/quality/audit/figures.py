@@ -70,9 +70,7 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """The counts of a run: English captions, their images, and those `without` any negative; what was `made` by table
-    and operator; refused candidates by operator and reason, the most frequent first.
-    """
+    """A run's counts: English captions, images, captions `without` negatives; `made`, `refused` by operator."""
 
     captions: int
     images: int
@@ -99,9 +97,7 @@ class Figures:
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
-    """Count the tables of a run, shard by shard; splits: only these. Raises FileNotFoundError without captions or
-    negatives, ValueError for a missing column or unknown split, and as `Shard.read`.
-    """
+    """Count a run's tables, shard by shard; splits: only these. FileNotFoundError, ValueError for lacking ones."""
     captions = images = covered = 0  # all captions of an image are in one shard
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):

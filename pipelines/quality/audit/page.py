@@ -1,6 +1,4 @@
-"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table. All texts of
-the run are escaped. Only the search, whose data lie beside the page, needs scripts.
-"""
+"""Audit a run: one self-contained HTML page, all texts of the run escaped, and a Parquet table of its numbers."""
 
 from __future__ import annotations
 

@@ -38,9 +38,7 @@ class Searched(NamedTuple):
 
 
 def searched(run: Path, config: AuditConfig) -> Searched:
-    """The files for the search, each with all captions and rows of its images; of more than `config.search` rows, those
-    of random images. The bytes do not depend on how the run is sharded.
-    """
+    """The files for the search: whole images, random ones if above `config.search` rows; the same for any shards."""
     chosen = _chosen(run, config)
     refined = set[str]()
     for ids in read_table(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
