@@ -57,7 +57,7 @@ def scenes(run: Path, **given: Any) -> None:
     print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
 
 
-@negcap.command(configs=["stages.counterparts:CounterpartsConfig"], flags="share splits operators seed")
+@negcap.command(configs=["stages.scenes:CounterpartsConfig"], flags="share splits operators seed")
 @options.run
 @click.option("--winoground", type=FOLDER, metavar="DIR", help="Also write them in Winoground's form to this folder.")
 @options.overwrite
@@ -71,7 +71,7 @@ def counterparts(run: Path, winoground: Path | None, **given: Any) -> None:
     \b
     Example: negcap counterparts outputs/scenes --split test --winoground outputs/pairs
     """
-    from ..stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
+    from ..stages.scenes import CounterpartsConfig, make_counterparts, write_winoground
 
     counts = make_counterparts(run, CounterpartsConfig.of(given), alone(given))
     for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):

@@ -19,10 +19,9 @@ from ..models.figures import format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
 from ..quality.bias.measure import CachedReports, read_corpus
-from .encoders import ENCODERS
+from .encoders import ENCODERS, LISTS, arrays, embed, trained
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
-from .vectors import LISTS, arrays, embed, trained
 
 MODELS = {  # kinds of models: what stands before the colon in a model's name -> what stands after it
     "npy": "IMAGES,TEXTS",
