@@ -27,16 +27,9 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
 
 
 @negcap.command(
-    configs=[
-        "stages.build:BuildConfig",
-        "ingestion.grouping:IngestConfig",
-        "stages.parse:ParseConfig",
-        "stages.lexicon:LexiconConfig",
-        "stages.components:ComponentsConfig",
-        "stages.truth:TruthConfig",
-        "stages.balance:BalanceConfig",
-        "stages.negatives:NegativesConfig",
-    ],
+    configs="stages.build:BuildConfig ingestion.grouping:IngestConfig stages.parse:ParseConfig "
+    "stages.lexicon:LexiconConfig stages.components:ComponentsConfig stages.truth:TruthConfig "
+    "stages.balance:BalanceConfig stages.negatives:NegativesConfig",
     flags={
         "What is read": "format keep_columns language split limit strict",
         "What is made": "preset components per_family seed",
@@ -215,7 +208,7 @@ def graph(caption: str, simple: bool, spacy_model: str | None) -> None:
     print_graph(read(caption, simple=simple, spacy_model=spacy_model), sys.stdout)
 
 
-@negcap.command(configs=["demo:DemoConfig"], flags="port browser")
+@negcap.command(configs="demo:DemoConfig", flags="port browser")
 def demo(**given: Any) -> None:
     """Try negcap on a page in the browser.
 

@@ -65,13 +65,8 @@ class Command(click.Command):
 
     _params: list[click.Parameter]
 
-    def __init__(
-        self, *given: Any, configs: Sequence[str] = (), flags: str | Mapping[str, str] = "", **more: Any
-    ) -> None:
-        self._configs, self._flags = (
-            configs,
-            ({"Options": flags} if isinstance(flags, str) else flags) if configs else {},
-        )
+    def __init__(self, *given: Any, configs: str = "", flags: str | Mapping[str, str] = "", **more: Any) -> None:
+        self._configs, self._flags = configs.split(), {"Options": flags} if isinstance(flags, str) else flags
         super().__init__(*given, **more)
 
     @cached_property
@@ -88,7 +83,7 @@ class Command(click.Command):
     @property
     def params(self) -> list[click.Parameter]:
         """All arguments and flags; those of fields stand after the others under their heading, but before LAST."""
-        if self._flags:
+        if self._configs and self._flags:
             from . import options
 
             named = [(heading, name) for heading, names in self._flags.items() for name in names.split()]

@@ -14,7 +14,7 @@ from .options import FOLDER, PLACE
 
 
 @negcap.command(
-    configs=["features.source:FeaturesConfig"], flags="array backbone onnx layer images grid table limit strict"
+    configs="features.source:FeaturesConfig", flags="array backbone onnx layer images grid table limit strict"
 )
 @click.argument("source", type=PLACE)
 @options.output
@@ -38,7 +38,7 @@ def features(source: Path, run: Path, **given: Any) -> None:
     print(features_line(run, config.table))
 
 
-@negcap.command(configs=["stages.scenes:ScenesConfig"], flags="images seed")
+@negcap.command(configs="stages.scenes:ScenesConfig", flags="images seed")
 @options.output
 @options.overwrite
 @options.quiet
@@ -57,7 +57,7 @@ def scenes(run: Path, **given: Any) -> None:
     print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
 
 
-@negcap.command(configs=["stages.scenes:CounterpartsConfig"], flags="share splits operators seed")
+@negcap.command(configs="stages.scenes:CounterpartsConfig", flags="share splits operators seed")
 @options.run
 @click.option("--winoground", type=FOLDER, metavar="DIR", help="Also write them in Winoground's form to this folder.")
 @options.overwrite

@@ -14,13 +14,8 @@ from . import options
 from .group import alone, negcap, to_json, with_workers
 from .options import FOLDER
 
-JUDGED = (
-    "stages.proposals:Judging",
-    "stages.build:LexiconSource",
-    "stages.lexicon:LexiconConfig",
-    "stages.truth:TruthConfig",
-)
-ASKED = ("endpoint.messages:EndpointConfig",)
+JUDGED = "stages.proposals:Judging stages.build:LexiconSource stages.lexicon:LexiconConfig stages.truth:TruthConfig"
+ASKED = "endpoint.messages:EndpointConfig"
 MODEL = {"The language model": "url model max_requests max_total_tokens prompts"}
 
 
@@ -54,9 +49,7 @@ local = options.section(
 )
 
 
-@negcap.command(
-    name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible cautious"
-)
+@negcap.command(name="import", configs=f"stages.imports:ImportConfig {JUDGED}", flags="limit strict plausible cautious")
 @click.argument("source")
 @click.option(
     "--output",
@@ -157,7 +150,7 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
 
 
 @negcap.command(
-    configs=["stages.propose:ProposeConfig", *ASKED, *JUDGED], flags={"Options": "kinds k splits sample seed", **MODEL}
+    configs=f"stages.propose:ProposeConfig {ASKED} {JUDGED}", flags={"Options": "kinds k splits sample seed", **MODEL}
 )
 @options.run
 @local
@@ -203,7 +196,7 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 
 
 @negcap.command(
-    configs=["stages.vet:VetConfig", *ASKED], flags={"Options": "readings operators splits sample images seed", **MODEL}
+    configs=f"stages.vet:VetConfig {ASKED}", flags={"Options": "readings operators splits sample images seed", **MODEL}
 )
 @options.run
 @options.refined

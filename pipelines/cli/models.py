@@ -79,7 +79,7 @@ def settings_of(model: str) -> list[tuple[str, str]]:
     return [(f"{name}={options.as_text(made[name])}", fields[name].description or "") for name in names]
 
 
-@negcap.command(cls=TrainCommand, configs=["models.config:TrainConfig"], flags=f"{TRAINED} split")
+@negcap.command(cls=TrainCommand, configs="models.config:TrainConfig", flags=f"{TRAINED} split")
 @options.run
 @options.several(
     "--model",
@@ -132,11 +132,8 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
 
 
 @negcap.command(
-    configs=[
-        "models.config:EvaluateConfig",
-        "models.config:SimilarityConfig",
-        "models.captioner.config:CaptionerEvaluateConfig",
-    ],
+    configs="models.config:EvaluateConfig models.config:SimilarityConfig "
+    "models.captioner.config:CaptionerEvaluateConfig",
     flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
     "ranker n language seed device threads",
 )
@@ -184,12 +181,8 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 
 
 @negcap.command(
-    configs=[
-        "models.probe.config:ProbeConfig",
-        "models.probe.config:SaliencyConfig",
-        "models.config:PictureConfig",
-        "models.order.config:LengthConfig",
-    ],
+    configs="models.probe.config:ProbeConfig models.probe.config:SaliencyConfig models.config:PictureConfig "
+    "models.order.config:LengthConfig",
     flags="vectors split train_splits operators limit best epochs hidden seed threads",
 )
 @click.argument("task", type=options.Choice(PROBES))
@@ -260,7 +253,7 @@ def probe(
         print("\n".join(map(str, draw_pictures(model, run, photos, output, pictures))))
 
 
-@negcap.command(configs=["score.test_set:ScoreConfig"], flags="images splits refined per_caption device seed")
+@negcap.command(configs="score.test_set:ScoreConfig", flags="images splits refined per_caption device seed")
 @click.argument("source", type=PLACE, metavar="RUN")
 @click.option(
     "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score; see above. May be repeated."
@@ -302,7 +295,7 @@ def score(source: Path, models: tuple[str, ...], lists: Path | None, as_json: bo
 
 
 @negcap.command(
-    configs=["models.clip.config:ClipConfig"],
+    configs="models.clip.config:ClipConfig",
     flags="images objective train_splits refined negative_families negative_operators epochs learning_rate seed device",
 )
 @options.run
@@ -328,7 +321,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows false_pairs seeds epochs concepts threads")
+@negcap.command(configs="models.order.config:HypernymConfig", flags="rows false_pairs seeds epochs concepts threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
@@ -349,7 +342,7 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     print(predict_hypernyms(config, output, say(quiet)))
 
 
-@negcap.command(configs=["models.order.config:EntailConfig"], flags="similarities seeds epochs device threads")
+@negcap.command(configs="models.order.config:EntailConfig", flags="similarities seeds epochs device threads")
 @click.argument("train", type=FOLDER)
 @click.argument("validation", type=FOLDER, metavar="DEV")
 @click.argument("test", type=FOLDER)

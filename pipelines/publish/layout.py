@@ -150,17 +150,10 @@ class Publication:
         """The rows (see `example_tables`) that the format can hold, images shuffled unless the format keeps the run's
         order, with paths as found in the image folder. Raises ValueError for a path that leads out of it.
         """
-        for rows in example_tables(
-            self.run,
-            self.operators,
-            self.splits,
-            p_true=self.p_true,
-            shuffle=None if self.format.ordered else self.config.seed,
-            table=self.table,
-            accepted=self.accepted,
-            left_out=self.left_out,
-            per_caption=self.per_caption,
-        ):
+        shuffle = None if self.format.ordered else self.config.seed
+        chosen: dict[str, Any] = {"accepted": self.accepted, "left_out": self.left_out, "per_caption": self.per_caption}
+        which = self.run, self.operators, self.splits
+        for rows in example_tables(*which, p_true=self.p_true, shuffle=shuffle, table=self.table, **chosen):
             kept = self.format.prepare(rows)
             names = kept["image"].unique()
             if self.images is None:

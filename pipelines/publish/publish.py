@@ -129,18 +129,10 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     kept = accepted(run) if config.vetted else None
     if kind.votes:
         kept = frozenset(given) if kept is None else kept & frozenset(given)
-    return Publication(
-        run,
-        config,
-        kind,
-        splits,
-        operators,
-        images=None if config.images is None else Images(config.images),
-        boxes={} if config.boxes is None else read_boxes(config.boxes),
-        votes=given,
-        accepted=kept,
-        p_true=p_true_by_readers(run),
-    )
+    images = None if config.images is None else Images(config.images)
+    boxes = {} if config.boxes is None else read_boxes(config.boxes)
+    of = run, config, kind, splits, operators, images, boxes, given, kept
+    return Publication(*of, p_true=p_true_by_readers(run))
 
 
 def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:

@@ -51,18 +51,11 @@ def read_info(run: Path) -> dict[str, Any]:
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
     tables = []
     for name, manifest in manifests.items():
-        sizes = storage.sizes(run / name)
-        tables.append(
-            {
-                "name": name,
-                "stage": manifest.identity.stage if manifest is not None else "",
-                "rows": sum(shard.rows for shard in shards[name]),
-                "shards": len(shards[name]),
-                "bytes": sum(sizes.get(shard.path.name, 0) for shard in shards[name]),
-                "state": _state(run, manifest),
-            }
-        )
-
+        sizes, its = storage.sizes(run / name), shards[name]
+        table: dict[str, Any] = {"name": name, "stage": manifest.identity.stage if manifest is not None else ""}
+        table |= {"rows": sum(shard.rows for shard in its), "shards": len(its)}
+        table["bytes"] = sum(sizes.get(shard.path.name, 0) for shard in its)
+        tables.append(table | {"state": _state(run, manifest)})
     images, splits = set[str](), Counter[str]()
     for shard in shards.get("captions", ()):
         columns = shard.read(["image_id", "split"])

@@ -194,22 +194,17 @@ def build(rows: pd.DataFrame, missing: int = 0) -> TestSet:
     one, other = two.iloc[::2].reset_index(), two.iloc[1::2].reset_index()
     options = false.assign(place=false.groupby("item").cumcount()).pivot(index="item", columns="place", values="text")
     template, templates = pd.factorize(true["label"])
+    first, seconds = (negative["item"].map(some.set_index("item")["text"]) for some in (caption, second))
+    pairs = negative[["image", "operator"]].assign(
+        true=first.astype(int), false=negative["text"], second=seconds.fillna(NONE).astype(int)
+    )
+    pairs = pairs.assign(first=~negative.duplicated(["item", "operator"]), adds=negative["adds"].astype(bool))
     return TestSet(
         image_ids=tuple(image_ids),
         files=files,
         texts=tuple(texts[1]),
         captions=rows[~rows["role"].isin([NEGATIVE, FALSE])][["image", "text"]].drop_duplicates().to_numpy(),
-        pairs=pd.DataFrame(
-            {
-                "image": negative["image"],
-                "true": negative["item"].map(caption.set_index("item")["text"]).astype(int),
-                "false": negative["text"],
-                "second": negative["item"].map(second.set_index("item")["text"]).fillna(NONE).astype(int),
-                "operator": negative["operator"],
-                "first": ~negative.duplicated(["item", "operator"]),
-                "adds": negative["adds"].astype(bool),
-            }
-        ).reset_index(drop=True),
+        pairs=pairs.reset_index(drop=True),
         quads=pd.DataFrame(
             {"first": one["image"], "second": other["image"], "said": one["text"], "other": other["text"]}
         ).assign(operator=one["operator"]),

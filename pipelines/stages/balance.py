@@ -112,12 +112,5 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
 
 
 STAGE = ReduceStage(
-    name="balance",
-    input="parses",
-    outputs={"balance": BALANCE},
-    partial=sample_shard,
-    combine=combine,
-    finish=fit,
-    whole=("lexicon", "truth"),
-    spreads=True,
+    "balance", "parses", {"balance": BALANCE}, sample_shard, combine, fit, whole=("lexicon", "truth"), spreads=True
 )

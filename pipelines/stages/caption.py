@@ -125,14 +125,8 @@ def refused_table(table: str) -> str:
 
 def stage_of(table: str) -> Stage:
     """The stage that writes the table of generated captions `table` and its table of refused captions."""
-    return Stage(
-        name="caption",
-        input="features",
-        outputs={refused_table(table): REFUSED_CAPTIONS, table: GENERATED},
-        apply=caption,
-        whole=("captions",),
-        batch=None,
-    )
+    outputs = {refused_table(table): REFUSED_CAPTIONS, table: GENERATED}
+    return Stage("caption", "features", outputs, caption, whole=("captions",), batch=None)
 
 
 STAGE = stage_of(TABLE)

@@ -90,22 +90,11 @@ def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabu
     )
 
 
+COLUMNS = ("split", "objects", "attributes", "relations")
+VOCABULARY = {"component_vocabulary": COMPONENT_VOCABULARY}
+EXCLUSIONS = {"component_exclusions": COMPONENT_EXCLUSIONS}
 STAGES = (
-    Stage(name="components", input="parses", outputs={"components": COMPONENTS}, apply=read),
-    ReduceStage(
-        name="component_vocabulary",
-        input="components",
-        outputs={"component_vocabulary": COMPONENT_VOCABULARY},
-        partial=count_shard,
-        combine=add_counts,
-        finish=choose,
-        columns=("split", "objects", "attributes", "relations"),
-    ),
-    Stage(
-        name="component_exclusions",
-        input="parses",
-        outputs={"component_exclusions": COMPONENT_EXCLUSIONS},
-        apply=find_exclusions,
-        whole=("component_vocabulary",),
-    ),
+    Stage("components", "parses", {"components": COMPONENTS}, read),
+    ReduceStage("component_vocabulary", "components", VOCABULARY, count_shard, add_counts, choose, COLUMNS),
+    Stage("component_exclusions", "parses", EXCLUSIONS, find_exclusions, whole=("component_vocabulary",)),
 )

@@ -133,6 +133,4 @@ def _words(path: Path | None) -> frozenset[str] | None:
     return words
 
 
-STAGE = ReduceStage(
-    name="lexicon", input="parses", outputs={"lexicon": LEXICON}, partial=count_shard, combine=add, finish=choose
-)
+STAGE = ReduceStage("lexicon", "parses", {"lexicon": LEXICON}, count_shard, add, choose)

@@ -24,10 +24,5 @@ def make(
     return StageResult(*generate_tables(parses, entries, config, known, scorer))
 
 
-STAGE = Stage(
-    name="negatives",
-    input="parses",
-    outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
-    apply=make,
-    whole=("lexicon", "truth", "balance"),
-)
+OUTPUTS = {"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES}
+STAGE = Stage("negatives", "parses", OUTPUTS, make, whole=("lexicon", "truth", "balance"))

@@ -73,10 +73,5 @@ def _meta(folder: Path) -> Mapping[str, Any] | None:
     return meta if isinstance(meta, dict) else None
 
 
-STAGE = Stage(
-    name="parse",
-    input="captions",
-    outputs={"parses": PARSES},
-    apply=parse,
-    columns=("caption_id", "image_id", "split", "language", "origin", "text"),
-)
+COLUMNS = ("caption_id", "image_id", "split", "language", "origin", "text")
+STAGE = Stage("parse", "captions", {"parses": PARSES}, parse, COLUMNS)

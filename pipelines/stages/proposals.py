@@ -110,10 +110,5 @@ def _shard(proposals: WholeTable, number: int) -> list[Row]:
 
 def judging(name: str) -> Stage:
     """The stage that judges proposals, under the name of the verb that made them."""
-    return Stage(
-        name=name,
-        input="parses",
-        outputs={"rejections": REJECTIONS, "positives": POSITIVES, "judged": JUDGED, "negatives": NEGATIVES},
-        apply=make,
-        whole=("lexicon", "truth", "proposals"),
-    )
+    outputs = {"rejections": REJECTIONS, "positives": POSITIVES, "judged": JUDGED, "negatives": NEGATIVES}
+    return Stage(name, "parses", outputs, make, whole=("lexicon", "truth", "proposals"))

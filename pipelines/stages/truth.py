@@ -75,12 +75,5 @@ def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: W
 
 
 STAGE = ReduceStage(
-    name="truth",
-    input="parses",
-    outputs={"truth": TRUTH},
-    partial=sample_shard,
-    combine=combine,
-    finish=estimate,
-    whole=("lexicon",),
-    spreads=True,
+    "truth", "parses", {"truth": TRUTH}, sample_shard, combine, estimate, whole=("lexicon",), spreads=True
 )

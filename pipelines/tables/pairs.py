@@ -58,16 +58,8 @@ def pairs(
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    parts = pair_tables(
-        run,
-        operators,
-        splits,
-        table=table,
-        columns=columns,
-        accepted=accepted(run) if vetted else None,
-        per_caption=per_caption,
-    )
-    return pa.concat_tables(parts)
+    how: dict[str, Any] = {"accepted": accepted(run) if vetted else None, "per_caption": per_caption}
+    return pa.concat_tables(pair_tables(run, operators, splits, table=table, columns=columns, **how))
 
 
 def pair_tables(

@@ -131,32 +131,14 @@ def _page(
     }
     only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
     code, policy = script(__package__, "rows.js", "search.js")
-    return (
-        page_environment(__package__)
-        .get_template("page.html.jinja")
-        .render(
-            config=config,
-            searched=data,
-            script=code,
-            policy=policy,
-            accuracy=charts.accuracy,
-            figures=figures,
-            blindness=blindness,
-            provenance=provenance,
-            facts=[*corpus_lines(run), *component_lines(run), *only_line],
-            siblings=siblings,
-            photos=photos,
-            missing=0 if photos is None else sum(photo is None for photo in photos.values()),
-            sections=sections,
-            controls=controls,
-            reasons=figures.reasons,
-            meaning=REASONS,
-            shown=table,
-            tiles=[(name, *found) for name, measured in blindness.items() if (found := most_guessed(measured))],
-            all=ALL,
-            limits=charts.LIMITS,
-        )
-    )
+    given = {"config": config, "searched": data, "script": code, "policy": policy, "figures": figures, "shown": table}
+    given |= {"blindness": blindness, "provenance": provenance, "siblings": siblings, "sections": sections}
+    given |= {"controls": controls, "reasons": figures.reasons, "meaning": REASONS, "all": ALL, "photos": photos}
+    given["facts"] = [*corpus_lines(run), *component_lines(run), *only_line]
+    given["missing"] = 0 if photos is None else sum(photo is None for photo in photos.values())
+    given["tiles"] = [(name, *most) for name, found in blindness.items() if (most := most_guessed(found))]
+    page = page_environment(__package__).get_template("page.html.jinja")
+    return page.render(given, accuracy=charts.accuracy, limits=charts.LIMITS)
 
 
 def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
