@@ -177,22 +177,22 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
     from ..stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
 
     with with_workers(given) as execution, locked(run):
-        config = ProposeConfig.of(given)
+        config, answers = ProposeConfig.of(given), None
         if filler is not None:
             from ..models.filler import Filler
 
             if not has_table(run, "parses"):
                 make("parse", run, configure("parse", given), execution)
-            made = propose_words(run, config, Filler(filler), execution)
+            overwrite = propose_words(run, config, Filler(filler), execution)
         else:
             asker, model = _asker(run, given, "propose")
             with asker:
-                made = propose(run, config, asker, model, execution)
-        execution = replace(execution, overwrite=made.overwrite)
+                answers, overwrite = propose(run, config, asker, model, execution)
+        execution = replace(execution, overwrite=overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
-    if made.answers is not None:
-        print(acceptance(counts, made.answers))
+    if answers is not None:
+        print(acceptance(counts, answers))
 
 
 @negcap.command(

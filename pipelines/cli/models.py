@@ -29,9 +29,7 @@ results = options.folder("Folder of the results.")
 
 
 def evaluated(run: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of an evaluation on a run: without a split, that of `EvaluateConfig` or, if the run has no such
-    split, its only one that is not a train split; says which on stderr.
-    """
+    """The settings of an evaluation, on the default split or the only one that is not a train split, as it says."""
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of

@@ -155,22 +155,16 @@ class Measured:
     retries: int = 0
 
 
-class Measuring:
-    """Measures what this process does from now on, until `line` is called."""
-
-    def __init__(self) -> None:
-        self._began, self._cpu = time.perf_counter(), time.process_time()
-
-    def line(self, shard: int, counts: Mapping[str, int]) -> Measured:
-        """What it took to make a shard; counts: the counters of its stage."""
-        refused: Counter[str] = Counter()
-        for name, count in counts.items():
-            if name.startswith("rejected."):
-                refused[name.rpartition(".")[2]] += count
-        seconds = round(time.perf_counter() - self._began, 3), round(time.process_time() - self._cpu, 3)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
-        worker = f"{platform.node()}:{os.getpid()}"
-        return Measured(shard, worker, counts.get("captions", 0), *seconds, memory, dict(sorted(refused.items())))
+def measured(shard: int, began: tuple[float, float], counts: Mapping[str, int]) -> Measured:
+    """What it took to make a shard since `began`, by time.perf_counter and process_time; counts: of its stage."""
+    refused: Counter[str] = Counter()
+    for name, count in counts.items():
+        if name.startswith("rejected."):
+            refused[name.rpartition(".")[2]] += count
+    seconds = round(time.perf_counter() - began[0], 3), round(time.process_time() - began[1], 3)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
+    worker = f"{platform.node()}:{os.getpid()}"
+    return Measured(shard, worker, counts.get("captions", 0), *seconds, memory, dict(sorted(refused.items())))
 
 
 def read_statistics(run: Path, stage: str) -> list[Measured]:

@@ -5,6 +5,7 @@ this process from anything else.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from .errors import ClusterError, StageError, TaskError, cause
 from .lock import locked
 from .manifest import Identity, check_code, code_of, describe
 from .output import Made, Output
-from .progress import Measured, Measuring, Progress, Reports, write_statistics
+from .progress import Measured, Progress, Reports, measured, write_statistics
 from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, package, provenance, shards_of
@@ -194,7 +195,7 @@ def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa
 def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Measured]:
     """Make shard `index` of each output table of a Stage from a shard of its input; returns them, and what it took."""
     assert isinstance(job.stage, Stage)
-    measuring = Measuring()
+    began = time.perf_counter(), time.process_time()
     table = job.read(shard)
     results: list[StageResult] = []
     report_done(done := 0)
@@ -204,7 +205,7 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Meas
         done += len(batch)
         report_done(done)
     made = job.output.write(index, _joined(results), key)
-    return made, measuring.line(index, made[job.output.folder.name].counts)
+    return made, measured(index, began, made[job.output.folder.name].counts)
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:

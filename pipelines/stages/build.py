@@ -51,24 +51,16 @@ class BuildConfig(LexiconSource):
     components: bool = Field(False, description="also make the tables of scene graph components")
 
 
-CONFIGS: dict[str, type[Settings]] = {
-    "ingest": ingestion.IngestConfig,
-    "parse": parse.ParseConfig,
-    "lexicon": lexicon.LexiconConfig,
-    "components": components.ComponentsConfig,
-    "truth": truth.TruthConfig,
-    "balance": balance.BalanceConfig,
-    "negatives": negatives.NegativesConfig,
+MADE: dict[str, tuple[type[Settings], tuple[Stage | ReduceStage, ...]]] = {  # ingest reads a source, not a table
+    "ingest": (ingestion.IngestConfig, ()),
+    "parse": (parse.ParseConfig, (parse.STAGE,)),
+    "lexicon": (lexicon.LexiconConfig, (lexicon.STAGE,)),
+    "components": (components.ComponentsConfig, components.STAGES),
+    "truth": (truth.TruthConfig, (truth.STAGE,)),
+    "balance": (balance.BalanceConfig, (balance.STAGE,)),
+    "negatives": (negatives.NegativesConfig, (negatives.STAGE,)),
 }
-STAGES: dict[str, tuple[Stage | ReduceStage, ...]] = {  # ingest is none: it reads a source, not a table
-    "parse": (parse.STAGE,),
-    "lexicon": (lexicon.STAGE,),
-    "components": components.STAGES,
-    "truth": (truth.STAGE,),
-    "balance": (balance.STAGE,),
-    "negatives": (negatives.STAGE,),
-}
-VERBS = tuple(CONFIGS)
+VERBS, CONFIGS = tuple(MADE), {verb: config for verb, (config, _) in MADE.items()}
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
@@ -141,7 +133,7 @@ def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, i
     """
     counts: dict[str, int] = {}
     execution = replace(execution, statistics=isinstance(execution.executor, Distributed))
-    for stage in STAGES[verb]:
+    for stage in MADE[verb][1]:
         estimated = read_manifest(run / "truth") if "truth" in stage.whole else None
         metadata = {} if estimated is None else {"p_true_from": truth.origin(estimated.counts)}
         counts = run_stage(stage, run, config, execution, metadata=metadata)
@@ -200,6 +192,6 @@ def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, 
     """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
     for verb in ("parse", *LEXICON_VERBS, "negatives"):
-        (stage,) = STAGES[verb]
+        _, (stage,) = MADE[verb]
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field
@@ -52,15 +52,12 @@ class ProposeConfig(Settings):
     seed: Seed = 0
 
 
-class Proposed(NamedTuple):
-    """The answers of the language model, if one was asked; and whether tables of older proposals may be replaced."""
+def propose(
+    run: Path, config: ProposeConfig, asker: Asker, model: Mapping[str, Any], execution: Execution
+) -> tuple[Answers, bool]:
+    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions;
+    returns the answers, and whether tables that were made of older proposals may be replaced.
 
-    answers: Answers | None
-    overwrite: bool
-
-
-def propose(run: Path, config: ProposeConfig, asker: Asker, model: Mapping[str, Any], execution: Execution) -> Proposed:
-    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
     model: what else determines its answers (name, temperature …), plain JSON. An answer in another form, or refused, is
     a row with a `problem`; captions beyond the budget have none, and the same command with a larger one continues.
     Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
@@ -74,18 +71,17 @@ def propose(run: Path, config: ProposeConfig, asker: Asker, model: Mapping[str, 
         prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k)) for row, prompt in asked
     )
     answers = collect(NAME, asker, (chat(user, system) for system, user in filled), execution.progress, len(asked))
-    temperature = model.get("temperature")
     rows = (
         found
         for (row, prompt), answer in zip(asked, answers.answers, strict=True)
         if answer.status != "budget"
-        for found in _rows(row, prompt, answer, config.k, temperature)
+        for found in _rows(row, prompt, answer, config.k, model.get("temperature"))
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return Proposed(answers, _write(run, config, captions, rows, own, execution))
+    return answers, _write(run, config, captions, rows, own, execution)
 
 
-def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: Execution) -> Proposed:
+def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: Execution) -> bool:
     """Propose k words per place by a masked language model, as NegCLIP and CE-CLIP do; see `propose`. Needs parses."""
     captions = _captions(run, config, execution.overwrite)
     chosen = set(captions["caption_id"][captions["asked"]])
@@ -97,7 +93,7 @@ def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: E
             rows.append({**own, "caption_id": caption_id, "asked": label, "text": text})
             texts[caption_id].append(text)
     made = {"filler": filler.fingerprint, "answers": hash_value([*texts.values()])}
-    return Proposed(None, _write(run, config, captions, rows, made, execution))
+    return _write(run, config, captions, rows, made, execution)
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -73,7 +73,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     data = searched(run, config)
     html = _page(run, figures, blindness, table, config, provenance, data)
     output.mkdir(parents=True, exist_ok=True)
-    write_files(data.files, output / FOLDER)
+    write_files(data["files"], output / FOLDER)
     write_atomically(output / PAGE, html.encode())
     numbers, sink = to_table(figures, blindness), pa.BufferOutputStream()
     check(numbers, AUDIT)
@@ -89,7 +89,7 @@ def _page(
     table: str,
     config: AuditConfig,
     provenance: Mapping[str, str],
-    data: Searched,
+    data: Mapping[str, Any],
 ) -> str:
     """The page as HTML, the same at any time, on any machine. table: whose rows are shown; data: to be searched."""
     only = {"split": config.splits}
@@ -154,17 +154,9 @@ def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
     return [*plots, ("Words put in ● and taken out ○, by their count in the corpus", drawn)] if drawn else plots
 
 
-class Photo(NamedTuple):
-    """A scaled-down image as a `data:` URI, which embeds it in the page, and its size in pixels."""
-
-    uri: str
-    width: int
-    height: int
-
-
 def _beside(
     run: Path, wanted: Iterable[str], folder: Path | None
-) -> tuple[dict[str, dict[str, str]], dict[str, Photo | None] | None]:
+) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, Any] | None] | None]:
     """By image_id of those wanted, English captions by caption_id; and photos, None without a file, or no `folder`."""
     captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
     paths: dict[str, str] = {}
@@ -180,7 +172,7 @@ def _beside(
     return captions, {image_id: _photo(images, path) for image_id, path in paths.items()}
 
 
-def _photo(images: Images, path: str) -> Photo | None:
+def _photo(images: Images, path: str) -> dict[str, Any] | None:
     """The image scaled down; None if it is not inside the folder or cannot be read."""
     require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL")
     try:
@@ -192,7 +184,8 @@ def _photo(images: Images, path: str) -> Photo | None:
     image.thumbnail((SIDE, SIDE))
     data = io.BytesIO()
     image.save(data, "JPEG", quality=QUALITY)
-    return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
+    uri = f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}"
+    return {"uri": uri, "width": image.width, "height": image.height}
 
 
 def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
@@ -209,15 +202,10 @@ REFINED = "refined"
 HELD = ("negatives", "positives", "rejections")
 
 
-class Searched(NamedTuple):
-    """The files, in order, and the number of images in them."""
-
-    files: list[bytes]
-    images: int
-
-
-def searched(run: Path, config: AuditConfig) -> Searched:
-    """The files for the search: whole images, random ones if above `config.search` rows; the same for any shards."""
+def searched(run: Path, config: AuditConfig) -> dict[str, Any]:
+    """The `files` for the search, whole images, random ones if above `config.search` rows, and the number of `images`.
+    The bytes do not depend on how the run is sharded.
+    """
     chosen = _chosen(run, config)
     refined = set[str]()
     for ids in read_table(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
@@ -231,7 +219,7 @@ def searched(run: Path, config: AuditConfig) -> Searched:
         if image is not None:
             held.append(image)
             rows, images = rows + len(image[2]), images + 1
-    return Searched(files, images)
+    return {"files": files, "images": images}
 
 
 def write_files(files: Sequence[bytes], folder: Path) -> None:
