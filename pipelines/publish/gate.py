@@ -18,7 +18,7 @@ from ...schemas.captions import TRAIN_SPLITS
 from ..engine.tables import read_table
 from ..quality.accuracy import with_interval
 from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
-from ..quality.bias.measure import Measure, Unmeasured, measure_each, number_of_pairs, with_all
+from ..quality.bias.measure import Measure, Unmeasured, measure_each, with_all
 from ..report.summary import plain_table
 from ..tables.examples import Row, negatives_of
 
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
         found = self.results[name]
         if isinstance(found, BlindReport) and most_telling(found.baselines)[1].low > self.limit:
             return REFUSED
-        few = number_of_pairs(found) < LEAST_PAIRS
+        few = found.pairs < LEAST_PAIRS
         return TOO_FEW if few else REFUSED if isinstance(found, Unmeasured) else PASSED
 
     @property
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
     @property
     def doubtful(self) -> dict[str, int]:
         """By operator, the number of pairs if it is too small to decide whether the negatives can be guessed."""
-        return {name: number_of_pairs(one) for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
+        return {name: one.pairs for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
@@ -79,7 +79,7 @@ def verdict_table(verdict: Verdict) -> Table:
     for column in (2, 4):
         table.columns[column].justify = "left"
     for name, one in verdict.results.items():
-        pairs, outcome, told = f"{number_of_pairs(one):,}", verdict.outcome(name), ("–", "–")
+        pairs, outcome, told = f"{one.pairs:,}", verdict.outcome(name), ("–", "–")
         if isinstance(one, BlindReport):
             baseline, accuracy = most_telling(one.baselines)
             told = baseline, with_interval(accuracy)

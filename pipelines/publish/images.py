@@ -59,19 +59,11 @@ def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """The field `configs` of the dataset card: all operators together, then each, with its splits."""
     together = list(dict.fromkeys(split for some in splits.values() for split in some))
     configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
-    return {
-        "configs": [
-            {
-                "config_name": name,
-                **({"default": True} if name == DEFAULT else {}),
-                "data_files": [
-                    {"split": split_name(split), "path": f"data/{folder}/{split_name(split)}-*.parquet"}
-                    for split in some
-                ],
-            }
-            for name, (folder, some) in configs.items()
-        ]
-    }
+    made = []
+    for name, (folder, some) in configs.items():
+        files = [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in map(split_name, some)]
+        made.append({"config_name": name, **({"default": True} if name == DEFAULT else {}), "data_files": files})
+    return {"configs": made}
 
 
 def hub_columns(publication: Publication) -> tuple[Column, ...]:

@@ -66,16 +66,10 @@ def read_info(run: Path) -> dict[str, Any]:
         for shard in shards[name]:
             counts.update(_counts(shard.read(["operator"])["operator"]))
     metadata = [manifest.identity.metadata for manifest in manifests.values() if manifest is not None]
-    return {
-        "run": str(run),
-        "tables": tables,
-        "images": len(images),
-        "captions": sum(splits.values()),
-        "splits": splits,
-        "operators": operators,
-        "provenance": {key: given[key] for given in metadata for key in PROVENANCE if key in given},
-        "bytes": sum(table["bytes"] for table in tables),
-    }
+    found = {"run": str(run), "tables": tables, "images": len(images), "captions": sum(splits.values())}
+    provenance = {key: given[key] for given in metadata for key in PROVENANCE if key in given}
+    found |= {"splits": splits, "operators": operators, "provenance": provenance}
+    return {**found, "bytes": sum(table["bytes"] for table in tables)}
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:

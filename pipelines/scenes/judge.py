@@ -108,16 +108,10 @@ def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
         if thing.holds >= 0:
             said[True].append({"subject": one, "relation": "hold", "object": thing.holds})
     counts = sorted(Counter(thing.kind for thing in scene.things).items())
-    return {
-        "image_id": image_id,
-        "split": split,
-        "setting": scene.setting,
-        "objects": [dict(zip(("object", *Thing._fields[1:]), thing, strict=True)) for thing in scene.things],
-        "relations": said[True],
-        "opinions": said[UNSURE],
-        "counts": [{"object": kind, "count": count} for kind, count in counts],
-        "sha256": sha256,
-    }
+    told: dict[str, Any] = {"relations": said[True], "opinions": said[UNSURE]}
+    told["objects"] = [dict(zip(("object", *Thing._fields[1:]), thing, strict=True)) for thing in scene.things]
+    told["counts"] = [{"object": kind, "count": count} for kind, count in counts]
+    return {"image_id": image_id, "split": split, "setting": scene.setting, **told, "sha256": sha256}
 
 
 def scene_of(row: Mapping[str, Any]) -> Scene:

@@ -71,7 +71,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     manifest = read_manifest(run / table)
     provenance = manifest.identity.provenance() if manifest is not None else package()
     data = searched(run, config)
-    html = _page(run, figures, blindness, table, config, provenance, data)
+    html = _page(run, config, figures, table, blindness=blindness, provenance=provenance, searched=data)
     output.mkdir(parents=True, exist_ok=True)
     write_files(data["files"], output / FOLDER)
     write_atomically(output / PAGE, html.encode())
@@ -82,16 +82,8 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     return output / PAGE, output / TABLE
 
 
-def _page(
-    run: Path,
-    figures: Figures,
-    blindness: Mapping[str, Blindness],
-    table: str,
-    config: AuditConfig,
-    provenance: Mapping[str, str],
-    data: Mapping[str, Any],
-) -> str:
-    """The page as HTML, the same at any time, on any machine. table: whose rows are shown; data: to be searched."""
+def _page(run: Path, config: AuditConfig, figures: Figures, table: str, **given: Any) -> str:
+    """The page as HTML, the same at any time, on any machine. table: whose rows are shown; given: for the template."""
     only = {"split": config.splits}
     few = -(-config.n // REFUSED_SHARE)
     made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
@@ -111,19 +103,13 @@ def _page(
         return {"name": name, "made": own, "rows": rows.get((name,), []), "reasons": counts, "refused": sample}
 
     negative = [name for name, family in figures.families.items() if family != POSITIVE]
-    sections = [
-        {
-            **section(name, table, made),
-            "number": number,
-            "says": does(name),
-            "refined": figures.made.get("refined", {}).get(name),
-        }
-        for number, name in enumerate(negative)
-    ]
-    for one in sections:
-        one["plots"] = _plots(one["made"])
+    sections = []
+    for number, name in enumerate(negative):
+        one = section(name, table, made) | {"number": number, "says": does(name)}
+        one |= {"refined": figures.made.get("refined", {}).get(name), "plots": _plots(one["made"])}
         for what, frame in (("words", one["made"].uses), ("exchanges", one["made"].exchanges)):
             one[what] = () if frame is None else [*frame[: SHOWN[what]].itertuples(index=False)]
+        sections.append(one)
     controls = {
         name: section(name, "positives", positives)
         for name in figures.families
@@ -131,12 +117,12 @@ def _page(
     }
     only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
     code, policy = script(__package__, "rows.js", "search.js")
-    given = {"config": config, "searched": data, "script": code, "policy": policy, "figures": figures, "shown": table}
-    given |= {"blindness": blindness, "provenance": provenance, "siblings": siblings, "sections": sections}
-    given |= {"controls": controls, "reasons": figures.reasons, "meaning": REASONS, "all": ALL, "photos": photos}
+    given |= {"config": config, "script": code, "policy": policy, "figures": figures, "shown": table, "all": ALL}
+    given |= {"controls": controls, "sections": sections, "siblings": siblings, "photos": photos}
+    given |= {"reasons": figures.reasons, "meaning": REASONS}
     given["facts"] = [*corpus_lines(run), *component_lines(run), *only_line]
     given["missing"] = 0 if photos is None else sum(photo is None for photo in photos.values())
-    given["tiles"] = [(name, *most) for name, found in blindness.items() if (most := most_guessed(found))]
+    given["tiles"] = [(name, *most) for name, found in given["blindness"].items() if (most := most_guessed(found))]
     page = page_environment(__package__).get_template("page.html.jinja")
     return page.render(given, accuracy=charts.accuracy, limits=charts.LIMITS)
 

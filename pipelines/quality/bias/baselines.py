@@ -71,6 +71,11 @@ class BlindReport:
     topics: Accuracy | None = None
 
     @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return self.ngrams.pairs
+
+    @property
     def baselines(self) -> dict[str, Accuracy]:
         """Accuracy by the baseline's name, in the order of the tables' columns."""
         return {
@@ -132,18 +137,11 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     top = np.argsort(-strength, kind="stable")[:CUES]
     top = top[strength[top] > SIGNIFICANT]
     counts = (side[top].astype(int).tolist() for side in (in_true, in_negative))
-    return BlindReport(
-        name,
-        format_rule(pairs),
-        shorter(pairs),
-        cross_validated(found.matrix, regression),
-        cues(strongest[0]),
-        cues(strongest[1]),
-        cross_validated(single.matrix, log_odds),
-        by_image(right(gaps).tolist(), images),
-        tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts)),
-        cross_validated(by_topic(found.matrix, topics_of(true, windows(true, negative).true)), regression),
-    )
+    rules, spelt = (format_rule(pairs), shorter(pairs)), tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts))
+    grams, odds = cross_validated(found.matrix, regression), cross_validated(single.matrix, log_odds)
+    topics = cross_validated(by_topic(found.matrix, topics_of(true, windows(true, negative).true)), regression)
+    likely = by_image(right(gaps).tolist(), images)
+    return BlindReport(name, *rules, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
 
 
 # rules

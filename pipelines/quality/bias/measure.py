@@ -40,11 +40,6 @@ class Unmeasured(NamedTuple):
     pairs: int
 
 
-def number_of_pairs(result: BlindReport | Unmeasured) -> int:
-    """How many pairs a report is about, or that of which there is none."""
-    return result.pairs if isinstance(result, Unmeasured) else result.ngrams.pairs
-
-
 @dataclass(frozen=True)
 class Blindness:
     """By operator (`all`: all operators together), its blind report, or why there is none."""
@@ -230,7 +225,7 @@ def to_text(found: Blindness) -> str:
         if isinstance(one, BlindReport):
             told = [(found.cue, " reversed" * found.reversed) for found in one.baselines.values()]
             cells = [f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}{turned}" for cue, turned in told]
-        rows.append([name, f"{number_of_pairs(one):,}", *cells])
+        rows.append([name, f"{one.pairs:,}", *cells])
     lines = aligned(rows)
     for name, left in found.unmeasured.items():
         lines += ["", f"{name}: not measured, {left.reason}"]
