@@ -261,9 +261,6 @@ def unpack(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(aligned).read_all()
 
 
-# without workers
-
-
 def run_source(
     run: Path,
     name: str,

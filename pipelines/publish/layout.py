@@ -248,9 +248,6 @@ class Format:
         return [RecordSet(name, self.holds, self.columns) for name in files]
 
 
-# files that are written row by row
-
-
 class JsonFile:
     """A JSON file of one list or object, a row a line, in ASCII: some readers open it in their system's encoding."""
 

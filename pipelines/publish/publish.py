@@ -237,9 +237,6 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
     return source | {name: made[name].config for name in used if made[name].config}
 
 
-# the output folder
-
-
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
     """Path, size and SHA-256 of every file below a folder, or only of those in `names` if given."""
     paths = [folder / name for name in names] or files_below(folder)

@@ -154,9 +154,6 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     return [folder / name for name in LISTS]
 
 
-# what is printed
-
-
 def says(protocol: str) -> tuple[str, float | None]:
     """What is right in a protocol, and what guessing gets in %; see PROTOCOLS."""
     return PROTOCOLS.get(protocol, (protocol, None))

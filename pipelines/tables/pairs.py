@@ -179,9 +179,6 @@ def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
     return [[value for other, value in together[key] if other != number] for number, key in enumerate(keys)]
 
 
-# denials
-
-
 def _denials(shard: Shard | None) -> pa.Table:
     """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
     columns = ("caption_id", "replacement", "positive_id", "text", "operator")
@@ -223,9 +220,6 @@ def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
     paired = _contradicting(pa.table({**columns, "number": range(len(rows))}), denials)
     numbered = zip(paired["number"].to_pylist(), paired["caption"].to_pylist(), strict=True)
     return [{**rows[number], "caption": caption} for number, caption in numbered]
-
-
-# readers' verdicts
 
 
 def accepted(run: Path) -> frozenset[str]:

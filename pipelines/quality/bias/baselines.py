@@ -144,8 +144,6 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     return BlindReport(name, *rules, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
 
 
-# rules
-
 SPACED = re.compile(r"\s[.,;:!?]")
 LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
 
@@ -184,9 +182,6 @@ def _fewer(pairs: Sequence[Pair], measure: Callable[[str], int]) -> Accuracy:
 def right(gaps: np.ndarray) -> np.ndarray:
     """For each gap (score of the true text minus the negative's): 1 if it is above 0, 0.5 if it is 0, else 0."""
     return (gaps > 0) + (gaps == 0) / 2
-
-
-# models that learn from pairs
 
 
 class Features(NamedTuple):

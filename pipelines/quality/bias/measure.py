@@ -125,9 +125,6 @@ def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
     return {**pairs, **together}
 
 
-# pairs and captions of a run
-
-
 def read_all(
     run: Path, table: str = "negatives", splits: Sequence[str] = (), seed: int = 0, limit: int = LIMIT
 ) -> dict[str, list[Pair]]:
@@ -175,8 +172,6 @@ def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row
     return [row for row in rows if row[-1] in kept]
 
 
-# reports that are kept
-
 FOLDER = ".cache/blind"
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
@@ -207,9 +202,6 @@ class CachedReports:
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, f"{hash_value(value)}\n{value}".encode())
         return report
-
-
-# as text
 
 
 def to_text(found: Blindness) -> str:
