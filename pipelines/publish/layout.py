@@ -151,9 +151,9 @@ class Publication:
         order, with paths as found in the image folder. Raises ValueError for a path that leads out of it.
         """
         shuffle = None if self.format.ordered else self.config.seed
-        chosen: dict[str, Any] = {"accepted": self.accepted, "left_out": self.left_out, "per_caption": self.per_caption}
-        which = self.run, self.operators, self.splits
-        for rows in example_tables(*which, p_true=self.p_true, shuffle=shuffle, table=self.table, **chosen):
+        chosen: dict[str, Any] = {"table": self.table, "accepted": self.accepted, "left_out": self.left_out}
+        chosen |= {"p_true": self.p_true, "per_caption": self.per_caption}
+        for rows in example_tables(self.run, self.operators, self.splits, shuffle=shuffle, **chosen):
             kept = self.format.prepare(rows)
             names = kept["image"].unique()
             if self.images is None:

@@ -19,7 +19,7 @@ from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias.measure import LIMIT, CachedReports, of_random_images, read_corpus
+from ..quality.bias.measure import LIMIT, cached_reports, of_random_images, read_corpus
 from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
@@ -131,8 +131,8 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
         kept = frozenset(given) if kept is None else kept & frozenset(given)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    of = run, config, kind, splits, operators, images, boxes, given, kept
-    return Publication(*of, p_true=p_true_by_readers(run))
+    seen = p_true_by_readers(run)
+    return Publication(run, config, kind, splits, operators, images, boxes, given, kept, p_true=seen)
 
 
 def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:
@@ -192,7 +192,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
     """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
     if not found.pairs:
         return Verdict(config.max_blind)
-    verdict = gate.judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))
+    verdict = gate.judge_negatives(found.pairs, config.max_blind, cached_reports(run, config.seed, read_corpus(run)))
     if verdict.refused and not (config.allow_blind or format_named(config.format).training):
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:

@@ -18,7 +18,7 @@ from ..models.bootstrap import figures
 from ..models.figures import format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
-from ..quality.bias.measure import CachedReports, read_corpus
+from ..quality.bias.measure import cached_reports, read_corpus
 from .encoders import ENCODERS, LISTS, arrays, embed, trained
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
@@ -120,7 +120,7 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
     is true by construction, and groups too small to train one, only rules are tried. Reports are cached in `source`.
     """
     corpus = read_corpus(source) if is_run(source) else []
-    reports = CachedReports(source if source.is_dir() else source.parent, seed, corpus)
+    reports = cached_reports(source if source.is_dir() else source.parent, seed, corpus)
     found = {}
     first = tests.pairs[tests.pairs["first"]]
     for group, wanted in tests.groups.items():

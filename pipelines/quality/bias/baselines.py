@@ -137,11 +137,15 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     top = np.argsort(-strength, kind="stable")[:CUES]
     top = top[strength[top] > SIGNIFICANT]
     counts = (side[top].astype(int).tolist() for side in (in_true, in_negative))
-    rules, spelt = (format_rule(pairs), shorter(pairs)), tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts))
+    rule, short, spelt = (
+        format_rule(pairs),
+        shorter(pairs),
+        tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts)),
+    )
     grams, odds = cross_validated(found.matrix, regression), cross_validated(single.matrix, log_odds)
     topics = cross_validated(by_topic(found.matrix, topics_of(true, windows(true, negative).true)), regression)
     likely = by_image(right(gaps).tolist(), images)
-    return BlindReport(name, *rules, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
+    return BlindReport(name, rule, short, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
 
 
 SPACED = re.compile(r"\s[.,;:!?]")

@@ -94,7 +94,7 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
     pairs = {name: pairs[name] for name in operators or pairs}
     pairs = with_all(pairs) if config.together else pairs
-    measured = CachedReports(run, config.seed, read_corpus(run), config.limit)
+    measured = cached_reports(run, config.seed, read_corpus(run), config.limit)
     progress = progress or Progress()
 
     def one(name: str, some: Sequence[Pair]) -> BlindReport:
@@ -176,32 +176,28 @@ FOLDER = ".cache/blind"
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
-class CachedReports:
-    """A callable like `blind`, on pairs of random images up to a limit, that caches reports in `run`/.cache/blind by
-    the hash of all that determines them. A damaged one is measured again; nothing is cached where none can write.
+def cached_reports(run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> Measure:
+    """`blind` on pairs of random images up to a limit, with reports kept in `run`/.cache/blind by the hash of all that
+    determines them. A damaged one is measured again; nothing is kept where none can write. corpus: see `blind`.
     """
+    check_libraries()
+    folder, base = scratch_folder(run, FOLDER), hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
-    def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
-        """corpus: (text, image_id) of true captions for the language model; limit: most pairs per report."""
-        check_libraries()
-        self.folder = scratch_folder(run, FOLDER)
-        self.seed, self.corpus, self.limit = seed, corpus, limit
-        self.base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
-
-    def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
-        """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
-        some = of_random_images(pairs, self.limit, self.seed)
-        file = self.folder / f"{hash_value([self.base, name, some])}.json"
+    def measure(name: str, pairs: Sequence[Pair]) -> BlindReport:
+        some = of_random_images(pairs, limit, seed)
+        file = folder / f"{hash_value([base, name, some])}.json"
         with suppress(OSError, ValueError):
             sha256, _, value = file.read_text("utf-8").partition("\n")
             if sha256 == hash_value(value):
                 return TypeAdapter(BlindReport).validate_json(value)
-        report = blind(name, some, self.seed, self.corpus)
+        report = blind(name, some, seed, corpus)
         value = json.dumps(asdict(report))
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, f"{hash_value(value)}\n{value}".encode())
         return report
+
+    return measure
 
 
 def to_text(found: Blindness) -> str:
