@@ -58,10 +58,7 @@ REFUSED_CAPTIONS = schema(
 
 
 def source_columns(types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The schema of the columns of a source that are kept (`--keep-columns`), given their types by name.
-
-    Raises ValueError for a name that the captions have.
-    """
+    """The schema of kept columns of a source, given types by name. ValueError for a name that captions have."""
     for name in types:
         if name in CAPTIONS.names:
             raise ValueError(f"keep_columns must not have the name of a column of captions, was: {name}")
@@ -118,8 +115,7 @@ _TOKEN = "index of its head word in the tokens column of parses"
 
 
 OBJECT = struct(
-    object=text("lemma of the head noun, after its compound modifiers: `tennis racket`"),
-    token=int32(_TOKEN),
+    object=text("lemma of the head noun, after its compound modifiers: `tennis racket`"), token=int32(_TOKEN)
 )
 ATTRIBUTE = struct(
     attribute=text("adjective, participle, numeral or noun modifier, lower case"),
@@ -183,10 +179,7 @@ SENSE = struct(
     antonyms=column(ROWS, "opposite senses, as positions in the flat list of all senses"),
     derived=column(ROWS, "derivationally related senses (rider, ride), as positions in that list"),
 )
-IRREGULAR = struct(
-    lemma=text("a lemma whose first sense this row is"),
-    form=text("an irregular form of it (geese)"),
-)
+IRREGULAR = struct(lemma=text("a lemma whose first sense this row is"), form=text("an irregular form of it (geese)"))
 
 TAXONOMY = schema(
     "taxonomy",

@@ -1,6 +1,4 @@
-"""Schemas of what is known of images: their features, the input of an image encoder, and why they have none; vectors
-and ranks of models; objects and true relations of synthetic images; pictures in which negatives are true.
-"""
+"""Schemas of what is known of images: features, or why there are none; vectors and ranks of models; scenes."""
 
 import json
 from math import prod
@@ -15,10 +13,8 @@ _TYPES = {"float16": pa.float16(), "float32": pa.float32()}
 
 
 def features(shape: tuple[int, ...], dtype: str = "float32") -> pa.Schema:
-    """The schema of image features of one shape: (D,) if pooled, (R, D) for a grid of R regions.
-
-    Shard metadata also has `backbone`, the model that made the features, and `shape` as JSON. Raises ValueError for a
-    dtype that is not in DTYPES, or a shape that is empty or has a number below 1.
+    """The schema of image features of one shape: (D,) if pooled, (R, D) for R regions; shards also state `backbone` and
+    `shape` in their metadata. Raises ValueError for a dtype not in DTYPES, or a shape that is empty or below 1.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, was: {dtype}")
@@ -101,10 +97,7 @@ _RELATION = struct(
     relation=text("a preposition, or hold"),
     object=int16("index of the other object"),
 )
-_COUNT = struct(
-    object=text("a kind"),
-    count=int16("how many there are"),
-)
+_COUNT = struct(object=text("a kind"), count=int16("how many there are"))
 
 
 SCENES = schema(

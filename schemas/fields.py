@@ -53,10 +53,8 @@ def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
 
 
 def check(table: pa.Table, schema: pa.Schema) -> None:
-    """Raise ValueError unless `table` has exactly the columns, types and nullability of `schema`.
-
-    pyarrow itself accepts missing columns, extra keys, and nulls in non-nullable columns, also in nested ones. The
-    message names the table, the column and the rule.
+    """Raise ValueError unless `table` has exactly the columns, types and nullability of `schema`, also nested, which
+    pyarrow itself does not check. The message names the table, the column and the rule.
     """
     name = (schema.metadata or {}).get(b"table", b"table").decode()
     if table.schema.names != schema.names:

@@ -40,10 +40,7 @@ def markdown() -> str:
 
 
 def replaced(text: str, begin: str, end: str, section: str) -> str:
-    """`text` with everything between the markers `begin` and `end` replaced by `section`.
-
-    Raises ValueError if `begin` is missing, or `end` does not follow it.
-    """
+    """`text` with `section` between the markers `begin` and `end`. ValueError unless both are there, in this order."""
     before, first, rest = text.partition(begin)
     _, last, after = rest.partition(end)
     if not first or not last:

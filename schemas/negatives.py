@@ -1,6 +1,4 @@
-"""Schemas of negatives, refined negatives (not guessable without the image), positive controls, and rejected
-candidates.
-"""
+"""Schemas of negatives, refined negatives, positive controls, rejected candidates, proposals, verdicts, audits."""
 
 import pyarrow as pa
 

@@ -262,7 +262,6 @@ class NegativesByKey:
         }
 
     def _made(self, key: str, text: str | bytes) -> Sequence[str]:
-        """The negatives of a caption."""
         text = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
         caption = clean(Record("", 0, key, text, id=key))  # as the run has it
         if isinstance(caption, Rejected):
@@ -297,10 +296,7 @@ def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str],
 
 
 def _choose(offsets: np.ndarray, rows: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A random choice of k negatives for each caption of `rows` (B,): their indices (B, k), and a mask (B, k) bool.
-
-    The mask is False, and the index that of the text after all negatives, where a caption has no further one.
-    """
+    """Random k negatives for each caption of `rows` (B,): indices and mask (B, k); where False, the index of ""."""
     sizes = offsets[rows + 1] - offsets[rows]
     keys = rng.random((len(rows), max(int(sizes.max()), k)))
     keys[np.arange(keys.shape[1]) >= sizes[:, None]] = 2.0  # beyond the last negative of the caption

@@ -192,7 +192,6 @@ def build(
         >>> sorted(table.name for table in run.iterdir() if table.is_dir() and not table.name.startswith("_"))[:3]
         ['balance', 'captions', 'lexicon']
     """
-
     from ..stages import build as verbs
     from .captions import NAME, arrow_table
 

@@ -27,16 +27,9 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
 
 
 @negcap.command(
-    configs=[
-        "stages.build:BuildConfig",
-        "ingestion.grouping:IngestConfig",
-        "stages.parse:ParseConfig",
-        "stages.lexicon:LexiconConfig",
-        "stages.components:ComponentsConfig",
-        "stages.truth:TruthConfig",
-        "stages.balance:BalanceConfig",
-        "stages.negatives:NegativesConfig",
-    ],
+    configs="stages.build:BuildConfig ingestion.grouping:IngestConfig stages.parse:ParseConfig "
+    "stages.lexicon:LexiconConfig stages.components:ComponentsConfig stages.truth:TruthConfig "
+    "stages.balance:BalanceConfig stages.negatives:NegativesConfig",
     flags={
         "What is read": "format keep_columns language split limit strict",
         "What is made": "preset components per_family seed",
@@ -171,17 +164,7 @@ def info(
 )
 @options.as_json
 @options.seed
-def show(
-    run: Path,
-    n: int,
-    operators: tuple[str, ...] | None,
-    splits: tuple[str, ...] | None,
-    captions: tuple[str, ...] | None,
-    table: str | None,
-    reasons: tuple[str, ...] | None,
-    as_json: bool,
-    seed: int | None,
-) -> None:
+def show(run: Path, n: int, table: str | None, as_json: bool, seed: int | None, **given: Any) -> None:
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
@@ -193,9 +176,11 @@ def show(
     from ..report.rows import print_rows
     from ..tables.columns import sample, table_of
 
-    shown = "rejections" if reasons else table or table_of(operators or ())
-    wanted = {"operator": operators or (), "split": splits or (), "caption_id": captions or (), "reason": reasons or ()}
-    rows = sample(run, shown, n, seed or 0, wanted)
+    flags = {"operator": "operators", "split": "splits", "caption_id": "captions", "reason": "reasons"}
+    wanted = {column: given[flag] or () for column, flag in flags.items()}
+    rows = sample(
+        run, "rejections" if wanted["reason"] else table or table_of(wanted["operator"]), n, seed or 0, wanted
+    )
     if as_json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
@@ -223,7 +208,7 @@ def graph(caption: str, simple: bool, spacy_model: str | None) -> None:
     print_graph(read(caption, simple=simple, spacy_model=spacy_model), sys.stdout)
 
 
-@negcap.command(configs=["demo:DemoConfig"], flags="port browser")
+@negcap.command(configs="demo:DemoConfig", flags="port browser")
 def demo(**given: Any) -> None:
     """Try negcap on a page in the browser.
 

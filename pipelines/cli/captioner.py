@@ -12,7 +12,7 @@ from .options import PHASES
 
 
 @negcap.command(
-    configs=["models.settings:CaptionerConfig"], flags="mle_epochs gan_epochs train_splits seed device threads"
+    configs="models.settings:CaptionerConfig", flags="mle_epochs gan_epochs train_splits seed device threads"
 )
 @options.run
 @options.folder("Folder of the captioner to write.", metavar="MODEL")
@@ -36,7 +36,7 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
     fit(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs=["stages.caption:CaptionConfig"], flags="n decoding width splits table seed")
+@negcap.command(configs="stages.caption:CaptionConfig", flags="n decoding width splits table seed")
 @options.model
 @options.run
 @options.one_of("--phase", PHASES, "Generator after maximum likelihood (mle) or policy gradient (gan); default: gan.")

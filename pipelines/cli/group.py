@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -55,23 +55,15 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
 
 
 class Command(click.Command):
-    """A command whose settings are the fields of configs; help lists its flags under headings.
-
-    configs: the classes of the configs, `module:name` in negcap.pipelines, imported when the flags are first asked for.
-    flags: the fields that have flags of their own, by heading; `--set NAME=VALUE` reads all. The callback gets the
-    values that are given by field; the others are None, or missing. The heading of a flag is its attribute `section`,
-    which `options.section` sets; of others it is Options.
+    """A command whose settings are the fields of configs (`module:name` in negcap.pipelines, space between), imported
+    when flags are first asked for. flags: the fields that have one, by heading; `--set NAME=VALUE` reads all. The
+    callback gets given values by field, else None. The heading of a flag is its `section`, else Options.
     """
 
     _params: list[click.Parameter]
 
-    def __init__(
-        self, *given: Any, configs: Sequence[str] = (), flags: str | Mapping[str, str] = "", **more: Any
-    ) -> None:
-        self._configs, self._flags = (
-            configs,
-            ({"Options": flags} if isinstance(flags, str) else flags) if configs else {},
-        )
+    def __init__(self, *given: Any, configs: str = "", flags: str | Mapping[str, str] = "", **more: Any) -> None:
+        self._configs, self._flags = configs.split(), {"Options": flags} if isinstance(flags, str) else flags
         super().__init__(*given, **more)
 
     @cached_property
@@ -88,7 +80,7 @@ class Command(click.Command):
     @property
     def params(self) -> list[click.Parameter]:
         """All arguments and flags; those of fields stand after the others under their heading, but before LAST."""
-        if self._flags:
+        if self._configs and self._flags:
             from . import options
 
             named = [(heading, name) for heading, names in self._flags.items() for name in names.split()]
@@ -113,9 +105,7 @@ class Command(click.Command):
         return {}
 
     def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """The settings without a flag: each as `name=default`, as --set takes it, and its description; only the name
-        where the default is empty or the machine's.
-        """
+        """The settings without a flag: `name=default`, or the name if that is empty or the machine's; description."""
         from .options import as_text
 
         flags = {option.name for option in self.params}
@@ -183,11 +173,9 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are cleaned up; a second
-    signal ends the process at once.
-
-    A signal that is ignored (nohup) or handled already stays so; in other threads than the main one nothing changes,
-    since they cannot handle signals.
+    """Raise Stopped at SIGTERM and SIGHUP in the block, so that files, locks and workers are cleaned up; a second
+    signal ends the process. One that is ignored (nohup) or handled stays so, as do all in other threads than the main
+    one.
     """
     handled: list[int] = []
     if threading.current_thread() is threading.main_thread():
@@ -208,10 +196,8 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line with these arguments (None: those of sys.argv); returns the exit status.
-
-    0: done; 1: a check failed; 2: bad input or arguments, reported in one line on stderr; 130, 129, 143: interrupted by
-    SIGINT, SIGHUP, SIGTERM. If the environment variable NEGCAP_TRACEBACK is set, an error is raised instead.
+    """Run the command line with these arguments (None: sys.argv); returns the exit status, see EPILOG. Errors are one
+    line on stderr, or raised if the environment has NEGCAP_TRACEBACK.
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
@@ -250,16 +236,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
-    """How stages are run, by --workers, --scheduler, --quiet and --overwrite; the workers end with the block.
-
-    given: the flags of the command; these four are removed from it.
-    """
+    """How stages are run, by --workers, --scheduler, --quiet and --overwrite, which `given` loses."""
     from ..engine.cluster import executor
+
+    with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
+        yield replace(alone(given), executor=workers)
+
+
+def alone(given: dict[str, Any]) -> Execution:
+    """How stages are run in this process, by --quiet and --overwrite, which are removed from the flags `given`."""
     from ..engine.progress import report
     from ..engine.run import Execution
 
-    with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
-        yield Execution(workers, report(given.pop("quiet")), given.pop("overwrite"))
+    return Execution(progress=report(given.pop("quiet")), overwrite=given.pop("overwrite"))
 
 
 def to_json(value: Any) -> str:

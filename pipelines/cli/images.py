@@ -9,18 +9,18 @@ from typing import Any
 import click
 
 from . import options
-from .group import negcap, to_json
+from .group import alone, negcap, to_json
 from .options import FOLDER, PLACE
 
 
 @negcap.command(
-    configs=["features.source:FeaturesConfig"], flags="array backbone onnx layer images grid table limit strict"
+    configs="features.source:FeaturesConfig", flags="array backbone onnx layer images grid table limit strict"
 )
 @click.argument("source", type=PLACE)
 @options.output
 @options.overwrite
 @options.quiet
-def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+def features(source: Path, run: Path, **given: Any) -> None:
     """Read or extract image features.
 
     SOURCE is a folder of VSE++ arrays or one of them; with --onnx a folder of photos, or a run whose captions name
@@ -29,21 +29,20 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     \b
     Example: negcap features outputs/mine --onnx resnet152.onnx --images photos --output outputs/mine
     """
-    from ..engine.progress import report
     from ..features.source import FeaturesConfig
     from ..report.summary import features_line
     from ..stages.features import make_features
 
     config = FeaturesConfig.of(given)
-    make_features(source, run, config, progress=report(quiet), overwrite=overwrite)
+    make_features(source, run, config, alone(given))
     print(features_line(run, config.table))
 
 
-@negcap.command(configs=["stages.scenes:ScenesConfig"], flags="images seed")
+@negcap.command(configs="stages.scenes:ScenesConfig", flags="images seed")
 @options.output
 @options.overwrite
 @options.quiet
-def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+def scenes(run: Path, **given: Any) -> None:
     """Generate synthetic scenes with known ground truth.
 
     Images, five captions each, features from a small fixed network, and the facts of each scene. Needs no data;
@@ -52,19 +51,18 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     \b
     Example: negcap scenes --output outputs/scenes --images 2000
     """
-    from ..engine.progress import report
     from ..stages.scenes import ScenesConfig, make_scenes
 
-    counts = make_scenes(run, ScenesConfig.of(given), progress=report(quiet), overwrite=overwrite)
+    counts = make_scenes(run, ScenesConfig.of(given), alone(given))
     print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
 
 
-@negcap.command(configs=["stages.counterparts:CounterpartsConfig"], flags="share splits operators seed")
+@negcap.command(configs="stages.scenes:CounterpartsConfig", flags="share splits operators seed")
 @options.run
 @click.option("--winoground", type=FOLDER, metavar="DIR", help="Also write them in Winoground's form to this folder.")
 @options.overwrite
 @options.quiet
-def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: bool, **given: Any) -> None:
+def counterparts(run: Path, winoground: Path | None, **given: Any) -> None:
     """Draw pictures in which negatives of scenes are true.
 
     For the first negative of each operator: the scene with the least change after which the negative is true and its
@@ -73,10 +71,9 @@ def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: boo
     \b
     Example: negcap counterparts outputs/scenes --split test --winoground outputs/pairs
     """
-    from ..engine.progress import report
-    from ..stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
+    from ..stages.scenes import CounterpartsConfig, make_counterparts, write_winoground
 
-    counts = make_counterparts(run, CounterpartsConfig.of(given), progress=report(quiet), overwrite=overwrite)
+    counts = make_counterparts(run, CounterpartsConfig.of(given), alone(given))
     for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
         print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {counts[f'{name}.negatives']:,} negatives drawn")
     print(f"{counts['pictures']:,} pictures for {counts['negatives']:,} negatives")

@@ -11,16 +11,11 @@ from typing import Any
 import click
 
 from . import options
-from .group import negcap, to_json, with_workers
+from .group import alone, negcap, to_json, with_workers
 from .options import FOLDER
 
-JUDGED = (
-    "stages.proposals:Judging",
-    "stages.build:LexiconSource",
-    "stages.lexicon:LexiconConfig",
-    "stages.truth:TruthConfig",
-)
-ASKED = ("endpoint.messages:EndpointConfig",)
+JUDGED = "stages.proposals:Judging stages.build:LexiconSource stages.lexicon:LexiconConfig stages.truth:TruthConfig"
+ASKED = "endpoint.messages:EndpointConfig"
 MODEL = {"The language model": "url model max_requests max_total_tokens prompts"}
 
 
@@ -54,9 +49,7 @@ local = options.section(
 )
 
 
-@negcap.command(
-    name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible cautious"
-)
+@negcap.command(name="import", configs=f"stages.imports:ImportConfig {JUDGED}", flags="limit strict plausible cautious")
 @click.argument("source")
 @click.option(
     "--output",
@@ -109,13 +102,12 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
                 )
             run = run or Path(folder) / "run"
             with with_workers(given) as execution, locked(run):
-                how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
-                read_foreign(source, run, ImportConfig.of(given), **how)
+                read_foreign(source, run, ImportConfig.of(given), execution)
                 counts = judge_proposals(STAGE, run, given, execution, anew=True)
             print(_kept(counts), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)
-            print(to_json({card.name: card for card in cards}) if as_json else to_text(cards))
+            print(to_json({card["name"]: card for card in cards}) if as_json else to_text(cards))
 
 
 def _kept(counts: dict[str, int]) -> str:
@@ -143,7 +135,7 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     cache, local = given.get("cache") or cache_path(run), given["local"]
-    sent = {"max_tokens": 512, "seed": 0, **options.only_set(given)}
+    sent = {"max_tokens": 512, "seed": 0} | {name: value for name, value in given.items() if value is not None}
     if local is not None:
         from ..models.filler import LocalModel
 
@@ -158,16 +150,12 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
 
 
 @negcap.command(
-    configs=["stages.propose:ProposeConfig", *ASKED, *JUDGED],
-    flags={"Options": "kinds k splits sample seed", **MODEL},
+    configs=f"stages.propose:ProposeConfig {ASKED} {JUDGED}", flags={"Options": "kinds k splits sample seed", **MODEL}
 )
 @options.run
 @local
 @click.option(
-    "--filler",
-    type=FOLDER,
-    metavar="FOLDER",
-    help="Propose single words by this masked Hugging Face model instead.",
+    "--filler", type=FOLDER, metavar="FOLDER", help="Propose single words by this masked Hugging Face model instead."
 )
 @click.option("--undecidable", "cautious", flag_value=False, default=True, help="Keep what may be true, too.")
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
@@ -189,28 +177,26 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
     from ..stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
 
     with with_workers(given) as execution, locked(run):
-        config = ProposeConfig.of(given)
-        common: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
+        config, answers = ProposeConfig.of(given), None
         if filler is not None:
             from ..models.filler import Filler
 
             if not has_table(run, "parses"):
                 make("parse", run, configure("parse", given), execution)
-            made = propose_words(run, config, Filler(filler), **common)
+            overwrite = propose_words(run, config, Filler(filler), execution)
         else:
             asker, model = _asker(run, given, "propose")
             with asker:
-                made = propose(run, config, asker, model, **common)
-        execution = replace(execution, overwrite=made.overwrite)
+                answers, overwrite = propose(run, config, asker, model, execution)
+        execution = replace(execution, overwrite=overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
-    if made.answers is not None:
-        print(acceptance(counts, made.answers))
+    if answers is not None:
+        print(acceptance(counts, answers))
 
 
 @negcap.command(
-    configs=["stages.vet:VetConfig", *ASKED],
-    flags={"Options": "readings operators splits sample images seed", **MODEL},
+    configs=f"stages.vet:VetConfig {ASKED}", flags={"Options": "readings operators splits sample images seed", **MODEL}
 )
 @options.run
 @options.refined
@@ -218,7 +204,7 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 @options.as_json
 @options.overwrite
 @options.quiet
-def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) -> None:
+def vet(run: Path, as_json: bool, **given: Any) -> None:
     """Let a language model read negatives, as careful people do.
 
     Blind: which of the two texts did a person write, which is odd, could one photo be described by both? With the photo
@@ -230,7 +216,6 @@ def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) ->
     Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100
     """
     from ..engine.lock import locked
-    from ..engine.progress import report
     from ..quality.annotation.agree import read_reports, readings_text
     from ..stages.vet import VetConfig, vet
 
@@ -238,7 +223,7 @@ def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) ->
         config = VetConfig.of(given)
         asker, model = _asker(run, given, "vet")
         with asker:
-            answers = vet(run, config, asker, model, progress=report(quiet), overwrite=overwrite)
+            answers = vet(run, config, asker, model, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
         left = answers.counts["not_asked"]

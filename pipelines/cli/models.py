@@ -29,9 +29,7 @@ results = options.folder("Folder of the results.")
 
 
 def evaluated(run: Path, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings of an evaluation on a run: without a split, that of `EvaluateConfig` or, if the run has no such
-    split, its only one that is not a train split; says which on stderr.
-    """
+    """The settings of an evaluation, on the default split or the only one that is not a train split, as it says."""
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
@@ -79,7 +77,7 @@ def settings_of(model: str) -> list[tuple[str, str]]:
     return [(f"{name}={options.as_text(made[name])}", fields[name].description or "") for name in names]
 
 
-@negcap.command(cls=TrainCommand, configs=["models.config:TrainConfig"], flags=f"{TRAINED} split")
+@negcap.command(cls=TrainCommand, configs="models.config:TrainConfig", flags=f"{TRAINED} split")
 @options.run
 @options.several(
     "--model",
@@ -95,15 +93,7 @@ def settings_of(model: str) -> list[tuple[str, str]]:
 )
 @overwrite
 @options.quiet
-def train(
-    run: Path,
-    models: tuple[str, ...] | None,
-    seeds: int | None,
-    output: Path,
-    overwrite: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: Path, **given: Any) -> None:
     """Train an embedding of images and captions, or compare several.
 
     VSE, VSE++, VSE-C with negatives of the run, or UniVSE with components. Reads captions, features, and negatives or
@@ -118,7 +108,8 @@ def train(
     """
     from ..models.config import EvaluateConfig, configure
 
-    given = options.only_set(given)
+    told: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
+    given = {name: value for name, value in given.items() if value is not None}
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
     if seeds is None and not others and model in MODELS:
@@ -127,7 +118,7 @@ def train(
         config = configure(run, output, model, **given)
         from ..models.trainer.train import train as fit
 
-        fit(config, overwrite=overwrite, say=say(quiet))
+        fit(config, **told)
         return
     if "seed" in given:
         raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
@@ -135,15 +126,11 @@ def train(
 
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
     how, repeated = EvaluateConfig.of(evaluation), 1 if seeds is None else seeds
-    print(compare(run, output, (model, *others), how, given, repeated, overwrite=overwrite, say=say(quiet)))
+    print(compare(run, output, (model, *others), how, given, repeated, **told))
 
 
 @negcap.command(
-    configs=[
-        "models.config:EvaluateConfig",
-        "models.config:SimilarityConfig",
-        "models.settings:CaptionerEvaluateConfig",
-    ],
+    configs="models.config:EvaluateConfig models.config:SimilarityConfig models.settings:CaptionerEvaluateConfig",
     flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
     "ranker n language seed device threads",
 )
@@ -191,12 +178,8 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 
 
 @negcap.command(
-    configs=[
-        "models.settings:ProbeConfig",
-        "models.settings:SaliencyConfig",
-        "models.config:PictureConfig",
-        "models.settings:LengthConfig",
-    ],
+    configs="models.settings:ProbeConfig models.settings:SaliencyConfig models.config:PictureConfig "
+    "models.settings:LengthConfig",
     flags="vectors split train_splits operators limit best epochs hidden seed threads",
 )
 @click.argument("task", type=options.Choice(PROBES))
@@ -207,13 +190,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 @click.option("--query", "queries", multiple=True, metavar="TEXT", help="pictures: what to look for. May be repeated.")
 @options.quiet
 def probe(
-    task: str,
-    run: Path,
-    models: tuple[Path, ...],
-    output: Path | None,
-    photos: Path | None,
-    quiet: bool,
-    **given: Any,
+    task: str, run: Path, models: tuple[Path, ...], output: Path | None, photos: Path | None, quiet: bool, **given: Any
 ) -> None:
     """See what models have learned.
 
@@ -272,7 +249,7 @@ def probe(
         print("\n".join(map(str, draw_pictures(model, run, photos, output, pictures))))
 
 
-@negcap.command(configs=["score.test_set:ScoreConfig"], flags="images splits refined per_caption device seed")
+@negcap.command(configs="score.test_set:ScoreConfig", flags="images splits refined per_caption device seed")
 @click.argument("source", type=PLACE, metavar="RUN")
 @click.option(
     "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score; see above. May be repeated."
@@ -281,14 +258,7 @@ def probe(
 @click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
 @options.as_json
 @options.quiet
-def score(
-    source: Path,
-    models: tuple[str, ...],
-    lists: Path | None,
-    as_json: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+def score(source: Path, models: tuple[str, ...], lists: Path | None, as_json: bool, quiet: bool, **given: Any) -> None:
     """Score vision-language models on negatives.
 
     RUN is a run, or a folder or file that negcap publish wrote (or SugarCrepe, ARO, Winoground …). Prints how often the
@@ -321,7 +291,7 @@ def score(
 
 
 @negcap.command(
-    configs=["models.settings:ClipConfig"],
+    configs="models.settings:ClipConfig",
     flags="images objective train_splits refined negative_families negative_operators epochs learning_rate seed device",
 )
 @options.run
@@ -347,7 +317,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs=["models.settings:HypernymConfig"], flags="rows false_pairs seeds epochs concepts threads")
+@negcap.command(configs="models.settings:HypernymConfig", flags="rows false_pairs seeds epochs concepts threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
@@ -368,7 +338,7 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     print(predict_hypernyms(config, output, say(quiet)))
 
 
-@negcap.command(configs=["models.settings:EntailConfig"], flags="similarities seeds epochs device threads")
+@negcap.command(configs="models.settings:EntailConfig", flags="similarities seeds epochs device threads")
 @click.argument("train", type=FOLDER)
 @click.argument("validation", type=FOLDER, metavar="DEV")
 @click.argument("test", type=FOLDER)

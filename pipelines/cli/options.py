@@ -64,7 +64,6 @@ class Choice(click.Choice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a valid word; raise UsageError otherwise: `--phase must be one of mle, gan, was: mla; did …`."""
-
         from ...augment.settings import word
 
         try:
@@ -81,9 +80,8 @@ def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorat
 def several(
     flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "", **more: Any
 ) -> Decorator:
-    """A flag that may be repeated; the command gets a tuple as argument `field`, or None if the flag is not given.
-
-    choices: the valid words; empty: any name is valid. empty: another word, which stands for an empty tuple.
+    """A flag that may be repeated: a tuple as argument `field`, or None if not given. choices: the valid words, all if
+    empty. empty: another word, which stands for an empty tuple.
     """
     words = Choice([*choices, *filter(None, [empty])]) if choices else None
 
@@ -138,21 +136,10 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
     return click.Option(["--set", "settings"], multiple=True, callback=collect, metavar="NAME=VALUE", help=help)
 
 
-def only_set(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags that were given (not None), by config field."""
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def from_field(
-    name: str,
-    field: FieldInfo,
-    *,
-    of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    name: str, field: FieldInfo, *, of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 ) -> click.Option:
-    """The flag of a config's field, whose type, help and default it states; one that is not given sets nothing.
-
-    of_models: by model, its defaults of fields.
-    """
+    """The flag of a config's field, whose type, help and default it states; of_models: by model, its defaults."""
     from ...augment.settings import plain_type, words_of
 
     kind, words = plain_type(field.annotation), tuple(words_of(field.annotation)) or WORDS.get(name, ())
@@ -194,10 +181,7 @@ def as_text(value: Any) -> str:
 
 
 class Location(click.Path):
-    """A parameter type: a path or URL as Path, on a local disk or on any store (see engine.places).
-
-    local: only on a local disk; URLs other than file:// are errors, since they would become folders.
-    """
+    """A path or URL as Path, on any store; local: on a disk only, where URLs but file:// would become folders."""
 
     def __init__(self, local: bool) -> None:
         super().__init__()

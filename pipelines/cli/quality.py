@@ -13,7 +13,7 @@ from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import FOLDER, PLACE
 
 
-@negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits per_caption vetted seed")
+@negcap.command(configs="stages.refine:RefineConfig", flags="operators splits per_caption vetted seed")
 @options.run
 @options.workers
 def refine(run: Path, **given: Any) -> None:
@@ -32,13 +32,12 @@ def refine(run: Path, **given: Any) -> None:
     from ..stages.refine import refine as refined
     from ..tables.columns import captions_in
 
-    with with_workers(given) as how:
-        config = RefineConfig.of(given)
-        counts = refined(run, config, how.executor, progress=how.progress, overwrite=how.overwrite)
+    with with_workers(given) as execution:
+        counts = refined(run, RefineConfig.of(given), execution)
         print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 
-@negcap.command(configs=["quality.bias.measure:BlindConfig"], flags="operators splits limit seed")
+@negcap.command(configs="quality.bias.measure:BlindConfig", flags="operators splits limit seed")
 @options.run
 @options.refined
 @options.as_json
@@ -60,7 +59,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     print(to_json(found.plain()) if as_json else to_text(found))
 
 
-@negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images seed")
+@negcap.command(configs="quality.audit.figures:AuditConfig", flags="n refined splits blind limit images seed")
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
 @options.quiet
@@ -83,7 +82,7 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
         print(file)
 
 
-@negcap.command(configs=["quality.annotation.sheet:SheetConfig"], flags="n operators splits refined votes seed")
+@negcap.command(configs="quality.annotation.sheet:SheetConfig", flags="n operators splits refined votes seed")
 @options.run
 @options.folder("CSV to write the sheet to.", metavar="FILE")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV to write the answers to; default: beside it, *.key.csv.")
@@ -127,7 +126,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 
 
 @negcap.command(
-    configs=["publish.formats:PublishConfig"],
+    configs="publish.formats:PublishConfig",
     flags="format license split operators refined vetted per_caption seed images allow_blind",
 )
 @options.run

@@ -45,10 +45,9 @@ class Spent(NamedTuple):
 
 
 class AnswerCache:
-    """Answers by the key of their request, and what was spent by purpose ("propose", "vet" …), in a SQLite file.
-
-    An answer and its price are one transaction, flushed to the disk: whenever the process is killed, each answer is
-    either there and counted, or was not received. Thread-safe. Raises ValueError for a file that is no such cache.
+    """Answers by the key of their request, and what was spent by purpose ("propose", "vet" …), in a SQLite file. An
+    answer and its price are one transaction, flushed to the disk: it is there and counted, or was not received.
+    Thread-safe. Raises ValueError for a file that is no such cache.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,12 +88,10 @@ class AnswerCache:
 
 
 class Endpoint:
-    """A chat endpoint, asked by the library openai, with a cache of answers and a budget; a context manager.
-
-    cache: file of the answers, see AnswerCache; several processes may share it. purpose: what the spending is counted
-    under. What a request may cost (one request and `Request.tokens`) is reserved before it is sent, so the budget
-    holds with any number of requests in flight; it counts once, however often the library sends it again, and one that
-    times out counts as paid. Raises ImportError without the library.
+    """A chat endpoint, asked by the library openai (ImportError without it); a context manager. cache: file of the
+    answers, shared by processes; purpose: what spending counts under. What a request may cost (one, and
+    `Request.tokens`) is reserved before it is sent, so the budget holds with any number in flight; it counts once, also
+    if it is sent again or times out.
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
@@ -129,13 +126,10 @@ class Endpoint:
         return self._cache.spent(self._purpose)
 
     def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
-        """Yield the answer to each request, in their order.
-
-        Answers in the cache cost nothing; equal requests are sent once. A request that fails for reasons that may pass
-        (no connection, timeout, HTTP 408, 409, 429 or 5xx) is sent again after growing waits, or after the time that
-        the server asks for (Retry-After). Raises EndpointError in one line when `attempts` were in vain, or when the
-        server refuses everything. Then, or if the caller stops, no new request is sent, and the answers that are still
-        coming are kept.
+        """Yield the answer to each request, in order. Cached ones cost nothing; equal requests are sent once; failures
+        that may pass (no connection, timeout, HTTP 408, 409, 429, 5xx) are tried again after growing waits or
+        Retry-After. Raises EndpointError when `attempts` were in vain or the server refuses everything. Then, or if the
+        caller stops, no new request is sent, and answers that still come are kept.
         """
         self._stopping.clear()
         futures: dict[str, Future[Answer | None]] = {}
@@ -217,7 +211,6 @@ class Endpoint:
             return True
 
     def _fits(self, tokens: int) -> bool:
-        """Whether the budget allows one more request of so many tokens."""
         used = zip(self.spent, self._reserved, (1, tokens), strict=True)
         limits = (self._config.max_requests, self._config.max_total_tokens)
         return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))
@@ -233,10 +226,7 @@ class Asker(Protocol):
 
 
 class Answers(NamedTuple):
-    """The answers in the order of their requests, and a hash of them.
-
-    counts: answered, refused, not_asked (the budget was spent), cached. spent: in this call.
-    """
+    """The answers in order, their hash, counts (answered, refused, not_asked, cached), and what this call spent."""
 
     answers: tuple[Answer, ...]
     sha256: str
@@ -245,18 +235,12 @@ class Answers(NamedTuple):
 
 
 def cache_path(run: Path) -> Path:
-    """The cache of answers in a run's folder; it outlives the tables that are made of it.
-
-    Raises ValueError for a run on a store: a database needs a local disk.
-    """
+    """The cache of answers in a run's folder. Raises ValueError for a run on a store: a database needs a local disk."""
     return local_path(run, "the cache of answers (--set cache=FILE)") / "_answers" / "answers.sqlite"
 
 
 def collect(name: str, asker: Asker, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
-    """Ask all requests of a stage, with progress. name: of the stage. total: the number of requests.
-
-    Raises EndpointError when the endpoint is down, broken or refuses everything; the answers until then are kept.
-    """
+    """Ask all `total` requests of the stage `name`. Raises EndpointError as `Endpoint.ask`; answers until then stay."""
     before, answers = asker.spent, []
     digest, counts = sha256(), Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
     with progress.stage(name, total, unit="requests"):

@@ -97,11 +97,7 @@ def request_key(config: EndpointConfig, body: bytes) -> str:
 
 
 def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
-    """A request of one user message, after a system message unless that is empty.
-
-    images: image files shown before the text, sent as data URLs. Raises OSError for an image that cannot be read,
-    ValueError for a file whose name is not that of an image.
-    """
+    """A request: system message unless empty, image files as data URLs, user message. OSError, ValueError: no image."""
     shown = []
     for path in images:
         kind = mimetypes.guess_type(path.name)[0] or ""
@@ -116,12 +112,10 @@ def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request.
-
-    status: "answered"; "refused": the server does not accept this request (HTTP 4xx), or its answer is no chat
-    completion, `detail` says why; "budget": it was not sent because the budget is spent. text: of the first choice.
-    model, fingerprint: as the server names them, empty if it does not. tokens: of prompt and answer together, as the
-    server counts them; None if it does not, or not between 0 and MAX_TOKENS. cached: taken from the disk.
+    """What became of a request. status: "answered"; "refused" (HTTP 4xx, or no chat completion; see `detail`);
+    "budget": not sent, as that is spent. text: of the first choice. model, fingerprint: as the server names them, or
+    "". tokens: of prompt and answer as it counts them, None if it does not, or beyond MAX_TOKENS. cached: from the
+    disk.
     """
 
     status: Literal["answered", "refused", "budget"]
@@ -160,10 +154,7 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
 
 
 def json_in(text: str) -> Any:
-    """The JSON object or list in an answer: alone, in a fenced block, or after other words (the last that is whole).
-
-    Raises ValueError if there is none.
-    """
+    """The JSON object or list in an answer: alone, fenced, or the last after other words. ValueError if none is."""
     text = _THOUGHT.sub("", text)
     decoder = json.JSONDecoder()
     for part in (*_FENCED.findall(text), text):
@@ -179,10 +170,7 @@ def json_in(text: str) -> Any:
 
 
 def negatives_in(text: str, k: int) -> list[str]:
-    """The first k texts of {"negatives": ["…", …]}, or of such a list alone, with white space normalised.
-
-    Raises ValueError if the answer has another form, or no text in it.
-    """
+    """The first k texts of {"negatives": ["…", …]}, or of such a list alone. Raises ValueError for another form."""
     value = json_in(text)
     if isinstance(value, dict):
         value = value.get("negatives")

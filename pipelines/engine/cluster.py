@@ -1,12 +1,9 @@
-"""Executors: local worker processes, the workers of a running Dask scheduler, or this process.
+"""Executors: local worker processes, those of a running Dask scheduler, or this process. Calls carry paths and configs,
+not tables; workers elsewhere must see the run under the same path or URL, and have negcap installed.
 
-Calls carry paths and configs, not the tables of a run; workers on other machines must see the run's folder under the
-same path or URL, and have negcap installed.
-
-Whoever can talk to a Dask scheduler or worker can make it run code. Those started here therefore talk by TLS, with a
-key and a certificate that are made for this run and kept in the memory of its processes, so that other users of the
-machine cannot talk to them. A running scheduler is spoken to as its address says: for `tls://`, Dask's configuration
-names the files.
+Whoever can talk to a Dask scheduler or worker can make it run code. Those started here talk by TLS, with a key and
+certificate made for this run and kept in memory, so that other users of the machine cannot. A running scheduler is
+spoken to as its address says: for `tls://`, Dask's configuration names the files.
 """
 
 from __future__ import annotations
@@ -80,12 +77,10 @@ def _reporting_worker(sender: str, position: int, function: Callable[..., Any], 
 
 
 def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
-    """What runs the calls of stages, for the flags `--workers` and `--scheduler`; starts nothing yet.
-
-    workers: the number of local processes; None: one per core. scheduler: None: these; `synchronous`: this process;
-    else another Dask scheduler: an address, a scheduler file, or `module:function`. A call whose worker dies is tried
-    again `retries` times. Raises ValueError for workers below 1, and for a scheduler that is none of these or
-    cannot be imported; ClusterError for a scheduler file without an address.
+    """What runs the calls of stages, as `--workers` (None: one per core) and `--scheduler` say: None: local processes;
+    `synchronous`: this one; or an address, a scheduler file, `module:function`. It starts nothing yet. A call whose
+    worker dies is tried again `retries` times. Raises ValueError for workers below 1, or another or failing scheduler;
+    ClusterError for a file without an address.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
@@ -110,10 +105,8 @@ class Executor:
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, function(*calls[position])) as the calls finish; few are in flight.
-
-        on_report: called with the reports of running calls (see `report_done`), possibly in another thread. Raises
-        TaskError when a call fails.
+        """Yield (position, function(*calls[position])) as the calls finish; few are in flight. on_report gets what
+        running calls report (`report_done`), possibly in another thread. Raises TaskError when a call fails.
         """
         for position, call in enumerate(calls):
             try:
@@ -201,10 +194,8 @@ class Distributed(Executor):
 
 
 def _named(scheduler: str) -> Callable[[], Client]:
-    """What connects to the scheduler that a user named: by an address, a file that a Dask scheduler wrote, or
-    `module:function`, which is imported, also from the current folder.
-
-    Raises ValueError for any other text, and if there is no such function; ClusterError if the file holds no address.
+    """What connects to the scheduler at an address, in a scheduler file, or made by an importable `module:function`.
+    Raises ValueError for any other text or if there is no such function, ClusterError for a file without an address.
     """
     if ADDRESS.fullmatch(scheduler):
         return partial(_at, scheduler)
@@ -281,10 +272,7 @@ def _started(workers: int, retries: int) -> Client:
 
 
 def _local(workers: int, retries: int) -> Client:
-    """Start a Dask cluster of `workers` processes of one thread on this machine.
-
-    retries: how many workers may be lost with the same task.
-    """
+    """Start a local Dask cluster of `workers` one-thread processes; retries: workers that may be lost with a task."""
     import dask
     from distributed import Client, LocalCluster
     from distributed.security import Security
@@ -331,19 +319,14 @@ def _with_workers(client: Client, otherwise: str) -> Client:
 
 
 def dask_setup(worker: object) -> None:
-    """Prepare a worker process that is started here; Dask calls it in each.
-
-    Ctrl-C and the end of a terminal are for the process that started it, which then ends its workers.
-    """
+    """Dask calls it in each worker started here. Ctrl-C and hangups are for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     spare_pandas()
 
 
 def spare_pandas() -> None:
-    """Make pyarrow believe that pandas is too old for it, in a process that does not need it: it would import it with
-    the first array, which takes 0.4 s and 45 MB.
-    """
+    """Keep pyarrow from importing pandas with its first array (0.4 s, 45 MB): show it one that is too old."""
     import pyarrow as pa
 
     if "pandas" not in sys.modules:

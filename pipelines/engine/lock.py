@@ -1,10 +1,8 @@
-"""One writer for each run: the lock RUN/.lock, which names its owner.
-
-On a disk it is a file that its owner has locked (flock), so that the system unlocks it when the process ends, however
-it ends. On a store it is an object, made if there is none (one step on S3, Google Storage and Azure), and written anew
-every HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS without that, or if its owner was a process of this
-machine and has ended. A process that stood still for so long and goes on may write a shard of another's table. Such a
-file is not the one that its manifest states: nobody reads it, and it is made again.
+"""One writer for each run: the lock RUN/.lock, which names its owner. On a disk its owner has locked the file (flock),
+so that the system unlocks it when the process ends. On a store it is an object, made if there is none (one step on S3,
+Google Storage, Azure) and written anew every HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS, or if its owner
+was a process of this machine and has ended. A process that stood still for so long may write a shard of another's
+table: no manifest states that, so nobody reads it, and it is made again.
 """
 
 from __future__ import annotations
@@ -39,12 +37,10 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
-
-    A local folder is made, and removed again if it was made here and is still empty. A lock whose owner has ended is
-    taken over, which is said on stderr. A folder that cannot be written, or has a file system without locks, is not
-    locked. Raises LockedError, naming the owner, when the folder is locked; ValueError if it is a file, OSError if the
-    lock cannot be written.
+    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock. A
+    local folder is made, and removed if it stays empty. A lock whose owner has ended is taken over, as stderr says. A
+    folder that cannot be written, or has no locks, is not locked. Raises LockedError naming the owner, ValueError if it
+    is a file, OSError if the lock cannot be written.
     """
     folder = run.resolve()
     if folder in _held.get():
@@ -82,7 +78,6 @@ def _say_left(run: PurePath, owner: str) -> None:
 
 @contextmanager
 def _file(run: Path, folder: Path) -> Iterator[None]:
-    """The lock of a run on a disk."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     file = None
     try:
@@ -126,7 +121,6 @@ def _open(run: Path, lock: Path) -> IO[str]:
 
 @contextmanager
 def _object(run: RemotePath) -> Iterator[None]:
-    """The lock of a run on a store."""
     lock, mine, ended = run / LOCK, f"{_myself()}\n{secrets.token_hex(8)}".encode(), threading.Event()
 
     def beat() -> None:
@@ -155,7 +149,9 @@ def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
-                if not _has_ended(owner) and _age(lock) < STALE_SECONDS:
+                here = re.fullmatch(rf".*, process (\d+) on {re.escape(platform.node())}", owner)
+                ended = here and not Path(f"/proc/{here[1]}").exists() and Path("/proc/self").exists()
+                if not ended and _age(lock) < STALE_SECONDS:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)
                 left = owner
@@ -164,12 +160,6 @@ def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
         if lock.exists() and (now := lock.read_bytes()) != mine:
             raise _refused(run, now.decode().partition("\n")[0])
         _say_left(run, left)
-
-
-def _has_ended(owner: str) -> bool:
-    """Whether an owner was a process of this machine, and is none any more."""
-    named = re.fullmatch(rf".*, process (\d+) on {re.escape(platform.node())}", owner)
-    return named is not None and not Path(f"/proc/{named[1]}").exists() and Path("/proc/self").exists()
 
 
 def _age(lock: RemotePath) -> float:

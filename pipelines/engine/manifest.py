@@ -1,6 +1,5 @@
-"""What a table was made from: its manifest, with the identity of its stage, and the rows and sha256 of its shards.
-
-Nothing in an identity depends on when, where or by how many workers a run was made: no times, no absolute paths.
+"""What a table was made from: its manifest, with the identity of its stage and the rows and sha256 of its shards.
+Nothing in an identity depends on when, where or by how many workers: no times, no absolute paths.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines 
 
 
 def code_of(*functions: Callable[..., Any] | str) -> str:
-    """The hash of the code on which the results of functions (or of modules, given by name) depend.
-
-    It is all of negcap that makes rows, with its data, and the modules themselves where they are not negcap's. So each
-    change of it, even of a comment, makes every table anew.
-    """
+    """The hash of what in negcap makes rows, and of other modules of `functions`: any change makes tables anew."""
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
@@ -54,11 +49,9 @@ def _package_code_hash() -> str:
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything that determines the bytes of a stage's output.
-
-    config: plain JSON. metadata: provenance, for the metadata of the Parquet files. tables: the output tables, the
-    primary one last. code: the hash of the code that makes the rows (see `code_of`). inputs: the hash of each input
-    table (or file), by name. sharded: the input that is read shard by shard; empty if there is none.
+    """Everything that determines the bytes of a stage's output. config: plain JSON. metadata: provenance, for the
+    Parquet files. tables: those made, the primary one last. code: see `code_of`. inputs: the hash of each input table
+    (or file), by name. sharded: the input that is read shard by shard, if any.
     """
 
     stage: str
@@ -70,10 +63,8 @@ class Identity:
     sharded: str = ""
 
     def key(self, shard: str = "") -> str:
-        """The key of an output shard, a sha256: shards with equal keys have equal bytes.
-
-        shard: the sha256 of the shard of the input `sharded` from which it is made; the other inputs enter the key
-        with the hash of the whole table. Empty: all inputs do.
+        """The key of an output shard, a sha256: shards with equal keys have equal bytes. shard: the sha256 of the shard
+        of `sharded` that it is made of; other inputs enter with the hash of the whole table. Empty: all inputs do.
         """
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
         return hash_value([self.stage, self.config, self.metadata, list(self.tables), self.code, whole, shard])
@@ -99,10 +90,8 @@ class Identity:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record of one stage's output: its identity and, once it is complete, what was made.
-
-    shards: for each shard, by output table, its `rows` and `sha256`. counts: the stage's counters, summed over shards.
-    processor: of the process that completed it, see `processor`; a record that no comparison regards.
+    """The record of a stage's output: its identity and, once complete, by shard and table `rows` and `sha256`, and the
+    summed counters. processor: of the process that completed it; no comparison regards it.
     """
 
     identity: Identity
@@ -146,10 +135,7 @@ def manifest_names(run: Path) -> Iterator[str]:
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
-    """The manifest that lists a table: its own, or that of the stage's primary table; None if there is none.
-
-    Raises ValueError when it is unreadable.
-    """
+    """The manifest that lists a table, its own or of its stage's primary table, or None. ValueError if broken."""
     read = (read_manifest(run / name) for name in dict.fromkeys([table, *manifest_names(run)]))
     return next((manifest for manifest in read if manifest and table in manifest.identity.tables), None)
 
@@ -160,9 +146,7 @@ def _shown(value: Any) -> str:
 
 @cache
 def processor() -> dict[str, str]:
-    """What may decide how this process rounds: the `machine` (`x86_64`), and the kernel of NumPy's `blas` (`SkylakeX`),
-    if it can be found out.
-    """
+    """What may decide how this process rounds: `machine` (x86_64) and, if known, the kernel of `blas` (SkylakeX)."""
     import numpy  # noqa: F401 (loads its BLAS)
     from threadpoolctl import threadpool_info
 
@@ -171,10 +155,7 @@ def processor() -> dict[str, str]:
 
 
 def describe(config: Any) -> Any:
-    """A config (or any value in one) as values that JSON can represent.
-
-    A Path becomes its name and the hash of its content. Raises FileNotFoundError for a Path that does not exist.
-    """
+    """A config, or a value in one, as plain JSON; a Path, which must exist, is its name and a hash of its content."""
     if isinstance(config, Settings):
         return {name: describe(getattr(config, name)) for name in type(config).model_fields}
     if isinstance(config, Mapping):

@@ -19,15 +19,10 @@ Made = Mapping[str, Shard]  # the shards of one number, by table
 
 
 class Output:
-    """The tables that a stage makes in a run, by name with their schemas; the last is the primary one.
-
-    It is made by who holds the run's lock, and sent to the workers that write shards.
-    """
+    """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
-        """Read what the run has of them. Raises OtherConfigError, naming the first difference, if that was made with
-        another identity (config, input, code), unless `overwrite`.
-        """
+        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`."""
         self.run, self.identity, self.schemas = run, identity, schemas
         self.key = identity.key()
         self.folder = run / identity.tables[-1]
@@ -79,10 +74,7 @@ class Output:
         return found if intact else None
 
     def write(self, index: int, result: StageResult, key: str = "") -> Made:
-        """Write the shards of a number of all tables in a result, the primary one last, with the counters.
-
-        key: see Identity.key; empty: that of all inputs.
-        """
+        """Write the shards of a number of a result's tables, the primary one last. key: empty: that of all inputs."""
         made, provenance = {}, self.identity.provenance()
         for name, schema in self.schemas.items():
             if name in result.tables:
@@ -91,10 +83,7 @@ class Output:
         return made
 
     def finish(self, made: Sequence[Made]) -> dict[str, int]:
-        """Remove surplus shards and write the complete manifest, unless it is there; returns the summed counters.
-
-        made: the shards of each number.
-        """
+        """Remove surplus shards and complete the manifest; returns the summed counters of the shards `made`."""
         for table in self.schemas:
             for shard in list_shards(self.run / table):
                 if shard_index(shard) >= len(made):

@@ -1,7 +1,5 @@
-"""Where files lie: on a local disk (a pathlib.Path), or anywhere that fsspec writes to (a RemotePath).
-
-A run may be anywhere, other files must be on a disk. Endpoint and credentials come from where fsspec and the library of
-the store look for them (variables FSSPEC_…, ~/.config/fsspec, AWS_…, …) in each process; they are not sent to workers.
+"""Where files lie: on a local disk (a pathlib.Path) or, of runs, anywhere that fsspec writes to (a RemotePath). Each
+process finds endpoint and credentials where fsspec and the library of the store look for them; workers are sent none.
 """
 
 from __future__ import annotations
@@ -32,10 +30,9 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+._-]+):/|.*::")
 
 
 class RemotePath(PurePosixPath):
-    """A file or folder on an fsspec file system: RemotePath("s3://bucket/run") / "captions".
-
-    It has the methods of pathlib.Path that runs need. Every error is an OSError that names the URL. A folder exists if
-    it has files. Listings are never taken from a cache, since other processes write, too.
+    """A file or folder on an fsspec file system, RemotePath("s3://bucket/run") / "captions", with the methods of
+    pathlib.Path that runs need. Every error is an OSError that names the URL. A folder exists if it has files. Listings
+    are never cached.
     """
 
     __slots__ = ()
@@ -70,7 +67,6 @@ class RemotePath(PurePosixPath):
             raise OSError(number, why.format(said), str(self)) from error
 
     def _call(self, method: str, *given: Any, **options: Any) -> Any:
-        """What a method of the file system returns for this path."""
         with self._system() as (system, path):
             return getattr(system, method)(path, *given, **options)
 
@@ -129,11 +125,7 @@ class RemotePath(PurePosixPath):
         return io.BytesIO(self.read_bytes())
 
     def write_bytes(self, data: bytes | memoryview, new: bool = False) -> None:
-        """Write the file, replacing an older one.
-
-        new: raise FileExistsError if there is one. This is one step where the store has conditional writes (S3, Google
-        Storage, Azure), a question and an answer elsewhere.
-        """
+        """Write the file; new: FileExistsError if there is one, in one step on S3, Google Storage and Azure."""
         try:
             with self._system() as (system, path):
                 try:
@@ -168,10 +160,7 @@ class RemotePath(PurePosixPath):
 
 
 def place(given: str | PathLike[str], what: str = "path") -> Path:
-    """The folder of a run (or of what is published) that a user gave as a path or URL; `what` names it in errors.
-
-    It is a RemotePath, which has the methods of a Path, for a URL of one of STORES, else as `local_path`.
-    """
+    """The folder that a user gave as a path, or as a URL of one of STORES (a RemotePath); `what` names it in errors."""
     if isinstance(given, RemotePath):
         return cast(Path, given)
     text = fspath(given)
@@ -192,10 +181,9 @@ def place(given: str | PathLike[str], what: str = "path") -> Path:
 
 
 def local_path(given: str | PathLike[str], what: str = "path") -> Path:
-    """The path that a user gave as a path or as a file:// URL; `what` names it in errors.
-
-    Path("s3://bucket/run") is `s3:/bucket/run`, which counts as that URL, too; a local folder named `s3:` is given as
-    `./s3:/run`. Raises ValueError for any other URL, and for a symbolic link that leads to itself.
+    """The path that a user gave as a path or file:// URL; `what` names it in errors. Path("s3://bucket/run") is
+    `s3:/bucket/run`, which counts as that URL, too (`./s3:/run` is a folder). Raises ValueError for other URLs and
+    loops of links.
     """
     text = str(given) if isinstance(given, RemotePath) else fspath(given)
     path = Path(text)

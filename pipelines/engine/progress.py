@@ -1,7 +1,5 @@
-"""Show the progress of stages on stderr, and record how long they took.
-
-How fast each shard was made is a line of JSON in `RUN/_statistics/<stage>.jsonl`. These files hold times, so that no
-two runs have the same; everything else of a run is the same byte for byte.
+"""Show the progress of stages on stderr, and record how long they took, each shard by a line of JSON in
+`RUN/_statistics/<stage>.jsonl`. These files hold times; everything else of a run is the same byte for byte.
 """
 
 from __future__ import annotations
@@ -33,11 +31,7 @@ KILOBYTE = 1 if sys.platform == "darwin" else 1024  # in which the system counts
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a stage took.
-
-    captions: how many captions (or other units) were processed in `seconds` of wall time. shards: shards (or other
-    steps) made. reused: shards that were up to date already. unit: what `captions` counts.
-    """
+    """How long a stage took: captions (or other units) in `seconds` of wall time; shards (or steps) made, or reused."""
 
     stage: str
     captions: int
@@ -66,11 +60,9 @@ def report(quiet: bool = False, stream: TextIO | None = None) -> Progress:
 
 
 class Progress:
-    """Shows how far stages are, and records how long those took that succeeded (`timings`).
-
-    On a terminal each stage has a bar, with the share and number of captions done, captions per second and the time
-    left; elsewhere a long one prints a line every 5 seconds. A line says what a finished one did. stream: None prints
-    nothing.
+    """Shows how far stages are, and records how long those took that succeeded (`timings`). On a terminal each has a
+    bar with share, number, rate and time left; elsewhere a long one prints a line every 5 seconds. A line says what a
+    finished one did. stream: None prints nothing.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -83,11 +75,7 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int | None, reused: int = 0, unit: str = "captions") -> Iterator[None]:
-        """Time and show a stage while the block runs.
-
-        total: its number of steps (usually shards); None if unknown. reused: steps already done by an earlier run.
-        unit: what `advance` counts.
-        """
+        """Time and show a stage in the block. total: its steps (usually shards), if known; reused: done before."""
         self._label, self._total, self._reused, self._unit = name, total or 0, reused, unit
         self._steps, self._captions = 0.0, 0
         self._began = self._printed = time.perf_counter()
@@ -133,11 +121,7 @@ class Progress:
 
 
 class Reports:
-    """Counts what calls report to have done so far, each thing once.
-
-    A report states the total of its call, since a call whose worker died starts again; it may come late, or from any
-    thread.
-    """
+    """Counts what calls report: each the total it has done; it may start again, come late, from any thread."""
 
     def __init__(self, advance: Callable[[int, int], None]) -> None:
         """advance: called with the position of a call and how much of it is new, never in two threads at once."""
@@ -157,10 +141,8 @@ class Reports:
 
 @dataclass(frozen=True)
 class Measured:
-    """What making a shard took, on the worker `worker` (host:process).
-
-    captions: seen. refused: candidates, by reason. seconds: of wall time; cpu: of the processor. memory: the most that
-    the process has had so far, in bytes. retries: how often it was begun before, by workers that died.
+    """What making a shard took on `worker` (host:process): captions seen; refused candidates by reason; wall seconds,
+    and cpu; the most memory so far, in bytes; retries after workers that died.
     """
 
     shard: int
@@ -173,22 +155,16 @@ class Measured:
     retries: int = 0
 
 
-class Measuring:
-    """Measures what this process does from now on, until `line` is called."""
-
-    def __init__(self) -> None:
-        self._began, self._cpu = time.perf_counter(), time.process_time()
-
-    def line(self, shard: int, counts: Mapping[str, int]) -> Measured:
-        """What it took to make a shard; counts: the counters of its stage."""
-        refused: Counter[str] = Counter()
-        for name, count in counts.items():
-            if name.startswith("rejected."):
-                refused[name.rpartition(".")[2]] += count
-        seconds = round(time.perf_counter() - self._began, 3), round(time.process_time() - self._cpu, 3)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
-        worker = f"{platform.node()}:{os.getpid()}"
-        return Measured(shard, worker, counts.get("captions", 0), *seconds, memory, dict(sorted(refused.items())))
+def measured(shard: int, began: tuple[float, float], counts: Mapping[str, int]) -> Measured:
+    """What it took to make a shard since `began`, by time.perf_counter and process_time; counts: of its stage."""
+    refused: Counter[str] = Counter()
+    for name, count in counts.items():
+        if name.startswith("rejected."):
+            refused[name.rpartition(".")[2]] += count
+    seconds = round(time.perf_counter() - began[0], 3), round(time.process_time() - began[1], 3)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
+    worker = f"{platform.node()}:{os.getpid()}"
+    return Measured(shard, worker, counts.get("captions", 0), *seconds, memory, dict(sorted(refused.items())))
 
 
 def read_statistics(run: Path, stage: str) -> list[Measured]:

@@ -1,15 +1,14 @@
-"""Bring the tables of a stage up to date: keep the shards that are (see engine.output), make the rest.
-
-A Stage makes a shard of each shard of its input, a ReduceStage one of all, both by the workers of an executor;
-`run_source` makes shards in this process, from files, from a whole table or from random numbers.
+"""Bring the tables of a stage up to date: keep the shards that are (see engine.output), make the rest. A Stage makes a
+shard of each shard of its input, a ReduceStage one of all, by the workers of an executor; `run_source` makes shards in
+this process from anything else.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,26 +21,21 @@ from .errors import ClusterError, StageError, TaskError, cause
 from .lock import locked
 from .manifest import Identity, check_code, code_of, describe
 from .output import Made, Output
-from .progress import Measured, Measuring, Progress, Reports, write_statistics
-from .provenance import of_stage, package
+from .progress import Measured, Progress, Reports, measured, write_statistics
 from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
-from .tables import WholeTable, hash_inputs, shards_of
+from .tables import WholeTable, hash_inputs, package, provenance, shards_of
 
 FAN_IN = 8  # partial results of a ReduceStage that are combined at once
-Parts = Generator[Callable[[], StageResult], None, None]
+Parts = Iterable[Callable[[], StageResult]]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How stages are run.
+    """How stages are run. overwrite: replace output of other input or settings. statistics: keep what shards took."""
 
-    overwrite: whether to replace output that was made from other input or settings. statistics: whether to keep what
-    each shard took (see engine.progress).
-    """
-
-    executor: Executor
-    progress: Progress
+    executor: Executor = field(default_factory=Executor)
+    progress: Progress = field(default_factory=Progress)
     overwrite: bool = False
     statistics: bool = False
 
@@ -73,20 +67,17 @@ def run_stage(
     *,
     metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
-    """Bring a stage's output in the folder `run` up to date with its input and config; returns its summed counters.
-
-    Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
-    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance
-    beside that of the inputs and the config. Raises FileNotFoundError when the input is missing, ValueError when it is
-    unfinished, OtherConfigError when the output was made from something else and `execution` does not overwrite,
-    EngineError when a shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged
-    (nothing is written then).
+    """Bring a stage's output in `run` up to date with its input, config and code, on which alone its bytes depend;
+    returns its summed counters. Shards that are up to date are kept. metadata: provenance beside that of inputs and
+    config. Raises FileNotFoundError without the input, ValueError when it is unfinished, OtherConfigError when the
+    output was made from something else unless `execution` overwrites, EngineError when a shard fails, workers are lost,
+    the run is locked, or a whole table is damaged (then nothing is written).
     """
     with locked(run):
         read = (stage.input, *stage.whole)
         code, inputs = code_of(*stage.functions), hash_inputs(run, read)
         sharded = stage.input if isinstance(stage, Stage) else ""
-        tables, metadata = tuple(stage.outputs), {**of_stage(run, read, config), **metadata}
+        tables, metadata = tuple(stage.outputs), {**provenance(run, read, config), **metadata}
         identity = Identity(stage.name, describe(config), metadata, tables, code, inputs, sharded)
         whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
         for table in whole.values():
@@ -204,7 +195,7 @@ def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa
 def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Measured]:
     """Make shard `index` of each output table of a Stage from a shard of its input; returns them, and what it took."""
     assert isinstance(job.stage, Stage)
-    measuring = Measuring()
+    began = time.perf_counter(), time.process_time()
     table = job.read(shard)
     results: list[StageResult] = []
     report_done(done := 0)
@@ -214,7 +205,7 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Meas
         done += len(batch)
         report_done(done)
     made = job.output.write(index, _joined(results), key)
-    return made, measuring.line(index, made[job.output.folder.name].counts)
+    return made, measured(index, began, made[job.output.folder.name].counts)
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -270,50 +261,42 @@ def unpack(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(aligned).read_all()
 
 
-# without workers
-
-
 def run_source(
     run: Path,
     name: str,
     outputs: Mapping[str, pa.Schema],
     parts: Parts,
     config: Any,
+    execution: Execution,
     *,
     inputs: Mapping[str, str] | Sequence[str] = (),
     metadata: Mapping[str, str] = MappingProxyType({}),
-    shards: int | None = None,
     unit: str = "captions",
     steps: int = 0,
     intact: Callable[[int], bool] = lambda index: True,
     check: Callable[[Mapping[str, int]], None] = lambda counts: None,
-    progress: Progress,
-    overwrite: bool = False,
 ) -> dict[str, int]:
-    """Bring the stage `name`, whose source is other than the shards of one table, up to date in the folder `run`.
-
-    Shards that are up to date are kept. Returns the summed counters. Raises ValueError if `run` is a file, whatever
-    `parts` and `check` raise, OtherConfigError if the output was made from something else and `overwrite` is not set,
-    LockedError if another process writes into `run`, OSError if it cannot be written.
+    """Bring the stage `name`, whose source is other than the shards of one table, up to date in the folder `run`, in
+    this process; returns the summed counters. Raises ValueError if `run` is a file, whatever `parts` and `check` raise,
+    OtherConfigError if the output was made from something else unless `execution` overwrites, LockedError, OSError.
 
     Args:
         outputs: the schemas of the tables made, by name; the last is the primary table, and a result may lack others.
-        parts: yields, for each shard in order, a function that makes it, which is not called if the shard is up to
-            date. Nothing is written before the first is yielded, so errors of the source should be raised before.
+        parts: for each shard a function that makes it, called unless the shard is up to date. If they are no sequence,
+            old shards are kept only if all are complete, and nothing is written before the first is yielded.
         config: what determines the rows (see engine.manifest.describe).
         inputs: the tables of the run that are read; or a hash of each file or table, by name.
         metadata: provenance beside the version of negcap.
-        shards: how many there are; None if it is known only after reading: then old shards are kept only if all are
-            complete.
         unit: what progress counts, which `parts` reports, as it does `steps` beyond one per shard.
         intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
+    progress, shards = execution.progress, len(parts) if isinstance(parts, Sequence) else None
     with locked(run):
         hashes = inputs if isinstance(inputs, Mapping) else hash_inputs(run, inputs)
         made_by = {**package(), **metadata}
         identity = Identity(name, describe(config), made_by, tuple(outputs), code_of(), dict(hashes))
-        output = Output(run, identity, outputs, overwrite)
+        output = Output(run, identity, outputs, execution.overwrite)
         if shards is None and (found := output.finished()) is not None:
             with progress.stage(name, None, unit=unit):
                 check(found.counts)
@@ -321,7 +304,7 @@ def run_source(
         made = output.all_current([output.key] * (shards or 0))
         made = {index: tables for index, tables in made.items() if intact(index)}
         finished: list[Made] = []
-        with progress.stage(name, None if shards is None else shards + steps, len(made), unit), closing(parts):
+        with progress.stage(name, None if shards is None else shards + steps, len(made), unit):
             for index, make in enumerate(parts):
                 if index == 0:
                     output.begin()

@@ -49,10 +49,7 @@ OF_SOURCES = ("ingest", "features", "caption", "import", "scenes")  # commands t
 
 @dataclass(frozen=True)
 class Shard:
-    """A shard of a table, with the number of rows and the sha256 that it must have.
-
-    key, counts: what it was made from (see Identity.key) and the counters of its stage, if it was asked for them.
-    """
+    """A shard with the rows and sha256 that it must have; key, counts: what it was made from and counters, if asked."""
 
     path: Path
     rows: int
@@ -78,10 +75,7 @@ class Shard:
         return data
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """The rows of the shard; columns: only these, in this order. encoded: texts that are read as dictionary and
-        numbers, as they are stored if they repeat. Raises ValueError naming columns that are missing, DamagedShardError
-        as `content`.
-        """
+        """The rows; columns: these, in order; encoded: texts as dictionaries. ValueError names missing columns."""
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
         if missing := [name for name in columns or () if name not in file.schema_arrow.names]:
             raise ValueError(f"{self.name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
@@ -118,12 +112,7 @@ def write_shard(
     provenance: Mapping[str, str] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> Shard:
-    """Check a table against its schema, and write it as a shard. provenance: for its Parquet metadata, where other
-    programs find it.
-
-    Raises ValueError when the table does not match its schema, OSError when a file cannot be written.
-    """
-
+    """Check a table against its schema (ValueError), and write it as a shard with provenance in its metadata."""
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **(provenance or {})})
     table = table.cast(described)  # the types are the same: only the columns' descriptions are new

@@ -23,14 +23,11 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage that makes each output shard from one shard of the table `input`.
-
-    name: the subcommand. outputs: the schemas of the tables made, by name; the last is the primary table, whose shard
-    is written last, and which has the stage's manifest. apply: an importable pure function (table, config, **whole) ->
-    StageResult, called in a worker; its counter `captions` is the number of captions seen. columns: input columns that
-    it reads; None: all. whole: tables that it reads besides (such as the lexicon), each a keyword argument of type
-    WholeTable. batch: minimum number of rows per call; an image is never split, and the results are concatenated, so
-    the rows of an image must not depend on other images. None: one call per shard.
+    """A stage that makes each output shard from one shard of the table `input`. name: the subcommand. outputs: schemas
+    by table; the last is the primary one, written last, with the manifest. apply: an importable pure function (table,
+    config, **whole) -> StageResult, with a counter `captions`, called in a worker. columns: those read; None: all.
+    whole: tables read besides, keyword arguments of type WholeTable. batch: least rows per call, None: a shard; no
+    image is split, whose rows must not depend on other images.
     """
 
     name: str
@@ -49,12 +46,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """A stage that makes tables of a single shard from all shards of the table `input`, such as counts over a corpus.
-
-    partial: (table, config) -> a small pyarrow table, for each shard, in a worker. combine: (list of such tables,
-    config) -> one such table; must be associative, because results are combined in a tree. finish: (the combined table,
-    config, **whole) -> StageResult. All three are importable. spreads: whether `finish` gets another keyword argument,
-    `spread` (a Spread), to run its slow parts in the workers. The other fields are as those of Stage.
+    """A stage that makes tables of a single shard from all of `input`, such as counts over a corpus. partial: (table,
+    config) -> a small table, of each shard, in a worker. combine: (list of such tables, config) -> one; associative,
+    since it runs in a tree. finish: (the combined table, config, **whole) -> StageResult. All are importable. spreads:
+    `finish` gets `spread` (a Spread), too, to run slow parts in workers. Other fields: as of Stage.
     """
 
     name: str
@@ -93,10 +88,7 @@ def collector_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class TableInMemory:
-    """A table that a stage reads whole, in memory, in place of engine.tables.WholeTable.
-
-    Equal to another with the same rows, so that what is loaded from a table is loaded once for equal tables.
-    """
+    """A table in memory that a stage reads whole, as a WholeTable; equal to another with the same rows, for caches."""
 
     table: pa.Table
 
@@ -112,11 +104,7 @@ class TableInMemory:
 
 
 def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
-    """Run a stage on its whole input at once, in this process: the rows are those that it makes of shards on disk.
-
-    tables: by name, the stage's input and the tables that it reads whole. Raises KeyError when one is missing, and
-    whatever the stage's functions raise.
-    """
+    """Run a stage on its input and whole tables in memory, by name; the rows are as those of shards on disk."""
     table = tables[stage.input]
     if stage.columns is not None:
         table = table.select(list(stage.columns))

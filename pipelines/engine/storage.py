@@ -1,7 +1,5 @@
-"""Read and write files of a run, on a local disk or on a store (see engine.places).
-
-A local file is replaced by renaming a temporary one; an object elsewhere is replaced by one request. Nobody trusts a
-file of a table that its manifest does not state, so a store needs no renaming.
+"""Read and write files of a run, on a local disk or on a store (see engine.places). A local file is replaced by
+renaming a temporary one, an object by one request: nobody trusts a file that no manifest states.
 """
 
 from __future__ import annotations
@@ -52,10 +50,8 @@ def sha256_file(path: Path) -> str:
 
 
 def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None = None) -> None:
-    """Write a file completely or not at all; an older file of this name is replaced when the new one is on the disk.
-
-    folder: for the temporary file, on the same file system; None: the folder of the file. Raises OSError (disk full,
-    no permission) naming the file; the temporary file is then removed.
+    """Write a file completely or not at all, replacing an older one. folder: for the temporary file, on the same file
+    system; None: that of the file. Raises OSError (disk full, no permission) naming the file.
     """
     if isinstance(path, RemotePath):
         path.write_bytes(data)
@@ -103,10 +99,7 @@ def remove_empty(folder: Path) -> None:
 
 
 def scratch_folder(run: Path, name: str) -> Path:
-    """The local folder for files of a run that are no part of it (caches, temporary files), which need not exist.
-
-    It is `RUN/name`, or, for a run elsewhere, one in $XDG_CACHE_HOME/negcap (default ~/.cache/negcap).
-    """
+    """The local folder for caches and temporary files of a run: `RUN/name`, or one in $XDG_CACHE_HOME/negcap."""
     if not isinstance(run, RemotePath):
         return run / name
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

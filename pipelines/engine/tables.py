@@ -1,14 +1,16 @@
-"""Read the tables of a run. This is the only way: what is read are the rows that were written, or an error is raised.
-
-A finished table must have exactly the shards that its manifest states, and each shard the bytes that are stated there.
+"""Read the tables of a run. This is the only way: a finished table must have exactly the shards that its manifest
+states, with the bytes that are stated there, or an error is raised.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,9 +30,7 @@ class WholeTable:
     sha256: str
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """All rows of the table, as of `Shard.read`. Raises as `shards_of`, and DamagedShardError when a shard is not
-        as stated, or the table not that of the hash `sha256` any more.
-        """
+        """All rows, as of `Shard.read`. Raises DamagedShardError when the table is not that of `sha256` any more."""
         return pa.concat_tables(shard.read(columns, encoded) for shard in self.shards())
 
     def shards(self) -> list[Shard]:
@@ -47,10 +47,7 @@ class WholeTable:
 
 
 def has_table(run: Path, name: str) -> bool:
-    """Whether a run has a table: its folder, with shards or with a manifest that states some.
-
-    Raises ValueError when its manifest is unreadable.
-    """
+    """Whether a run has a table, with shards or a manifest that states some. Raises ValueError if that is broken."""
     return bool(list_shards(run / name) or ((run / name).is_dir() and _stated(run, name, manifest_of(run, name))))
 
 
@@ -66,11 +63,9 @@ def _first(name: str, run: Path) -> str:
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
-    """The shards of a table in order: exactly those that its manifest states.
-
-    unfinished: whether to accept a table that is still being made; then its shards are those that are intact. Raises
-    FileNotFoundError when the run has no such table, ValueError when it is unfinished or its manifest is missing or
-    unreadable, DamagedShardError when a shard is missing or surplus.
+    """The shards of a table in order: exactly those that its manifest states. unfinished: of a table that is still
+    being made, those that are intact. Raises FileNotFoundError without such a table, ValueError when it is unfinished
+    or its manifest missing or unreadable, DamagedShardError when a shard is missing or surplus.
     """
     manifest, present = manifest_of(run, name), list_shards(run / name)
     if not present and (manifest is None or not (run / name).is_dir()):
@@ -105,10 +100,28 @@ def hash_inputs(run: Path, tables: Sequence[str]) -> dict[str, str]:
     return {name: hash_table(run, name) for name in tables}
 
 
+def package() -> dict[str, str]:
+    """The version of negcap, as `negcap_version`, for the metadata of tables."""
+    return {"negcap_version": version("negcap")}
+
+
+def provenance(run: Path, inputs: Sequence[str], config: Any) -> dict[str, str]:
+    """Metadata of `inputs` (of the lexicon also its hash), and the config's parser, seed and operators."""
+    metadata = package()
+    for table in inputs:
+        if (manifest := read_manifest(run / table)) is not None:
+            metadata = {**manifest.identity.metadata, **metadata}
+            if table == "lexicon":
+                metadata["lexicon_sha256"] = hash_table(run, table)
+    for name in ("parser", "seed", "operators"):
+        if hasattr(config, name):
+            value = getattr(config, name)
+            metadata[name] = value if isinstance(value, str) else json.dumps(value)
+    return metadata
+
+
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards in order, one at a time; columns: only these. Raises as `shards_of`, and while iterating
-    as `Shard.read`.
-    """
+    """Read a table's shards one at a time; columns: only these. Raises as `shards_of` and `Shard.read`."""
     return (shard.read(columns) for shard in shards_of(run, name))
 
 
@@ -128,9 +141,7 @@ class Verdict:
 
 
 def verify(run: Path) -> Verdict:
-    """Check every table of the run in this folder: each shard must have the bytes that its manifest states, each stage
-    must be complete and made from the current input. Raises FileNotFoundError when `run` has no table.
-    """
+    """Check all shards' bytes, and that each stage is complete and current. FileNotFoundError without any table."""
     problems: list[str] = []
     shards: list[Shard] = []
     named: set[str] = set()

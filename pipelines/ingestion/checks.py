@@ -1,9 +1,7 @@
 """Which captions of the web are refused on demand: in another language, boilerplate, repetitions of earlier ones.
-
-Repetitions are found by keys: one of a caption's letters and digits, and, for near duplicates, one for each band of its
-MinHash (Broder 1997; banding as in SlimPajama: 9 bands of 13). Of the captions with a key in common all but the first
-are refused (see `grouping`). Two captions share a band with probability 1 - (1 - J^13)^9, where J is the Jaccard
-similarity of their sets of five letters in a row: 1 % at J = 0.6, 40 % at 0.8, 93 % at 0.9.
+Repetitions have a key in common: of letters and digits, or, near ones, of a band of their MinHash (Broder 1997; 9 bands
+of 13, as in SlimPajama), with probability 1 - (1 - J^13)^9 for a Jaccard similarity J of the sets of five letters in a
+row: 1 % at J = 0.6, 40 % at 0.8, 93 % at 0.9.
 """
 
 from __future__ import annotations
@@ -43,9 +41,7 @@ Check = Callable[[Record], Rejected | None]
 def refusing(
     records: Iterable[Record | Rejected], languages: tuple[str, ...], boilerplate: bool
 ) -> Iterator[Record | Rejected]:
-    """The same records, in which captions in other languages than these (if any are given) and, if it is asked for,
-    `boilerplate` have become rejected records. Raises as `in_languages`.
-    """
+    """The records; captions in other languages than these (if any) and, if asked for, boilerplate become rejected."""
     checks = [*([is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
     if not checks:
         yield from records
@@ -56,10 +52,8 @@ def refusing(
 
 
 def in_languages(languages: tuple[str, ...]) -> Check:
-    """A check that refuses a text (`other_language`) if some other language is ODDS times as likely as any of these.
-
-    Languages are told by py3langid; a text that is too short to tell is kept. Raises ValueError for a language that it
-    does not know, ImportError without it.
+    """A check that refuses a text (`other_language`) if another language is ODDS times as likely as any of these, by
+    py3langid. Raises ValueError for a language that it does not know, ImportError without it.
     """
     require_libraries("languages needs py3langid: pip install 'negcap[web]'", "py3langid.langid")
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -94,10 +88,7 @@ def is_boilerplate(record: Record) -> Rejected | None:
 
 
 def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
-    """The keys of each text, 64-bit numbers: that of its letters and digits, then, with `near`, those of its bands.
-
-    Raises ImportError for `near` without datasketch.
-    """
+    """The keys of each text, 64-bit numbers: of its letters and digits and, with `near` (datasketch), of its bands."""
     plain = [_OTHER.sub(" ", text.casefold()).strip() for text in texts]
     found = [[_hash(b"\0", text.replace(" ", "").encode())] for text in plain]
     if near:

@@ -1,10 +1,8 @@
-"""Records as rows: in memory, or in an Arrow file for each part; and which of them become captions of which image.
+"""Records as rows, in memory or in an Arrow file for each part (what one call reads: a file, or a whole source), and
+which become captions of which image, in the order of their positions: the number of the part, then in the part.
 
-A part is what one call reads: a file, or a whole source. A row's position says where it is: the number of its part,
-then its number in the part's file, rejected records included. Captions keep the order of positions.
-
-DuckDB sorts and groups, in a small memory and else on disk, the keys of rows alone: where they stand, their image and
-their number. The rows themselves are fetched by their positions when the shards are written.
+DuckDB sorts and groups the keys of rows alone, in a small memory and else on disk: where they stand, image and number.
+The rows themselves are fetched by their positions when the shards are written.
 """
 
 from __future__ import annotations
@@ -92,10 +90,7 @@ SourceName = Annotated[Name, Field(description="first part of every caption_id")
 
 
 class IngestConfig(ReadOptions):
-    """What to read of a source, how to read its records, and how to cut captions to shards, which split no image.
-
-    Captions to refuse, as rejected records: see ingestion.checks.
-    """
+    """What to read of a source and how, what to refuse (see ingestion.checks), and how to cut captions to shards."""
 
     format: Literal["", "coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset", "lines"] = Field(
         "", description="format of CAPTIONS; by default recognised from the content"
@@ -126,10 +121,8 @@ class IngestConfig(ReadOptions):
 
 
 def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Rows of records: their fields, and `keys` (see `checks.keys`), null if none are asked for. A rejected record has
-    `reason` and `detail`, and no `image_id`.
-
-    kept: the types of the columns to keep, which become `kept:<name>`.
+    """Rows of records: their fields, `kept:<name>` of these types, and `keys` (see `checks.keys`), null if not asked
+    for. A rejected record has `reason` and `detail`, and no `image_id`.
     """
     text, number = pa.string(), pa.int64()
     record = {"source": text, "line": number, "image": text, "text": text, "split": text, "language": text}
@@ -175,9 +168,7 @@ def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
 
 
 def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Write record batches to an Arrow file, which is there when all are written; the numbers of `rows`, and of
-    `characters` in the captions among them.
-    """
+    """Write record batches to an Arrow file, all or none; the numbers of `rows`, and of `characters` in captions."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     rows = characters = 0
     try:
@@ -228,12 +219,10 @@ def grouped(
     blocks: Iterable[pa.RecordBatch], limit: int | None, rows: int = 0, folder: Path | None = None
 ) -> Iterator[Any]:
     """A connection with two views, to be sorted by all columns: `kept`, the `home`, `position` and final `number` of
-    each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of each rejected record.
-
-    blocks: `position` and the columns DECIDING of all rows. limit: keep so many images, those whose ids have the lowest
-    hashes; the sample does not depend on the order, and a larger one contains it. rows: how many keys there are.
-    folder: for what does not fit into the memory, which grows little with them; None: take as much memory as there is.
-    Raises OSError if the disk is full.
+    each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of rejected records.
+    blocks: `position` and DECIDING of all rows. limit: of images, with the lowest hashes of ids, so that a larger
+    sample contains it. rows: keys, with which memory grows little. folder: for what does not fit; None: take all
+    memory. Raises OSError.
     """
     import duckdb
 
@@ -269,10 +258,9 @@ def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequ
 
 
 def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
-    """How many captions a shard may have, given the number of those that were read and of their characters.
-
-    As the config says; else LEAST, or so many that there are at most SHARDS shards, but no more than MOST_MB of text:
-    a core of one machine has work from a small source on, and a cluster does not get millions of files.
+    """How many captions a shard may have, given their number and that of their characters: as the config says, else
+    LEAST or, for at most SHARDS shards, more, up to MOST_MB of text. So one machine's cores have work, and a store few
+    files.
     """
     if config.shard_size or config.limit is not None:  # of most that was read, nothing is kept
         return config.shard_size or LEAST
@@ -280,11 +268,7 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
 
 
 def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:
-    """Distribute images, given their numbers of captions, to shards: (captions, images) of each shard, in order.
-
-    A shard has up to `shard_size` captions, of whole images, and at least one image: shard_sizes([5, 5, 5], 12) ->
-    [(10, 2), (5, 1)].
-    """
+    """(captions, images) of shards of up to `shard_size` captions, of whole images: [5, 5, 5], 12: (10, 2), (5, 1)."""
     shards = []
     captions = images = 0
     for size in sizes:
@@ -297,9 +281,7 @@ def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:
 
 
 def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
-    """The number of shards that the images of each range of positions fill; kept: the file of the table `kept`, starts:
-    of the ranges.
-    """
+    """How many shards the images of each range of positions fill. kept: the file; starts: of the ranges."""
     batches = pq.ParquetFile(kept).iter_batches(1 << 13, columns=["home"], use_threads=False)
     homes = groupby(chain.from_iterable(batch["home"].to_pylist() for batch in batches))
     shards = [0] * len(starts)
@@ -310,9 +292,7 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
 
 
 def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
-    """The table captions (negcap.schemas.captions) of rows and their final caption numbers. source_name: the first part
-    of every caption_id; split: of rows without one.
-    """
+    """The table captions of rows and their final numbers; source_name begins each id; split: of rows without one."""
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
     rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))
@@ -322,8 +302,6 @@ def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: 
 
 
 def source_columns_table(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table source_columns, with the columns of the source to keep of rows; built: the table captions made of
-    them.
-    """
+    """The table source_columns of rows; built: the table captions made of them."""
     keys = [built[name] for name in schema.names[:2]]
     return pa.table([*keys, *(rows[KEPT + name] for name in schema.names[2:])], schema=schema).combine_chunks()

@@ -1,7 +1,4 @@
-"""The prompts for language models, as text files that users may copy and edit.
-
-A file has the system message, a line of three dashes, and the user message; `$name` stands for a value.
-"""
+"""The prompts for language models, texts to edit: system message, a line `---`, user message with `$name`s."""
 
 from __future__ import annotations
 
@@ -30,10 +27,8 @@ class Prompt:
 
 
 def load(name: str, folder: Path | None = None) -> Prompt:
-    """A prompt, a key of FIELDS, from the file `<name>.txt` of `folder` if it is there, else the shipped one.
-
-    Raises FileNotFoundError without the folder, ValueError for a file without the line of dashes or with a field that
-    the prompt cannot have.
+    """The prompt `name` (of FIELDS) from `folder`, else the shipped one. Raises FileNotFoundError without the folder,
+    ValueError for a file without the line of dashes or with another field.
     """
     if folder is not None and not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder of prompts")

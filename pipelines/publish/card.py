@@ -21,7 +21,7 @@ from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
 from ..quality.bias.baselines import Pair
 from .gate import LEAST_PAIRS, Verdict
-from .layout import Column, FileSet, Publication, RecordSet
+from .layout import Column, Publication, RecordSet
 
 
 class File(NamedTuple):
@@ -33,14 +33,11 @@ class File(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What one pass over a selection found.
-
-    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; of
-    ("", "again"), negatives that another operator has made of the same text before; examples: by operator, the first
-    EXAMPLES true texts and negatives, of different images; means: by operator and one of ESTIMATES, the sum and the
-    number of its values; pairs: by operator, one pair per caption, of random images if there are more pairs than the
-    gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split too) and the path or
-    text; missing: by caption_id, the path of an image whose file is missing.
+    """What one pass over a selection found. counts: by (split, "images", "captions" or an operator); ("", "again"):
+    negatives that another operator made of the text before; examples: by operator, EXAMPLES true texts and negatives of
+    different images; means: by operator and ESTIMATES, sum and number; pairs: by operator, one per caption, at most as
+    many as the gate measures; leaks: by caption_id, "image" or "caption" and its path or text; missing: by caption_id,
+    the path of the image.
     """
 
     counts: Counter[tuple[str, str]]
@@ -53,11 +50,7 @@ class Survey(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """A published set: what was found in it, the result of the gate, and the files that were written.
-
-    provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table; records,
-    files: what was written.
-    """
+    """A published set: what was found in it, the verdict, the source's metadata and settings, what was written."""
 
     publication: Publication
     found: Survey
@@ -189,16 +182,9 @@ def card(facts: Facts) -> str:
     head: dict[str, Any] = {"license": license.lower()} if known else {"license": "other", "license_name": license}
     head |= {"language": ["en"], "pretty_name": facts.name}
     head |= facts.publication.format.card_fields(facts.splits_of)
-    return template.render(
-        facts=facts,
-        config=config,
-        format=facts.publication.format,
-        per_caption=facts.publication.per_caption,
-        head=head,
-        shown=list(layouts.values()),
-        listed=LISTED,
-        least_pairs=LEAST_PAIRS,
-    )
+    of = {"config": config, "format": facts.publication.format, "per_caption": facts.publication.per_caption}
+    shown = list(layouts.values())
+    return template.render(of, facts=facts, head=head, shown=shown, listed=LISTED, least_pairs=LEAST_PAIRS)
 
 
 ENCODINGS = {
@@ -234,18 +220,32 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def croissant(facts: Facts) -> dict[str, Any]:
-    """The Croissant metadata of a published set, as JSON-LD: the files with their digests (of file sets that are not
-    `listed` only the pattern), and the record sets with their fields.
+def node(kind: str, id: str, **fields: Any) -> dict[str, Any]:
+    """A node of Croissant's graph, named by its id."""
+    return {"@type": f"cr:{kind}", "@id": id, "name": id, **fields}
 
-    url, creator, datePublished and citeAs are included if the config has them.
+
+def croissant(facts: Facts) -> dict[str, Any]:
+    """The Croissant metadata of a published set, as JSON-LD: files with digests (of file sets not `listed` the
+    pattern), record sets with fields; url, creator, datePublished and citeAs if the config has them.
     """
     config = facts.publication.config
     given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}
     unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
-    files = [item for item in facts.files if not any(fnmatch(item.path, pattern) for pattern in unlisted)]
+    listed, sets = [], []
+    for file in facts.files:
+        if not any(fnmatch(file.path, pattern) for pattern in unlisted):
+            of = {"contentUrl": file.path, "contentSize": f"{file.size} B", "encodingFormat": encoding(file.path)}
+            listed.append(node("FileObject", file.path, **of, sha256=file.sha256))
+    for record in facts.records:
+        if record.files is not None:  # media types: inside archives from the suffix
+            inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, record.files.pattern)}
+            kinds = sorted(inside) or encoding(record.files.pattern)
+            archives = [{"@id": archive} for archive in record.files.archives]
+            inner = {"includes": record.files.pattern, **({"containedIn": archives} if archives else {})}
+            sets.append(node("FileSet", f"{identifier(record)}-files", encodingFormat=kinds, **inner))
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -258,35 +258,8 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
-        "distribution": [
-            *(
-                {
-                    "@type": "cr:FileObject",
-                    "@id": file.path,
-                    "name": file.path,
-                    "contentUrl": file.path,
-                    "contentSize": f"{file.size} B",
-                    "encodingFormat": encoding(file.path),
-                    "sha256": file.sha256,
-                }
-                for file in files
-            ),
-            *(_file_set(record, record.files, facts) for record in facts.records if record.files is not None),
-        ],
+        "distribution": [*listed, *sets],
         "recordSet": [_record_set(record) for record in facts.records],
-    }
-
-
-def _file_set(record: RecordSet, files: FileSet, facts: Facts) -> dict[str, Any]:
-    """The files of a record set as a glob pattern, with their media types: inside archives from its suffix."""
-    inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)}
-    return {
-        "@type": "cr:FileSet",
-        "@id": f"{identifier(record)}-files",
-        "name": f"{identifier(record)}-files",
-        "encodingFormat": sorted(inside) or encoding(files.pattern),
-        "includes": files.pattern,
-        **({"containedIn": [{"@id": archive} for archive in files.archives]} if files.archives else {}),
     }
 
 
@@ -302,34 +275,17 @@ def identifier(record: RecordSet) -> str:
 
 
 def _record_set(record: RecordSet) -> dict[str, Any]:
-    """The fields of a record set: where the value of each is in the file (`extract`), and which part of it is used
-    (`transform`).
-    """
+    """The fields of a record set: where in the file each is (`extract`), and which part of that it is (`transform`)."""
     name = identifier(record)
     source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
-
-    def extraction(column: Column) -> dict[str, Any]:
+    fields = []
+    for column in record.columns:
         found = {"jsonPath": column.path} if column.path else {"column": column.name}
         if column.property and not column.path:
             found = {"fileProperty": column.property}
         taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
-        return {"extract": found, **({"transform": taken} if taken else {})}
-
-    return {
-        "@type": "cr:RecordSet",
-        "@id": name,
-        "name": name,
-        "description": record.description,
-        "field": [
-            {
-                "@type": "cr:Field",
-                "@id": f"{name}/{column.name}",
-                "name": f"{name}/{column.name}",
-                "description": column.description,
-                "dataType": column.type,
-                **({"repeated": True} if column.repeated else {}),
-                "source": {**source, **extraction(column)},
-            }
-            for column in record.columns
-        ],
-    }
+        of: dict[str, Any] = {"description": column.description, "dataType": column.type}
+        of |= {"repeated": True} if column.repeated else {}
+        of |= {"source": {**source, "extract": found, **({"transform": taken} if taken else {})}}
+        fields.append(node("Field", f"{name}/{column.name}", **of))
+    return node("RecordSet", name, description=record.description, field=fields)

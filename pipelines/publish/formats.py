@@ -1,17 +1,12 @@
-"""The formats that `negcap publish` writes, by name; most of those that are text are here themselves.
-
-sugarcrepe: Hsieh et al. 2023; https://github.com/RAIVNLab/sugar-crepe and CLIP_benchmark read it, and expect keys that
-count from "0". sugarcrepe++: Dumpala et al. 2024, two true captions against one negative; here the second true one is
-another caption of the image. aro: Yuksekgonul et al. 2023; VG_Relation and VG_Attribution of
-https://github.com/mertyg/vision-language-models-are-bows crop the image to the box, and group their rows by
-`relation_name` or by the two `attributes`. vse-c: Shi et al. 2018, in the "precomp" layout of VSE++: five lines per
-image, in the order of the image features. https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every
-line i, both in training (data.py, PrecompTrainCaptionExtendedDataset) and in evaluation (evaluation.py,
-eval_with_single_extended): so there is one file per caption, empty if it has no negatives of the family. negbench:
-multiple choice as NegBench reads it; if the run has denials, the questions are about two nouns, see
-`negcap.pipelines.tables.examples`; other captions are asked beside three of their negatives. valse: Parcalabescu et
-al. 2022; `mturk` has the votes of people or models, and VALSE's readers keep pairs of which at least two of three
-voters said that the caption describes the image and the foil does not.
+"""The formats that `negcap publish` writes, by name. sugarcrepe: Hsieh et al. 2023;
+https://github.com/RAIVNLab/sugar-crepe and CLIP_benchmark expect keys that count from "0". sugarcrepe++: Dumpala et al.
+2024; the second true caption is another of the image. aro: Yuksekgonul et al. 2023; VG_Relation and VG_Attribution of
+https://github.com/mertyg/vision-language-models-are-bows crop images to the box, and group rows by `relation_name` or
+the two `attributes`. vse-c: Shi et al. 2018, in the "precomp" layout of VSE++: five lines per image, in the order of
+the features; https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every line i, in training and
+evaluation, so there is a file per caption, maybe empty. negbench: questions about two nouns if the run has denials
+(`negcap.pipelines.tables.examples`); other captions beside three of their negatives. valse: Parcalabescu et al. 2022;
+its readers keep pairs of which two of three voters in `mturk` said that only the caption describes the image.
 """
 
 from __future__ import annotations
@@ -57,16 +52,7 @@ if TYPE_CHECKING:
 
 
 def _at(root: str, *columns: Column) -> tuple[Column, ...]:
-    """The columns as values of JSON objects at this path."""
     return tuple(column._replace(path=f"{root}.{column.name}") for column in columns)
-
-
-def _json_list(file: Path, _: Publication) -> JsonFile:
-    return JsonFile(file)
-
-
-def _json_object(file: Path, _: Publication) -> JsonFile:
-    return JsonFile(file, "{", "}")
 
 
 IMAGE_FILE = "the image, relative to the image folder"
@@ -83,10 +69,7 @@ PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the cap
 
 
 def file_of(publication: Publication, row: Row) -> str:
-    """The path of the file for a row: of its operator or, with SugarCrepe's names, of a part of SugarCrepe.
-
-    Operators of which SugarCrepe has none keep their names: its readers do not ask for these files.
-    """
+    """The file for a row: of its operator or, with SugarCrepe's names, of the part of SugarCrepe like it, if any."""
     name = row.operator
     if publication.config.names == "sugarcrepe":
         name = PARTS.get(name, name)
@@ -180,11 +163,9 @@ def valse_rows(publication: Publication) -> Rows:
 
 
 def votes(run: Path, sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
-    """By negative_id, the numbers of votes `caption` (only the caption describes the image), `foil` (the negative does,
-    or both) and `other` (neither, or undecided): of people on these filled annotation sheets or, without sheets, of the
-    models that read the negatives of a run with the image.
-
-    Raises ValueError if there are no votes, and as `read_key` and `read_sheets`.
+    """By negative_id the votes `caption` (only the caption describes the image), `foil` (the negative does, or both)
+    and `other`: of people on these annotation sheets, else of the models that read the run's negatives with the image.
+    Raises ValueError if there are none, and as `read_key` and `read_sheets`.
     """
     found: dict[str, Counter[str]] = {}
     for negative_id, vote in _by_people(sheets) if sheets else _by_models(run):
@@ -227,9 +208,7 @@ def first_five(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def vse_c_rows(publication: Publication) -> Rows:
-    """A folder per family that has negatives: `{split}_caps.txt`, `{split}_images.txt`, and `{split}_ex/{i}.txt` with
-    the negatives of line i.
-    """
+    """A folder per family: `{split}_caps.txt`, `{split}_images.txt`, and in `{split}_ex/{i}.txt` line i's negatives."""
     for family in sorted({family for rows in publication.tables() for family in rows["family"].dropna()}):
         lines = Counter[str]()
         for rows in publication.by_image():
@@ -301,10 +280,7 @@ class CocoFile(JsonFile):
 
 
 def coco_rows(publication: Publication) -> Rows:
-    """`captions_{split}.json`: annotations with their `negatives`.
-
-    An image's number is its image_id if all are distinct integers, else its position in the selection, from 1.
-    """
+    """`captions_{split}.json`. An image's number is its image_id if all are integers, else its position from 1."""
     names = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
     numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
     numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}
@@ -320,7 +296,7 @@ def coco_rows(publication: Publication) -> Rows:
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(
         sugarcrepe_rows,
-        _json_object,
+        lambda file, _: JsonFile(file, "{", "}"),
         "SugarCrepe, one JSON file per operator",
         "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
@@ -335,7 +311,7 @@ FORMATS: dict[str, Format] = {
     ),
     "sugarcrepe++": Format(
         sugarcrepe_pp_rows,
-        _json_list,
+        lambda file, _: JsonFile(file),
         "SugarCrepe++, one JSON file per operator",
         "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
@@ -354,7 +330,7 @@ FORMATS: dict[str, Format] = {
     ),
     "aro": Format(
         aro_rows,
-        _json_list,
+        lambda file, _: JsonFile(file),
         "ARO, one JSON file per operator",
         "`VG_Relation` reads the file of an operator as `visual_genome_relation.json`, `VG_Attribution` as "
         "`visual_genome_attribution.json`, with the images in `images/` beside it.",
@@ -410,7 +386,7 @@ FORMATS: dict[str, Format] = {
     ),
     "valse": Format(
         valse_rows,
-        _json_object,
+        lambda file, _: JsonFile(file, "{", "}"),
         "VALSE, one JSON file per operator, with votes",
         "`json.load(open('$file'))` has by id `image_file`, `caption`, `foil` and `mturk`. VALSE's readers take pairs "
         "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",

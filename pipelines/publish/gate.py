@@ -18,7 +18,7 @@ from ...schemas.captions import TRAIN_SPLITS
 from ..engine.tables import read_table
 from ..quality.accuracy import with_interval
 from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
-from ..quality.bias.measure import Measure, Unmeasured, measure_each, number_of_pairs, with_all
+from ..quality.bias.measure import Measure, Unmeasured, measure_each, with_all
 from ..report.summary import plain_table
 from ..tables.examples import Row, negatives_of
 
@@ -35,15 +35,13 @@ class Verdict(NamedTuple):
     results: Mapping[str, BlindReport | Unmeasured] = {}
 
     def outcome(self, name: str) -> str:
-        """What is decided of an operator, by the baseline whose 95 % interval has the highest lower bound.
-
-        REFUSED if that bound is above `limit`, else TOO_FEW for fewer than 100 pairs, else PASSED. What cannot be
-        measured although there are enough pairs is refused.
+        """REFUSED if the most telling baseline's lower 95 % bound is above `limit`, or nothing can be measured although
+        there are enough pairs; TOO_FEW for fewer than 100 pairs; else PASSED.
         """
         found = self.results[name]
         if isinstance(found, BlindReport) and most_telling(found.baselines)[1].low > self.limit:
             return REFUSED
-        few = number_of_pairs(found) < LEAST_PAIRS
+        few = found.pairs < LEAST_PAIRS
         return TOO_FEW if few else REFUSED if isinstance(found, Unmeasured) else PASSED
 
     @property
@@ -65,14 +63,11 @@ class Verdict(NamedTuple):
     @property
     def doubtful(self) -> dict[str, int]:
         """By operator, the number of pairs if it is too small to decide whether the negatives can be guessed."""
-        return {name: number_of_pairs(one) for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
+        return {name: one.pairs for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
-    """Measure the blind baselines on every operator's pairs, then on all together, and compare with `limit` (%).
-
-    measure: makes the report of a name and its pairs, like `blind`. Raises ImportError without scikit-learn.
-    """
+    """Measure each operator's pairs by `measure`, then all together, against `limit` (%). Needs scikit-learn."""
     measured = measure_each(with_all(pairs), measure)
     left = sorted(measured.unmeasured.items(), key=lambda one: one[1].pairs >= LEAST_PAIRS)
     return Verdict(limit, {**measured.reports, **dict(left)})
@@ -84,7 +79,7 @@ def verdict_table(verdict: Verdict) -> Table:
     for column in (2, 4):
         table.columns[column].justify = "left"
     for name, one in verdict.results.items():
-        pairs, outcome, told = f"{number_of_pairs(one):,}", verdict.outcome(name), ("–", "–")
+        pairs, outcome, told = f"{one.pairs:,}", verdict.outcome(name), ("–", "–")
         if isinstance(one, BlindReport):
             baseline, accuracy = most_telling(one.baselines)
             told = baseline, with_interval(accuracy)
@@ -95,10 +90,7 @@ def verdict_table(verdict: Verdict) -> Table:
 
 
 def cues_table(verdict: Verdict) -> Table:
-    """The words that identify the negatives of refused operators, with the number of pairs where one text has them.
-
-    `three 812:3`: 812 pairs have "three" only in the true text, 3 only in the negative. Without such words, n-grams.
-    """
+    """The words (`three 812:3`: in 812 true texts, 3 negatives) or n-grams that tell negatives of refused operators."""
     table = plain_table("operator", "strongest words (true : negative)")
     table.columns[1].justify = "left"
     for report in verdict.reports:
@@ -128,10 +120,8 @@ class TrainSplit:
     images: frozenset[str] = frozenset()
 
     def leaks(self, row: Row, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
-        """Which captions of a row are in the train split too; nothing for a row of the train split itself.
-
-        siblings: check the other captions of its image too. Yields caption_id, "image" or "caption" (what of it is in
-        the train split), and the image's path or the caption's text.
+        """Yield caption_id, "image" or "caption", and the image's path or the text, of what a row of another split
+        (and, with `siblings`, of its image's other captions) has in the train split, too.
         """
         if row.split in TRAIN_SPLITS:
             return

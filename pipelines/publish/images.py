@@ -1,12 +1,9 @@
-"""Formats that hold the images themselves: Parquet for programs that read with `datasets`, and tar files of samples.
-
-huggingface: `data/{operator}/{split}-00000-of-000NN.parquet`, one row per negative. The head of the dataset card
-defines one config per operator, and `default` with all of them: the hub's viewer shows them as a menu. With images,
-mteb reads the folder by the task file beside it. lmms-eval: Parquet files with questions and images, a YAML file per
-split, and the functions that it names; `lmms-eval --include_path DIR --tasks negcap_SPLIT`, started in the folder, asks
-a model which caption is true. webdataset: `{split}-00000.tar`, a sample per caption: the image, `.txt` and
-`.neg.json`, and `sizes.json` with the number of samples of each file. clip_benchmark: `{split}/0.tar`, a sample per
-image with all its captions as the lines of `.txt`, `{split}/nshards.txt` and `dataset_type.txt`.
+"""Formats that hold the images themselves. huggingface: `data/{operator}/{split}-00000-of-000NN.parquet`, a row per
+negative; the hub's viewer shows the configs in the card's head, one per operator and `default`, as a menu; with images,
+mteb reads the folder by the task file beside it. lmms-eval: Parquet files of questions, a YAML file per split and its
+functions: `lmms-eval --include_path DIR --tasks negcap_SPLIT` in the folder asks which caption is true. webdataset:
+`{split}-00000.tar`, a sample per caption, and `sizes.json` with their numbers. clip_benchmark: `{split}/0.tar`, a
+sample per image with its captions as lines of `.txt`, `{split}/nshards.txt` and `dataset_type.txt`.
 """
 
 from __future__ import annotations
@@ -59,25 +56,14 @@ def split_name(split: str) -> str:
 
 
 def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The field `configs` for the head of the dataset card: all operators together, then one config per operator.
-
-    splits: by operator, the splits in which it has negatives.
-    """
+    """The field `configs` of the dataset card: all operators together, then each, with its splits."""
     together = list(dict.fromkeys(split for some in splits.values() for split in some))
     configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
-    return {
-        "configs": [
-            {
-                "config_name": name,
-                **({"default": True} if name == DEFAULT else {}),
-                "data_files": [
-                    {"split": split_name(split), "path": f"data/{folder}/{split_name(split)}-*.parquet"}
-                    for split in some
-                ],
-            }
-            for name, (folder, some) in configs.items()
-        ]
-    }
+    made = []
+    for name, (folder, some) in configs.items():
+        files = [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in map(split_name, some)]
+        made.append({"config_name": name, **({"default": True} if name == DEFAULT else {}), "data_files": files})
+    return {"configs": made}
 
 
 def hub_columns(publication: Publication) -> tuple[Column, ...]:
@@ -135,9 +121,7 @@ QUESTIONS = (
 
 
 def question_rows(publication: Publication) -> Rows:
-    """`data/{split}`: a question per caption and operator: the caption and at most three negatives, all different, in
-    random order.
-    """
+    """`data/{split}`: per caption and operator the caption and at most three other negatives, in random order."""
     seed = publication.config.seed
     for rows in publication.by_caption():
         caption, image = rows[0], picture(publication, rows[0])
@@ -215,10 +199,7 @@ def _image_member(publication: Publication, row: Row) -> dict[str, bytes]:
 def _records(
     split: str, tars: Tars, members: Mapping[str, tuple[str, Column]], inside: bool = False
 ) -> list[RecordSet]:
-    """One record set per kind of archive member, since Croissant readers handle one kind each.
-
-    inside: whether the archives are in a folder of the split.
-    """
+    """A record set per kind of archive member: Croissant readers handle one each. inside: archives are in a folder."""
     archives = tuple(f"{split}/{name}" if inside else name for name in tars.sizes)
     found = []
     for suffix in sorted(tars.suffixes):

@@ -29,12 +29,9 @@ TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObje
 
 
 class Column(NamedTuple):
-    """A field of a record set, and where in a file a Croissant reader finds it.
-
-    By default it is the table column of this name. path: it is at this JSON path instead; property: it is a property
-    of the file (`content`, `filename`, `fullpath`). member, regex: the field is only a part of the value found there,
-    the one at the JSON path `member` in it, or the first group of `regex`. repeated: a record has a list of such
-    values. type: a schema.org type.
+    """A field of a record set, for Croissant readers: the table column of this name, or the value at the JSON path
+    `path`, or a `property` of the file (content, filename, fullpath); of that only the JSON path `member` or the first
+    group of `regex`. repeated: a list of values. type: of schema.org.
     """
 
     name: str
@@ -48,10 +45,7 @@ class Column(NamedTuple):
 
 
 class FileSet(NamedTuple):
-    """Files that match a glob pattern, in the published folder or inside the `archives` in it.
-
-    listed: whether the metadata also describe every file separately, with its digest; False if there are thousands.
-    """
+    """Files that match a glob, also inside `archives`; listed: whether each is described with its digest, too."""
 
     pattern: str
     archives: tuple[str, ...] = ()
@@ -113,12 +107,9 @@ class PublishOptions(Settings):
 
 @dataclass(frozen=True)
 class Publication:
-    """The captions and negatives of a run that are published in a format, with their images.
-
-    config: what is published, and how; splits, operators: of which. images: the folder of the image files, or None;
-    boxes: by image_id, the region of the image that its captions describe. votes: by negative_id, for formats with
-    `votes`. accepted: the only negative_ids, None for all; left_out: caption_ids that are not published; p_true: by
-    negative_id, instead of the estimate in the table.
+    """The captions and negatives of a run that are published in a format, with their images. boxes: by image_id, the
+    region that its captions describe. votes: by negative_id. accepted: the only negative_ids, None for all; left_out:
+    caption_ids; p_true: by negative_id, instead of the estimate in the table.
     """
 
     run: Path
@@ -150,30 +141,19 @@ class Publication:
 
     @property
     def prefix(self) -> str:
-        """What precedes an image's path in formats whose readers open it as it is written: the config's `image_root`,
-        else `images/` if the files are published too.
-        """
+        """What precedes paths that readers open as written: `image_root`, else `images/` if files are published."""
         if self.config.image_root:
             return self.config.image_root.rstrip("/") + "/"
         return f"{self.image_folder}/" if self.config.copy_images else ""
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """The rows (see `example_tables`) that the format can hold, the images in random order unless the format keeps
-        that of the run; image paths are as found in the image folder, if there is one.
-
-        Raises ValueError for a path that leads out of the image folder, and as `example_tables`.
+        """The rows (see `example_tables`) that the format can hold, images shuffled unless the format keeps the run's
+        order, with paths as found in the image folder. Raises ValueError for a path that leads out of it.
         """
-        for rows in example_tables(
-            self.run,
-            self.operators,
-            self.splits,
-            p_true=self.p_true,
-            shuffle=None if self.format.ordered else self.config.seed,
-            table=self.table,
-            accepted=self.accepted,
-            left_out=self.left_out,
-            per_caption=self.per_caption,
-        ):
+        shuffle = None if self.format.ordered else self.config.seed
+        chosen: dict[str, Any] = {"table": self.table, "accepted": self.accepted, "left_out": self.left_out}
+        chosen |= {"p_true": self.p_true, "per_caption": self.per_caption}
+        for rows in example_tables(self.run, self.operators, self.splits, shuffle=shuffle, **chosen):
             kept = self.format.prepare(rows)
             names = kept["image"].unique()
             if self.images is None:
@@ -200,10 +180,7 @@ class Publication:
         return name if len(self.splits) == 1 else f"{split}/{name}"
 
     def box(self, row: Row) -> Box:
-        """The region of the image that a caption describes: the box given for the image, else the whole image.
-
-        Raises ValueError if there is neither a box nor an image folder.
-        """
+        """The region of the image that a caption describes: its given box, else the whole image (or ValueError)."""
         given = self.boxes.get(row.image_id)
         if given is None and self.images is None:
             raise ValueError(f"no box for image {row.image_id}: give --images, or its box in --set boxes=FILE")
@@ -226,23 +203,17 @@ Finish = Callable[[Publication, Path, Mapping[str, Any]], list[RecordSet]]
 
 @dataclass(frozen=True)
 class Format:
-    """A file format that other programs read.
+    """A file format that other programs read. rows: for each row the path of its file and what is added to it; open:
+    opens that file (see `JsonFile`); what: in a phrase; use: how to read it, in Markdown with `$file` (the first),
+    `$split` and `$operator`; holds, columns: what a row is, if each file is a record set; finish: else writes what
+    comes after the rows, given folder and files by path, and returns the record sets.
 
-    rows: for each row the path of its file and what is added to it; open: opens the file of a path (see `JsonFile`);
-    what: the format in a phrase; use: how to read it, in Markdown, with the placeholders `$file` (the first file),
-    `$split` and `$operator`. holds, columns: what a row is, for formats in which each file is a record set. finish:
-    for others, writes what comes after the rows, and returns the record sets; it gets the folder, and the files by
-    their path.
-
-    per_caption: default number of negatives per caption and operator, None for all. negatives: whether it contains
-    negatives. images: what it needs to know of the images: only their names, their sizes, or their files. siblings:
-    whether its rows contain other captions of the image too. votes: whether every negative has the votes of people or
-    models on it, and others are left out. embeds: whether published image files are inside the format's own files.
-    training: whether it is what models are trained on, which may be guessable without the images.
-    ordered: whether the images stay in the order of the run, as features made of them do, or are shuffled: many sources
-    are in order of topics, and the first thousand rows of such a set alone can be guessed.
-    prepare: keeps those rows of a shard that the format can hold. card_fields: further fields for the head of the
-    data card, computed from the splits in which each operator has negatives.
+    per_caption: default negatives per caption and operator. negatives: whether it holds any. images: what it needs:
+    their names, sizes or files. siblings: its rows hold other captions of the image. votes: only negatives with votes
+    are published. embeds: image files are inside its own. training: for training, so negatives may be guessable.
+    ordered: images stay in the run's order, as features made of them do; else they are shuffled, since many sources are
+    in order of topics, whose first rows alone can be guessed. prepare: the rows of a shard that it can hold.
+    card_fields: for the head of the data card, given the splits of each operator.
     """
 
     rows: Callable[[Publication], Rows]
@@ -277,19 +248,11 @@ class Format:
         return [RecordSet(name, self.holds, self.columns) for name in files]
 
 
-# files that are written row by row
-
-
 class JsonFile:
-    """A JSON file of one list or one object, written row by row, one row per line.
-
-    It is plain ASCII, since some readers open it in the default encoding of their system.
-    """
+    """A JSON file of one list or object, a row a line, in ASCII: some readers open it in their system's encoding."""
 
     def __init__(self, file: Path, head: str = "[", foot: str = "]", between: str = ",") -> None:
-        """Create the file; head, foot: lines before and after the rows, none if empty; between: after each but the
-        last.
-        """
+        """Create the file; head, foot: lines around the rows, none if empty; between: after all but the last row."""
         self.file = file.open("w", encoding="utf-8", newline="\n")
         self.foot, self.between = foot, between
         self.before = head
@@ -310,7 +273,6 @@ class TableFile:
     """A text table with a header, written row by row with the quoting that pandas uses."""
 
     def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
-        """Create the file and write the header."""
         self.file = file.open("w", encoding="utf-8", newline="")
         self.add = csv.writer(self.file, delimiter=delimiter, lineterminator="\n").writerow
         self.close = self.file.close
@@ -337,10 +299,7 @@ EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 
 
 class ParquetFiles:
-    """The rows of one operator and split as Parquet files, written one row group at a time.
-
-    A file has at most 100,000 rows, or 2,000 with images.
-    """
+    """The rows of one operator and split as Parquet files of at most 100,000 rows, or 2,000 with images."""
 
     def __init__(self, stem: Path, columns: Sequence[Column]) -> None:
         """Write files `{stem}-00000-of-000NN.parquet`; images are in the column EMBEDDED, if it is one of `columns`."""

@@ -29,10 +29,8 @@ BLOCK = 256
 
 
 def rows(publication: Publication) -> Rows:
-    """`{split}.tsv`: a row per caption. Raises ValueError for a split with only one image.
-
-    The neighbours of an image are among TOGETHER images that follow each other in the run, so that time and memory do
-    not grow with the square of their number.
+    """`{split}.tsv`: a row per caption. Raises ValueError for a split with one image. Neighbours are among TOGETHER
+    images in a row, so that time and memory do not grow with the square of their number.
     """
     waiting: dict[str, list[list[list[Row]]]] = {}
     written = Counter[str]()
@@ -66,10 +64,8 @@ def _rows(images: Sequence[Sequence[list[Row]]], prefix: str, written: Counter[s
 
 
 def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]:
-    """For every text, the positions of the `count` most similar others (all if there are fewer), nearest first.
-
-    Similarity is the cosine of tf-idf vectors over words that are in at least two texts, and in at most a tenth of all
-    (or two, if that is more). Ties go to the lower position. Raises ImportError without scikit-learn.
+    """For every text, the positions of the `count` most similar others, nearest first, ties by position: the cosine of
+    tf-idf vectors over words in at least two texts and at most a tenth (or two). Needs scikit-learn.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize

@@ -19,23 +19,15 @@ from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias.measure import LIMIT, CachedReports, of_random_images, read_corpus
+from ..quality.bias.measure import LIMIT, cached_reports, of_random_images, read_corpus
 from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
+from . import gate
 from .card import Facts, File, Survey, card, croissant
 from .formats import PublishConfig, format_named, votes
-from .gate import (
-    LEAST_PAIRS,
-    TrainSplit,
-    Verdict,
-    cues_table,
-    judge_negatives,
-    pairs_of,
-    read_train_split,
-    verdict_table,
-)
+from .gate import TrainSplit, Verdict
 from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
@@ -48,10 +40,7 @@ Say = Callable[[str], None]
 
 
 class RefusedError(Exception):
-    """A check failed, so that nothing is published.
-
-    `lines` say which check; `verdict` has the accuracies if it is the one on guessable negatives, else it is None.
-    """
+    """A check failed, so that nothing is published: `lines` say which; `verdict` is that of the blind gate."""
 
     def __init__(self, lines: Sequence[str], verdict: Verdict | None = None) -> None:
         super().__init__("\n".join(lines))
@@ -62,27 +51,23 @@ class RefusedError(Exception):
 def print_refusal(refused: RefusedError, stream: TextIO) -> None:
     """Print why nothing was published: tables of the accuracies and of the words that identify negatives; advice."""
     if refused.verdict is not None:
-        print_table(console_of(stream), verdict_table(refused.verdict))
-        print_table(console_of(stream), cues_table(refused.verdict))
+        for table in (gate.verdict_table(refused.verdict), gate.cues_table(refused.verdict)):
+            print_table(console_of(stream), table)
         stream.write("\n")
     stream.writelines(f"{line}\n" for line in refused.lines)
 
 
 class Published(NamedTuple):
-    """What was written: the paths of the files, relative; and by split the number of negatives, or, in a format without
-    negatives, of captions.
-    """
+    """The relative paths of the files written; by split the number of negatives, or of captions in a format without."""
 
     files: list[str]
     splits: dict[str, int]
 
 
 def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> Published:
-    """Write a run's captions and negatives to the folder `output` in a published format (`config.format`).
-
-    overwrite: replace an `output` that another config or run has written. say: called with each message for the user.
-    Nothing is written unless all checks pass. Raises RefusedError when one fails: models without images tell too many
-    negatives, operators did not check that theirs are false, or captions of the train split are in a test split, too;
+    """Write a run to the folder `output` in the format `config.format`. overwrite: replace what another config or run
+    has written. say: gets messages for the user. Nothing is written unless all checks pass. Raises RefusedError when
+    negatives can be guessed, operators do not check theirs, or captions of the train split are in a test split, too;
     ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
@@ -98,7 +83,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    train = read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
+    train = gate.read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
     if left_out:
@@ -118,9 +103,8 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         if config.copy_images and not kind.embeds:
             records.append(copy_images(publication, staged))
         files = digests(staged)
-        facts = Facts(
-            publication, found, verdict, provenance(publication), made_with(publication), tuple(records), files
-        )
+        origin = provenance(publication), made_with(publication)
+        facts = Facts(publication, found, verdict, *origin, tuple(records), files)
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
@@ -136,11 +120,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
-    """The publication that the config describes.
-
-    Raises ValueError for operators with a format that has no negatives, and what `chosen_names`, `Images` and
-    `read_boxes` raise.
-    """
+    """The publication that the config describes; ValueError for operators of a format without negatives."""
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
@@ -149,25 +129,14 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     kept = accepted(run) if config.vetted else None
     if kind.votes:
         kept = frozenset(given) if kept is None else kept & frozenset(given)
-    return Publication(
-        run,
-        config,
-        kind,
-        splits,
-        operators,
-        images=None if config.images is None else Images(config.images),
-        boxes={} if config.boxes is None else read_boxes(config.boxes),
-        votes=given,
-        accepted=kept,
-        p_true=p_true_by_readers(run),
-    )
+    images = None if config.images is None else Images(config.images)
+    boxes = {} if config.boxes is None else read_boxes(config.boxes)
+    seen = p_true_by_readers(run)
+    return Publication(run, config, kind, splits, operators, images, boxes, given, kept, p_true=seen)
 
 
 def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:
-    """Count a publication's captions, collect one pair per caption and operator, and find leaks and missing images.
-
-    train: the train split to compare with; siblings: compare the other captions of an image too.
-    """
+    """Count captions, collect a pair per caption and operator, find leaks (with `siblings`, too) and missing images."""
     names = publication.operators
     lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
     found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {})
@@ -190,7 +159,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
             for name in ESTIMATES:
                 (total, known), values = found.means[operator, name], some[name].dropna()
                 found.means[operator, name] = total + math.fsum(values), known + len(values)
-        for operator, pair in pairs_of(rows.itertuples(), seed):
+        for operator, pair in gate.pairs_of(rows.itertuples(), seed):
             found.pairs[operator].append(pair)
         for operator, pairs in found.pairs.items():
             if len(pairs) > 2 * LIMIT:
@@ -199,10 +168,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
 
 
 def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
-    """The caption_ids to leave out, if the config allows it.
-
-    Otherwise raises RefusedError for captions or images of the train split, FileNotFoundError for missing image files.
-    """
+    """The caption_ids to leave out. If the config does not allow it, RefusedError (leaks) or FileNotFoundError."""
     lines = []
     for what in ("image", "caption"):
         names = sorted({name for kind, name in found.leaks.values() if kind == what})
@@ -223,14 +189,10 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
-    """Measure how well captions can be told from negatives without the images; see `gate.finding`.
-
-    Raises RefusedError if an operator is refused, unless the config allows it (`allow_blind`), or the format is one to
-    train on.
-    """
+    """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
     if not found.pairs:
         return Verdict(config.max_blind)
-    verdict = judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))
+    verdict = gate.judge_negatives(found.pairs, config.max_blind, cached_reports(run, config.seed, read_corpus(run)))
     if verdict.refused and not (config.allow_blind or format_named(config.format).training):
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:
@@ -240,7 +202,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
         say(f"published although they can be guessed without the images: {', '.join(verdict.refused)}")
     if verdict.doubtful:
         few = ", ".join(f"{name} ({number:,})" for name, number in verdict.doubtful.items())
-        say(f"too few pairs to tell whether they can be guessed, fewer than {LEAST_PAIRS}: {few}")
+        say(f"too few pairs to tell whether they can be guessed, fewer than {gate.LEAST_PAIRS}: {few}")
     return verdict
 
 
@@ -267,18 +229,12 @@ def provenance(publication: Publication) -> dict[str, str]:
 
 
 def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
-    """What the set was made of, and the settings of each table on the way, by its name.
-
-    `source`: by the name of each file that was read, its size and SHA-256.
-    """
+    """By table on the way its settings; as `source`, by the name of each file that was read its size and SHA-256."""
     manifests = {name: read_manifest(publication.run / name) for name in STEPS}
     made = {name: found.identity for name, found in manifests.items() if found is not None}
     source = {"source": made["captions"].inputs} if "captions" in made else {}
     used = [name for name in made if name != "refined" or publication.table == name]
     return source | {name: made[name].config for name in used if made[name].config}
-
-
-# the output folder
 
 
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
@@ -288,10 +244,8 @@ def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
 
 
 def move_into_place(staged: Path, output: Path) -> list[str]:
-    """Move all files of `staged` to `output` and return their relative paths.
-
-    The files that an earlier publication left in `output` (listed in its SHA256SUMS) are removed first; other files
-    stay. Raises ValueError if a link in `output` would lead a file out of it.
+    """Move all files of `staged` to `output`, in place of those in its SHA256SUMS; returns their relative paths. Raises
+    ValueError if a link in `output` would lead a file out of it.
     """
     output.mkdir(parents=True, exist_ok=True)
     written = [path.relative_to(staged).as_posix() for path in files_below(staged)]

@@ -1,9 +1,7 @@
-"""SNLI: one JSONL file per split with `gold_label`, `sentence1`, `sentence2`, `captionID` and `pairID`.
-
-Bowman et al. 2015. A caption is the premise of two hypotheses: itself, cut to one of its relations ("A dog runs on the
-grass"), which it entails; and the same part of one of its negatives ("A dog runs on the sand"), which it contradicts.
-Both are cut alike, and every caption has as many of the one as of the other, so that neither length nor frequency tells
-the label without the premise. A cut is contiguous and shorter than the caption.
+"""SNLI (Bowman et al. 2015): one JSONL file per split. A caption is the premise of two hypotheses: itself, cut to one
+of its relations ("A dog runs on the grass"), which it entails, and the same part of a negative ("A dog runs on the
+sand"), which it contradicts. Both are cut alike, and as many of each, so that neither length nor frequency tells the
+label without the premise. A cut is contiguous and shorter than the caption.
 """
 
 from __future__ import annotations
@@ -35,10 +33,7 @@ class Span(NamedTuple):
 
 
 def rows(publication: Publication) -> Rows:
-    """`{split}.jsonl`: the pairs of each caption.
-
-    Raises ValueError for a run without parses or components, or if no negative lies in a relation of its caption.
-    """
+    """`{split}.jsonl`: the pairs of each caption. ValueError without parses, components, or negatives in relations."""
     run = publication.run
     for table, verb in (("parses", "parse"), ("components", "components")):
         if not has_table(run, table):
@@ -63,10 +58,7 @@ def rows(publication: Publication) -> Rows:
 
 
 def _pairs(negatives: list[Row], cuts: list[Span]) -> Iterator[dict[str, str]]:
-    """The pairs of a caption: for each cut an entailed one, and one with a negative that changes only this part.
-
-    A cut without such a negative is left out; of several, one is drawn by the ids.
-    """
+    """For each cut an entailed pair, and one with a negative drawn from those that change only this part, if any."""
     caption_id, text = negatives[0].caption_id, negatives[0].text
     for cut in cuts:
         fitting = [row for row in negatives if _changed(text, row.negative, cut)]
@@ -101,7 +93,6 @@ def _sentence(part: str, caption: str) -> str:
 
 
 def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
-    """The cuts of the captions of each shard, by caption_id."""
     parses = read_table(run, "parses", ["caption_id", "text", "tokens", "chunks"])
     components = read_table(run, "components", ["caption_id", "relations"])
     for parsed, found in zip(parses, components, strict=True):
@@ -110,10 +101,7 @@ def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
 
 
 def cuts(parse: Mapping[str, Any], relations: list[dict[str, Any]]) -> list[Span]:
-    """The parts of a caption, shorter than it, that hold one of its relations and the noun phrases that it relates.
-
-    parse: a row of the table parses; relations: of the table components.
-    """
+    """The parts of a parse's caption, shorter than it, with one of its relations (of components) and noun phrases."""
     tokens, text = parse["tokens"], parse["text"]
     chunk = {}
     for phrase in parse["chunks"]:

@@ -32,11 +32,7 @@ class Accuracy:
 
 
 def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
-    """An accuracy with its Wilson interval, from the number of right pairs and of all pairs.
-
-    effect: the design effect; the interval is that of pairs / effect independent pairs. Raises ValueError for no pairs
-    or an effect below 1.
-    """
+    """An accuracy with the Wilson interval of pairs / effect (the design effect) pairs. ValueError for one below 1."""
     for name, value in (("pairs", pairs), ("effect", effect)):
         if value < 1:
             raise ValueError(f"{name} must be >= 1, was: {value}")
@@ -47,11 +43,9 @@ def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
 
 
 def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
-    """The accuracy of pairs (1 right, 0.5 tie, 0 wrong), with the design effect of several pairs per image.
-
-    images: the image_id of each pair. The effect is the variance of the share with images as clusters, divided by the
-    variance for as many independent pairs (Kish 1965), at least 1; if all pairs have the same value, it is the mean
-    number of pairs per image. Raises ValueError for no pairs.
+    """The accuracy of pairs (1 right, 0.5 tie, 0 wrong) with the design effect of clusters by image (Kish 1965), at
+    least 1: the share's variance over that of independent pairs; for equal values the mean pairs per image. ValueError
+    for no pairs.
     """
     values: dict[str, list[float]] = {}
     for value, image in zip(right, images, strict=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -23,39 +23,12 @@ LEAST_IMAGES = 10
 SAME = frozenset({"unchanged", "repeated"})
 
 
-@dataclass(frozen=True)
-class Scorecard:
-    """What is measured of some pairs of a caption and a negative.
-
-    name: what the set calls their kind, or `all`. Shares with 95 % Wilson intervals, in %: same: the negative is its
-    caption, or an earlier one of it; faulty: it has a grammatical fault that its caption lacks (a/an, a doubled word);
-    bag: it has the same words in another order; true, undecidable: by the captions of its image, as the
-    column `verdict` says. p_true: mean of those that have an estimate, None if none has. plausibility:
-    mean log-odds to the caption, in nats. longer: mean of the negative's words minus the caption's. reasons: of all
-    refusals, with their number. operators: what the negatives do, with their number. blind: accuracies without the
-    images; None with fewer than 10 images or without scikit-learn.
-    """
-
-    name: str
-    pairs: int
-    images: int
-    same: Accuracy
-    faulty: Accuracy
-    bag: Accuracy
-    true: Accuracy
-    undecidable: Accuracy
-    p_true: float | None
-    plausibility: float | None
-    longer: float
-    reasons: Mapping[str, int]
-    operators: Mapping[str, int]
-    blind: BlindReport | None
-
-
-def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
-    """The scorecards of the proposals in a run: one for each kind that they are labelled with, then one of all.
-
-    Raises FileNotFoundError if the run has no judged proposals.
+def scorecards(run: Path, seed: int = 0) -> list[dict[str, Any]]:
+    """The scorecards of a run's judged proposals (FileNotFoundError without): one for each kind as the set labels it
+    (`name`), then one of all. In %, with 95 % Wilson intervals: same: the negative is its caption or an earlier one;
+    faulty: it has a grammatical fault (a/an, a doubled word) more; bag: the same words in another order; true,
+    undecidable: by `verdict`. Means, None if unknown: p_true, plausibility (nats), longer (words more). Numbers of
+    reasons and operators. blind: a BlindReport; None for fewer than 10 images or without scikit-learn.
     """
     rows = pa.concat_tables(read_table(run, "judged")).to_pandas()
     captions = pa.concat_tables(read_table(run, "captions", ("caption_id", "text"))).to_pandas()
@@ -67,7 +40,7 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
     return [_scorecard(name, some, corpus, seed) for name, some in groups if len(some)]
 
 
-def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> Scorecard:
+def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> dict[str, Any]:
     """The figures of one group of pairs; corpus: (text, image_id) of true captions, for the baselines."""
 
     def share(holds: Iterable[bool]) -> Accuracy:
@@ -80,26 +53,26 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]],
     caption, text = rows["caption"], rows["text"]
     same = caption.str.lower() == text.str.lower()
     bags = [
-        sorted(WORD.findall(one.lower())) == sorted(WORD.findall(other.lower()))
-        for one, other in zip(caption, text, strict=True)
+        sorted(WORD.findall(one)) == sorted(WORD.findall(other))
+        for one, other in zip(caption.str.lower(), text.str.lower(), strict=True)
     ]
     images = rows["image_id"].nunique()
-    return Scorecard(
-        name,
-        len(rows),
-        images,
-        share(rows["reason"].isin(SAME)),
-        share(faults(one) > faults(other) for one, other in zip(text, caption, strict=True)),
-        share(pd.Series(bags, rows.index) & ~same),
-        share(rows["verdict"] == "true"),
-        share(rows["verdict"] == "undecidable"),
-        mean(rows["p_true"]),
-        mean(rows["plausibility"]),
-        fmean(text.str.split().map(len) - caption.str.split().map(len)),
-        dict(Counter(rows["reason"].dropna()).most_common()),
-        dict(Counter(rows["operator"]).most_common()),
-        _blind(name, rows[~same], corpus, seed) if images >= LEAST_IMAGES else None,
-    )
+    return {
+        "name": name,
+        "pairs": len(rows),
+        "images": images,
+        "same": share(rows["reason"].isin(SAME)),
+        "faulty": share(faults(one) > faults(other) for one, other in zip(text, caption, strict=True)),
+        "bag": share(pd.Series(bags, rows.index) & ~same),
+        "true": share(rows["verdict"] == "true"),
+        "undecidable": share(rows["verdict"] == "undecidable"),
+        "p_true": mean(rows["p_true"]),
+        "plausibility": mean(rows["plausibility"]),
+        "longer": fmean(text.str.split().map(len) - caption.str.split().map(len)),
+        "reasons": dict(Counter(rows["reason"].dropna()).most_common()),
+        "operators": dict(Counter(rows["operator"]).most_common()),
+        "blind": _blind(name, rows[~same], corpus, seed) if images >= LEAST_IMAGES else None,
+    }
 
 
 def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> BlindReport | None:
@@ -111,20 +84,20 @@ def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], see
         return None
 
 
-def to_text(cards: Sequence[Scorecard]) -> str:
+def to_text(cards: Sequence[Mapping[str, Any]]) -> str:
     """The scorecards as plain-text tables, then refusals, operators and cues of the last, which has all pairs."""
-    shares = ["same", "faulty", "same words", "true", "undecidable"]
-    rows = [["%", "pairs", "images", *shares, "p(true)", "plausibility", "longer"]]
+    shares = {"same": "same", "faulty": "faulty", "bag": "same words", "true": "true", "undecidable": "undecidable"}
+    rows = [["%", "pairs", "images", *shares.values(), "p(true)", "plausibility", "longer"]]
     for card in cards:
-        cells = [f"{share.percent:.1f}" for share in (card.same, card.faulty, card.bag, card.true, card.undecidable)]
-        cells.append("–" if card.p_true is None else f"{card.p_true:.3f}")
-        cells.append("–" if card.plausibility is None else f"{card.plausibility:+.1f}")
-        rows.append([card.name, f"{card.pairs:,}", f"{card.images:,}", *cells, f"{card.longer:+.1f}"])
+        cells = [card["name"], f"{card['pairs']:,}", f"{card['images']:,}", *(f"{card[s].percent:.1f}" for s in shares)]
+        for name, form in (("p_true", ".3f"), ("plausibility", "+.1f"), ("longer", "+.1f")):
+            cells.append("–" if card[name] is None else format(card[name], form))
+        rows.append(cells)
     lines = aligned(rows)
-    measured = Blindness({card.name: card.blind for card in cards if card.blind is not None})
+    measured = Blindness({card["name"]: card["blind"] for card in cards if card["blind"] is not None})
     if measured.reports:
         lines += ["", *to_text_of_blind(measured).splitlines()]
-    for what, counts in (("rejected", cards[-1].reasons), ("operators", cards[-1].operators)) if cards else ():
-        listed = ", ".join(f"{name} {n:,}" for name, n in counts.items())
+    for what, name in (("rejected", "reasons"), ("operators", "operators")) if cards else ():
+        listed = ", ".join(f"{name} {n:,}" for name, n in cards[-1][name].items())
         lines += ["", f"{what}: {listed or 'none'}"]
     return "\n".join(lines)

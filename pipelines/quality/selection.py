@@ -1,11 +1,9 @@
-"""Choose at most one negative per caption so that blind models, which never see the images, are at chance.
-
-Every candidate has a gap for every blind model: the model's score of the true text minus its score of the negative. A
-model is right if its gap is positive, so it is at chance if the gaps of the chosen candidates are symmetric about 0.
-The choice balances the gaps of several models at once, each trained on the images of other folds. Then regressions, one
-of them by topic, are trained on the chosen pairs, their gaps are added to those to be balanced, and the choice is
-repeated. (SugarCrepe, Hsieh
-et al. 2023, balances the joint gaps of two given models in a grid; adversarial filtering, Zellers et al. 2018, refits.)
+"""Choose at most one negative per caption so that blind models, which never see the images, are at chance. A
+candidate's gap is a model's score of the true text minus that of the negative; a model is at chance if the gaps of the
+chosen are symmetric about 0. The choice balances several models at once, trained on images of other folds. Then
+regressions, one by topic, are trained on the chosen pairs, their gaps balanced, too, and the choice repeated.
+(SugarCrepe, Hsieh et al. 2023, balances two given models in a grid; adversarial filtering, Zellers et al. 2018,
+refits.)
 """
 
 from __future__ import annotations
@@ -20,21 +18,8 @@ from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
 from ...augment.reproducible import exp
-from .bias.baselines import (
-    FOLDS,
-    Fit,
-    by_topic,
-    features,
-    fold_weights,
-    folds_of,
-    format_faults,
-    log_odds,
-    regression,
-    right,
-    scores,
-    topics_of,
-    words,
-)
+from .bias import baselines as blind
+from .bias.baselines import FOLDS, folds_of, regression
 from .bias.ngrams import NgramVocabulary, train, windows
 
 ROUNDS = 8
@@ -53,11 +38,9 @@ GAIN = 0.1
 
 
 class Pool(NamedTuple):
-    """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], the likeliest draw first.
-
-    start: (captions + 1,); matrix: (candidates, n-grams) n-gram counts of the true text minus the negative's; topics:
-    the same `by_topic`; words: the columns of `matrix` that are single words; gaps: (candidates, columns) of models
-    that were not trained on pairs, two columns per model, see `_squashed`; images: the image_id of every caption.
+    """The candidates of one operator: of caption i rows start[i] to start[i + 1], the likeliest draw first. matrix:
+    (candidates, n-grams) counts of the true text minus the negative's; topics: the same `by_topic`; words: columns that
+    are single words; gaps: (candidates, 2 models) of models not trained on pairs (`_squashed`); images: by caption.
     """
 
     start: np.ndarray
@@ -74,12 +57,9 @@ class Pool(NamedTuple):
 
 
 def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) -> Pool:
-    """Score all candidates by rules and language models.
-
-    rows: the candidates, grouped by caption: caption_id, image_id, `text` of the caption, `caption` (the true text that
-    a candidate is paired with), `negative`, and plausibility (the log-odds to the caption; null: not balanced); corpus:
-    (text, image_id) of true captions that the language models are trained on, empty: on those of the rows. Raises
-    ValueError if there are fewer images than folds.
+    """Score all candidates by rules and language models. rows, grouped by caption: caption_id, image_id, `text`,
+    `caption` (the true text to compare), `negative`, plausibility (null: not balanced); corpus: (text, image_id) of
+    captions to train language models on, empty: the rows'. Raises ValueError if there are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
     ids = rows["caption_id"].combine_chunks()
@@ -99,22 +79,20 @@ def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) 
         mine = np.flatnonzero(parts[of_corpus] == part)
         model = train(read.take(mine), folds[of_corpus][mine], FOLDS, len(vocabulary.number))
         likely.append(model.gaps(paired, negative, folds[of]))
-    found = features(paired, negative)
-    single = np.flatnonzero(np.isin(found.keys, words(found).keys))
+    found = blind.features(paired, negative)
+    single = np.flatnonzero(np.isin(found.keys, blind.words(found).keys))
     gaps = [_expected(likely)]
-    gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, format_faults)]
+    gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, blind.format_faults)]
     if not rows["plausibility"].null_count:
         gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
-    topics = by_topic(found.matrix, topics_of(paired, windows(paired, negative).true))
+    topics = blind.by_topic(found.matrix, blind.topics_of(paired, windows(paired, negative).true))
     return Pool(start, found.matrix, topics, single, np.concatenate(gaps, axis=1), images)
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
-    """(candidates, 2): the expected gaps of one more model, from the gaps (candidates,) of several.
-
-    Each model is trained on other captions, and a candidate chosen for its gap under one model has a smaller gap under
-    the next (regression to the mean). So each model's gap is regressed on the mean of the others' (isotonic
-    regression), and the fitted values are averaged.
+    """(candidates, 2): the expected gaps of one more model. A candidate chosen for its gap under one model has a
+    smaller one under the next, so each model's is regressed on the mean of the others' (isotonic), and the fits
+    averaged.
     """
     total, made = np.sum(gaps, axis=0), []
     for one in gaps:
@@ -131,10 +109,8 @@ def _gaps(measure: Callable[[str], float], true: Sequence[str], texts: Sequence[
 
 
 def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
-    """Choose at most one candidate per caption so that blind models are at chance.
-
-    Returns the chosen row of `candidates` for every caption, -1 for none: (captions,). The same pool and seed give the
-    same choice. Raises ValueError if there are fewer images than folds.
+    """The chosen row of `candidates` for every caption, -1 for none (captions,), so that blind models are at chance;
+    the same for the same pool and seed. Raises ValueError if there are fewer images than folds.
     """
     rng = np.random.default_rng(seed)
     matrix, caption = candidates.matrix, candidates.caption
@@ -150,9 +126,9 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
         gaps = [
             _judge(matrix, kept, folds, regression),
             _judge(candidates.topics, kept, folds, regression),
-            _judge(matrix[:, candidates.words], kept, folds, log_odds),
+            _judge(matrix[:, candidates.words], kept, folds, blind.log_odds),
         ]
-        near = near + 1 if all(abs(100 * right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0
+        near = near + 1 if all(abs(100 * blind.right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0
         if near == 2:
             break
         dense += map(_squashed, gaps)
@@ -160,9 +136,9 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     return chosen
 
 
-def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: Fit) -> np.ndarray:
+def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: blind.Fit) -> np.ndarray:
     """The gap of every candidate under the model that is fitted to those of `rows` that are not in its fold."""
-    return scores(matrix, fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
+    return blind.scores(matrix, blind.fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
 
 
 def _squashed(gaps: np.ndarray) -> np.ndarray:
@@ -173,11 +149,9 @@ def _squashed(gaps: np.ndarray) -> np.ndarray:
 
 
 def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:
-    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance.
-
-    Changes `chosen` (captions,) in place; dense: (candidates, columns), the gaps to balance. The imbalance of an n-gram
-    (the sum of its differences over the chosen pairs) costs only what exceeds the standard deviation of as many coin
-    flips: a choice more even than chance would itself be a cue, since one half of the pairs would predict the other.
+    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance to `chosen`
+    (captions,), in place; dense: (candidates, columns), the gaps to balance. An n-gram's imbalance costs only beyond
+    the deviation of as many coin flips: more even than chance, one half of the pairs would predict the other.
     """
     matrix = candidates.matrix
     bounds, columns, values = matrix.indptr, matrix.indices, matrix.data

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from ..engine.tables import has_table, shards_of
@@ -31,12 +30,9 @@ def sample_strata(
     first: bool = False,
     only: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[Stratum, list[Row]]:
-    """Sample n random rows for every combination of values of the columns `by`; all rows if there are fewer.
-
-    Returns them by combination, in sorted order. Rows are of different images as long as there are images left. first:
-    only the first row (draw) of each caption and operator; only: the values allowed in a column, see `having`. A table
-    that the run does not have gives no strata. Raises ValueError for n < 1 or a missing column, DamagedShardError for
-    a shard that is not as recorded.
+    """Sample n random rows (or all) for every combination of values of the columns `by`, returned sorted, of different
+    images as long as there are any. first: of each caption and operator only the first drawn; only: see `having`. A
+    missing table gives none. Raises ValueError for n < 1 or a missing column, and as `Shard.read`.
     """
     import pandas as pd
 
@@ -64,29 +60,14 @@ def sample_strata(
 
 
 def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFrame:
-    """The rows of a shard with `rank` and `priority`; the lowest of both are sampled.
+    """Rows with `rank`, how many of the image come before in the stratum, and `priority`, a hash: lowest are drawn."""
+    from pandas.util import hash_pandas_object
 
-    rank: how many rows of the same image come before in its stratum; priority: a hash that orders the images at random.
-    """
-    names = frame[by[0]]
-    for name in by[1:]:
-        names = names + "\x1f" + frame[name]
-    image_key = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{seed}\x1f" + names))
-    same = [names, frame["image_id"]]
-    turn = frame.groupby(same).cumcount().to_numpy(np.uint64)
-    shuffled = np.argsort(_mixed(image_key + turn), kind="stable")  # the rows of an image in random order
-    rank = frame.iloc[shuffled].groupby([one.iloc[shuffled] for one in same]).cumcount().reindex(frame.index)
-    return frame.assign(rank=rank, priority=_mixed(image_key ^ rank.to_numpy(np.uint64)))
+    same, key = [*by, "image_id"], blake2b(str(seed).encode(), digest_size=8).hexdigest()
 
+    def hashed(number: pd.Series) -> pd.Series:
+        return hash_pandas_object(frame[same].assign(number=number), index=False, hash_key=key)
 
-def _hashes(texts: pd.Series) -> np.ndarray:
-    hashes = {text: blake2b(text.encode(), digest_size=8).digest() for text in texts.unique()}
-    return texts.map({text: int.from_bytes(digest, "little") for text, digest in hashes.items()}).to_numpy(np.uint64)
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """Scramble 64-bit numbers (the finaliser of splitmix64)."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
+    turns = hashed(frame.groupby(same).cumcount()).sort_values(kind="stable").index  # an image's rows in random order
+    rank = frame.loc[turns].groupby(same).cumcount().reindex(frame.index)
+    return frame.assign(rank=rank, priority=hashed(-1 - rank))

@@ -1,6 +1,5 @@
-"""Read caption files and folders of published formats as records, one caption each; recognise the format.
-
-The format is that of READERS whose layout a source has, by its content and, where that does not suffice, its name.
+"""Read caption files and folders of published formats as records, one caption each; recognise the format, by the
+content and, where that does not suffice, the name.
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-
 
 
 class Reader(NamedTuple):
-    """How one format is read.
-
-    records: the records of a file (path or URL) of a source, in its order. files: the files that reading a source
-    reads, in order. alone: whether each file is read alone; otherwise `records` reads the whole source.
+    """How one format is read: the records of a file (path or URL) of a source; the files of a source, in order; whether
+    each file is read alone, else `records` reads the whole source.
     """
 
     records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]]
@@ -63,20 +60,13 @@ def reader_of(format: str) -> Reader:
 
 
 def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
-    """The files (paths or URLs) that are read for a source, in order.
-
-    Raises ValueError or FileNotFoundError, with one line that names the file, when the source cannot be read as
-    `format`.
-    """
+    """The files (paths or URLs) of a source, in order. Raises ValueError or FileNotFoundError naming a bad one."""
     with naming(source):
         return reader_of(format).files(source, options)
 
 
 def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The type of each column of `options.keep_columns` in the files `urls` of a source.
-
-    Raises ValueError for a format without columns, or when a file lacks a column or cannot be read.
-    """
+    """The types of `options.keep_columns` in the files `urls`. Raises ValueError for a format or file without such."""
     if options.keep_columns and format not in ("table", "webdataset"):
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
     types: Mapping[str, pa.DataType] = {}
@@ -87,10 +77,8 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
 
 
 def content(file: str, format: str = "") -> dict[str, Any]:
-    """What identifies a file that is read: its name (`file`), `bytes` and `sha256`, as stored. Of an archive of
-    `format` webdataset, the hash is of the names of its members and the texts.
-
-    Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read.
+    """What identifies a file: its name (`file`), `bytes` and `sha256`, as stored; of an archive of webdataset, that of
+    the names of its members and the texts. Raises ValueError or FileNotFoundError naming it.
     """
     with naming(file):
         return webdataset.content(file) if format == "webdataset" else files.content(file)
@@ -99,10 +87,8 @@ def content(file: str, format: str = "") -> dict[str, Any]:
 def read(
     source: str, format: str, options: ReadOptions, only: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
-    """The records of a source in its own order: cleaned (see `clean`), or rejected with a reason.
-
-    only: read only these of its files, in a format whose files are read alone. Raises ValueError or FileNotFoundError,
-    with one line that names the file, when it cannot be read as `format`.
+    """The records of a source, or of `only` some files of it, in its order: cleaned (see `clean`), or rejected with a
+    reason. Raises ValueError or FileNotFoundError, naming the file that cannot be read as `format`.
     """
     reader = reader_of(format)
     with naming(source):
@@ -112,10 +98,8 @@ def read(
 
 
 def detect(source: str) -> str:
-    """The format of `source` (a path or URL): a key of READERS.
-
-    Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
-    when it has no known format or cannot be read.
+    """The format of `source` (a path or URL): a key of READERS. Raises FileNotFoundError without such a file or folder,
+    ValueError, with what was expected, for any other.
     """
     with naming(source):
         pattern = is_pattern(source)

@@ -1,7 +1,5 @@
-"""Open local paths and fsspec URLs, compressed or not, and read them as lines, bytes or JSON.
-
-Every error names the file and says in one line what was expected; none shows the user names, passwords and signatures
-that a URL may hold. Compression is inferred from the name (`.gz .bz2 .xz .zip`).
+"""Open local paths and fsspec URLs, compressed or not (`.gz .bz2 .xz .zip`), and read lines, bytes or JSON. Errors name
+the file and what was expected, never the user names, passwords and signatures that a URL may hold.
 """
 
 from __future__ import annotations
@@ -39,9 +37,7 @@ def without_credentials(text: str) -> str:
 
 @contextmanager
 def naming(source: str) -> Iterator[None]:
-    """Turn any error of a file system, or of a library below one, while `source` is read into a ValueError or
-    FileNotFoundError of one line.
-    """
+    """Turn any error of a file system, or a library below, into a ValueError or FileNotFoundError of one line."""
     try:
         yield
     except _FOUND as error:
@@ -106,10 +102,7 @@ def is_pattern(url: str) -> bool:
 
 
 def matching(pattern: str) -> list[str]:
-    """The files that a pattern means, sorted: `*.parquet`, `**/*.tar`, `{00000..00999}.tar`, `{train,val}.csv`.
-
-    Raises FileNotFoundError when there is none.
-    """
+    """The files of a pattern, sorted: `**/*.tar`, `{00000..00999}.tar`, `{train,val}.csv`. FileNotFoundError: none."""
     found: list[str] = []
     for url in expand_braces(pattern):
         if _PATTERN.search(url) and not url.startswith(_WEB):
@@ -189,10 +182,9 @@ def split_in(url: str) -> str:
 
 @contextmanager
 def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file and give its decompressed bytes, or, if not `packed`, those that are stored.
-
-    expected: what errors say that the file must be. Errors of a damaged file, and those of types `errors`, also where
-    it is read, become a ValueError that names the file; a missing one is a FileNotFoundError.
+    """Open a file and give its decompressed bytes or, if not `packed`, those stored. Errors of a damaged file, and
+    those of types `errors`, also while it is read, become a ValueError that says what was `expected`; FileNotFoundError
+    without it.
     """
     try:
         fs, path = filesystem(url)
@@ -226,10 +218,7 @@ def head(url: str) -> bytes:
 
 
 def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
-    """The lines of a file of UTF-8, without the byte order mark and, unless `ends`, without line ends.
-
-    Bytes that are not UTF-8 become lone surrogates. Raises as `open_bytes`.
-    """
+    """The lines of a UTF-8 file, without byte order mark and, unless `ends`, line ends; other bytes are surrogates."""
     with (
         open_bytes(url, expected) as file,
         io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
@@ -257,10 +246,7 @@ def open_json(url: str, expected: str) -> Iterator[Any]:
 
 
 def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
-    """The items of one list in a JSON file of any size, e.g. `annotations.item`; `item` if the whole file is one list.
-
-    Raises ValueError as `open_json`.
-    """
+    """The items of a list in a JSON file of any size: `annotations.item`, or `item` if the file is the list."""
     with open_json(url, expected) as file:
         yield from ijson.items(file, prefix, use_float=True, buf_size=1 << 18)
 

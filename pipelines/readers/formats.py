@@ -1,9 +1,6 @@
-"""Caption files of data sets: COCO, Karpathy's splits, Flickr's token files, Multi30K, VSE++, plain lines of text.
-
-Each format has a function that yields the captions of a source, one Record each, in the source's order. A record that
-is none becomes a Rejected; a file that is broken raises ValueError, which names it. `line` is the number of the line,
-or of the annotation or caption in JSON, from 1. Where records name no split, it is taken from the file's name
-(`captions_train2017.json` -> train).
+"""Caption files of data sets: a function per format yields a source's captions in order as Records, what is none as
+Rejected, and raises ValueError naming a broken file. `line` is the number of the line, or of the annotation or caption
+in JSON, from 1. Where none names a split, it is in the file's name (`captions_train2017.json` -> train).
 """
 
 from __future__ import annotations
@@ -31,10 +28,8 @@ def split_order(split: str) -> tuple[int, str]:
 
 
 def coco(source: str, url: str, options: ReadOptions) -> Records:
-    """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`.
-
-    Lin et al. 2014, "Microsoft COCO: Common Objects in Context"; annotations of an image are not adjacent. An image is
-    named by the `file_name` that `images` has for it, or else by its id.
+    """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
+    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id.
     """
     name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
     file_names = {
@@ -61,10 +56,8 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def karpathy(source: str, url: str, options: ReadOptions) -> Records:
-    """Karpathy's `dataset_*.json`: `{"images": [{filepath, filename, split, sentences: [{raw}]}]}`.
-
-    Karpathy and Fei-Fei 2015, "Deep Visual-Semantic Alignments": the splits of Flickr8k, Flickr30k and COCO in common
-    use (train, val, test, restval).
+    """Karpathy's `dataset_*.json`: `{"images": [{filepath, filename, split, sentences: [{raw}]}]}`. Karpathy and
+    Fei-Fei 2015, "Deep Visual-Semantic Alignments": the usual splits of Flickr8k, Flickr30k and COCO.
     """
     name, number = name_of(url), 0
     for image in json_items(url, "images.item", "complete Karpathy dataset JSON"):
@@ -84,10 +77,8 @@ def karpathy(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def flickr(source: str, url: str, options: ReadOptions) -> Records:
-    """Flickr8k and Flickr30k token files: lines `name.jpg#k⇥caption`; empty ones are skipped.
-
-    Hodosh et al. 2013 and Young et al. 2014. k is the number of the caption among those of its image, and becomes the
-    last part of its caption_id; the captions of an image need not be adjacent.
+    """Flickr8k and Flickr30k token files (Hodosh et al. 2013, Young et al. 2014): lines `name.jpg#k⇥caption`; k numbers
+    an image's captions, which need not be adjacent, and ends the caption_id.
     """
     name, split = name_of(url), split_in(url)
     for line, content in enumerate(lines(url, "a Flickr token file of lines `name.jpg#k⇥caption`"), 1):
@@ -101,10 +92,7 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
-    """Plain text with one caption per line (`captions.txt`); empty lines are skipped, but counted.
-
-    No file says which images these are, so each caption is of an image of its own, named by the line's number.
-    """
+    """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number."""
     name, split = name_of(url), split_in(url)
     for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1):
         if text.strip():
@@ -117,11 +105,10 @@ def vsepp_files(source: str, options: ReadOptions) -> list[str]:
 
 
 def vsepp(source: str, url: str, options: ReadOptions) -> Records:
-    """VSE++ "precomp" captions: `{split}_caps.txt` with five lines per image, all of a folder or one such file.
-
-    Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives". The names of the images are
-    the lines of `{split}_images.txt` in the same folder. Without that file an image is named `{split}_{index}`, where
-    index is its row in `{split}_ims.npy`, from 0. Raises ValueError when a file does not have five lines an image.
+    """VSE++ "precomp" captions (Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives"):
+    `{split}_caps.txt` with five lines per image, all of a folder or one such file. Images are named by
+    `{split}_images.txt` beside it, or `{split}_{row in {split}_ims.npy, from 0}`. Raises ValueError unless there are
+    five lines an image.
     """
     for split, (captions, images) in _vsepp_splits(source).items():
         listed = lines(images, "a list of image names") if images else (f"{split}_{index}" for index in count())
@@ -169,15 +156,11 @@ def multi30k_files(source: str, options: ReadOptions) -> list[str]:
 
 
 def multi30k(source: str, url: str, options: ReadOptions) -> Records:
-    """Multi30K folders: `{split}.{1..5}.{language}.gz` (task 2) or `{split}.{language}.gz` (task 1).
-
-    Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions". Line i of each file, gzipped or
-    not, is a caption of the image in line i of the split's image list: `{split}_images.txt` or `{split}.txt`, in the
-    folder or in a folder `image_splits` beside it; its lines are `name.jpg` or `name.jpg#k`. Captions in the language
-    of the options are read, or in all for `all`: image by image, those of an image sorted by language, then by file.
-
-    Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when the folder
-    lacks the language or an image list.
+    """Multi30K folders (Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions"): line i of
+    `{split}.{1..5}.{language}.gz` (task 2) or `{split}.{language}.gz` (task 1), maybe not gzipped, is a caption of the
+    image in line i (`name.jpg` or `name.jpg#k`) of `{split}_images.txt` or `{split}.txt`, there or in a folder
+    `image_splits` beside it. Captions of the options' language, or `all`, image by image, by language and file. Raises
+    ValueError for files with more or fewer lines, FileNotFoundError when language or image list are lacking.
     """
     for split, captions in _multi30k_splits(source, options).items():
         listed = lines(captions[0].images, "a list of image names")
@@ -194,10 +177,7 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def multi30k_captions(folder: str) -> list[CaptionFile]:
-    """The caption files in a folder, in reading order.
-
-    Those without a number (`train.en`) are taken for captions only if their split has an image list.
-    """
+    """The caption files in a folder, in reading order; `train.en` only if its split has an image list."""
     present, beside = names(folder), join(folder_of(folder), "image_splits")
     try:
         lists = {name: join(beside, name) for name in names(beside)}

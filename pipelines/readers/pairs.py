@@ -1,7 +1,6 @@
-"""Read sets of captions with their negatives, as others publish them: one record per caption.
-
-The columns or keys are found by the names that the sets use: SugarCrepe and SugarCrepe++, NegCLIP, ARO, CREPE, VALSE,
-TROHN, CE-CLIP, VisMin, and any CSV, TSV, JSON, JSON Lines or Parquet file with a caption and a negative in each record.
+"""Read sets of captions with their negatives, one record per caption: SugarCrepe and SugarCrepe++, NegCLIP, ARO, CREPE,
+VALSE, TROHN, CE-CLIP, VisMin, and any CSV, TSV, JSON, JSON Lines or Parquet file whose columns have names that such
+sets use.
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ _FILE = re.compile(
 
 @dataclass(frozen=True)
 class Foreign:
-    """A caption with the negatives that a set has for it.
-
-    image: path or name; None if the set names none. captions: true captions of the image in this record, the one that
-    the negatives belong to first. negatives: (text, label) of each; the label is what the set calls their kind.
+    """A caption with a set's negatives. image: None if it has no name. captions: true ones of the image, that of the
+    negatives first. negatives: (text, label) of each; the label is what the set calls their kind.
     """
 
     source: str
@@ -62,10 +59,8 @@ class NoColumnError(ValueError):
 
 
 def pair_files(source: str) -> list[str]:
-    """The files of a source: itself, or those in a folder whose names say JSON, CSV, TSV or Parquet; if there are none,
-    those in the folders below it. What describes a set, such as croissant.json, is left out.
-
-    Raises FileNotFoundError if there is nothing, ValueError for a folder or file of another kind.
+    """The files of a source: itself, or those named as JSON, CSV, TSV or Parquet in a folder, else in those below it;
+    none that describe a set, such as croissant.json. Raises FileNotFoundError for nothing, ValueError for others.
     """
     if not files.is_folder(source):
         _stem_and_suffix(source)
@@ -84,11 +79,8 @@ def pair_files(source: str) -> list[str]:
 
 
 def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
-    """The records of one file, in order.
-
-    source: the folder that the file is of, for the names of records and for the split, which is taken from the name of
-    the file or else of a folder. Raises ValueError, in one line, if the file is broken, NoColumnError if it lacks a
-    column.
+    """The records of one file, in order. source: its folder, for the names of records and for the split, by the name of
+    the file or else of a folder. Raises ValueError for a broken file, NoColumnError if it lacks a column.
     """
     name = files.name_in(source or url, url)
     split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")

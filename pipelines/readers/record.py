@@ -33,10 +33,8 @@ _DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
 
 
 class Record(NamedTuple):
-    """One caption as a source has it; `clean` checks whether it can be kept.
-
-    In a bad record, `image` and `text` may be any value instead of str. Bytes that are not UTF-8 are lone surrogates
-    (`errors="surrogateescape"`). A named tuple, because millions are made.
+    """One caption as a source has it, maybe with any value as `image` and `text`, and lone surrogates for bytes that
+    are not UTF-8; see `clean`. A named tuple, because millions are made.
     """
 
     source: str  # the file, relative to what the user named
@@ -61,10 +59,8 @@ class Rejected(NamedTuple):
 
 
 class ReadOptions(Settings):
-    """How to read a source: the columns of a table, and the language of the captions.
-
-    Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names. `id_column` is
-    by default `uid` or `key` of tables whose image column is of URLs. The languages of a Multi30K folder may be `all`.
+    """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names.
+    `id_column` is by default `uid` or `key` of tables of URLs. The language of a Multi30K folder may be `all`.
     """
 
     image_column: str = ""
@@ -108,10 +104,8 @@ def is_image_name(name: str) -> bool:
 
 
 def clean(record: Record) -> Record | Rejected:
-    """`record` with white space and Unicode normalised; a Rejected, with the reason, if it cannot be kept.
-
-    White space in the text becomes single spaces, none at the ends, and Unicode is composed (NFC). Case, punctuation
-    and spaces before full stops stay as they are. A language loses its region: `de-AT` -> `de`. The id is there.
+    """`record` with its id and normalised: single spaces, composed Unicode (NFC), languages without region (`de-AT` ->
+    `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be kept.
     """
     source, line, image, text, split, language, number, id, kept = record
     try:

@@ -1,12 +1,7 @@
-"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind.
-
-The columns are those of the options, or those with a usual name. A caption cell that is a list, as in many published
-Parquet files, holds several captions of its image. Where there is no split column, the split is taken from the file's
-name: `train.csv` -> train.
-
-Of images that are embedded in Parquet (structs of bytes and path, as `datasets` writes them) only the paths are read. A
-row whose image has no path, or a row of a table without a column of images, is of an image of its own, which has the
-row's number as its name; in a source of several files, after the file's name.
+"""Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind. Columns are
+named or have a usual name; a caption cell may be a list, of several captions; without a split column, the file's name
+has the split: `train.csv` -> train. Of images embedded in Parquet (structs of bytes and path) only paths are read. A
+row without one is of an image of its own, named by the row's number, of several files after the file's name.
 """
 
 from __future__ import annotations
@@ -51,11 +46,9 @@ Row = Mapping[str, Any] | Rejected
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of one file that hold the image, the caption, and others; None where there is none.
-
-    image: None: no column names it, and each row is of an image of its own. id: what identifies the image. status:
-    whether img2dataset has downloaded it. kept: those that the user wants kept. field: of an image column of structs,
-    the field with the image's path; empty: the column itself names the image.
+    """The names of the columns of one file; None where there is none. image: None: each row is of an image of its own.
+    id: what identifies the image. status: whether img2dataset has downloaded it. kept: those that the user wants kept.
+    field: of an image column of structs, the field with the path; empty: the column itself names the image.
     """
 
     image: str | None
@@ -89,12 +82,10 @@ def choose(
     images: Mapping[str, str] | None = None,
     unread: Mapping[str, str] | None = None,
 ) -> Columns:
-    """The columns to read, among those with plain values, called `names`, and `images`.
-
-    images: columns with embedded images, each with the field that has the image's path; empty: none has. unread: other
-    columns, each with the reason why it cannot be read. In a table of nothing but captions (and columns of split or
-    language, or to keep) each row is of an image of its own. Raises ValueError, which lists the columns of the file
-    `where`, when there is no column to choose.
+    """The columns to read, among those with plain values (`names`) and `images`: embedded ones with the field of the
+    path, or "". unread: others, and why. In a table of nothing but captions (and splits, languages, kept columns) each
+    row is of an image of its own. Raises ValueError, listing the columns of the file `where`, when there is none to
+    choose.
     """
     images, unread = images or {}, unread or {}
 
@@ -157,10 +148,7 @@ def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
 
 
 def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], language: str) -> Record | Rejected:
-    """The record of one row of a table; a row without an id, or whose image was not downloaded, becomes a Rejected.
-
-    values: see Columns.values. language: that of captions if no column has it.
-    """
+    """The record of a row's values (Columns.values); Rejected without an id, or if the image was not downloaded."""
     image, caption, split, its_language, id, status, *kept = values
     image, language = image if chosen.image else OWN, its_language if chosen.language else language
     record = Record(source, line, image, caption, split, language, None, id, tuple(kept))
@@ -172,10 +160,7 @@ def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], la
 
 
 def files_of(source: str, options: ReadOptions) -> list[str]:
-    """The tables of a source: those in a folder, those that a pattern matches, or the source itself.
-
-    Raises ValueError if they are of several kinds (CSV and Parquet, say), or there is none.
-    """
+    """The tables of a folder or pattern, or the source itself. Raises ValueError for several kinds, or none."""
     urls = files.files_named(FILES, source)
     matches = {name: FILES.fullmatch(name) for name in map(name_of, urls)}
     kinds = sorted({match["kind"].lower() if match else name for name, match in matches.items()})
@@ -186,11 +171,9 @@ def files_of(source: str, options: ReadOptions) -> list[str]:
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The rows of one table file as records; `line` is the line number, in JSON lists and Parquet the row number, from
-    1.
-
-    source: the folder or pattern that the file `url` belongs to, for the names of records. Raises ValueError, naming
-    the file, when it is broken or lacks a column.
+    """The rows of one table file as records; `line`: of the line or, in JSON lists and Parquet, the row, from 1.
+    source: the folder or pattern of `url`, for their names. Raises ValueError for a broken file, or one that lacks a
+    column.
     """
     split, shown = files.split_in(url), files.name_in(source, url)
     match = FILES.fullmatch(shown)
@@ -259,11 +242,9 @@ def parse_json(text: str) -> Any:
 
 
 def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[tuple[int, Row]]:
-    """The rows of a CSV or TSV file: one below a header line, or without a header when columns are given as numbers.
-
-    CSV may have quoted fields, and `;` or `|` as separator. TSV has one record per line; quotes around a whole field
-    are removed, all others are kept (some programs quote TSV; most published caption files do not, and have stray
-    quotes). delimiter: empty: by the header.
+    """The rows of a CSV or TSV file below its header, or of all lines when columns are given as numbers. CSV may have
+    quoted fields, and `;` or `|` (delimiter: empty: by the header). TSV has a record a line; quotes are removed around
+    whole fields only, since most published caption files have stray ones.
     """
     header = next(lines(url, DELIMITED), "")
     delimiter = delimiter or _delimiter(header, options)
@@ -373,10 +354,7 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
 
 
 def without_bytes(column: pa.Field) -> list[str]:
-    """What to read of a column: itself; of embedded images only the paths, `image.path`, or nothing if they have none.
-
-    It is a list of one name or none.
-    """
+    """What to read of a column: [itself]; of embedded images only the paths, [`image.path`], or []."""
     path = _path_in(column.type)
     return [column.name] if path is None else [f"{column.name}.{path}"] if path else []
 
@@ -392,10 +370,7 @@ def _path_in(kind: pa.DataType) -> str | None:
 def rows_of(
     batches: Iterable[pa.RecordBatch], chosen: Columns, name: str, language: str
 ) -> Iterator[Record | Rejected]:
-    """The rows of Arrow record batches as records; `line` is the row number, from 1.
-
-    chosen: the columns to read. name: of the source, in the records. language: of the captions if no column has it.
-    """
+    """Rows of Arrow batches as records with `line` from 1. name: of the source; language: if no column has it."""
     read = 0
     for batch in batches:
         cells = [_cells(batch.column(column)) if column else repeat(None) for column in chosen.in_order[1:]]

@@ -1,7 +1,5 @@
-"""WebDataset tars, as img2dataset and others write them: members `key.jpg`, `key.txt`, `key.json` make a sample.
-
-The caption is the text of `key.txt` or a field of `key.json`: the one that the options name, or one with a usual name.
-An image is identified by its key. Pictures are not read, only skipped.
+"""WebDataset tars, as img2dataset and others write them: members `key.jpg`, `key.txt`, `key.json` make a sample. The
+caption is that text, or the field of the JSON that is named or has a usual name. Pictures are skipped.
 """
 
 from __future__ import annotations
@@ -23,10 +21,8 @@ MAX_BYTES = 1 << 20  # of a text or JSON member
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions of one tar archive, one record each; `line` is the number of the sample in the archive, from 1.
-
-    source: the folder or pattern that the archive `url` belongs to, for the names of records. Raises ValueError when it
-    is broken or has no captions.
+    """The captions of a tar archive (of the folder or pattern `source`), one record each; `line`: of the sample, from
+    1. Raises ValueError when it is broken or has no captions.
     """
     name, file_split = name_in(source, url), split_in(url)
     asked = options.changed(image_column="image", id_column="", keep_columns=())
@@ -59,9 +55,7 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
 
 
 def content(url: str) -> dict[str, Any]:
-    """What identifies the captions of an archive: its name (`file`), its size in `bytes`, and `sha256`, a hash of the
-    names of its members and of the texts read.
-    """
+    """What identifies an archive's captions: its name (`file`), `bytes`, and a hash of its members' names and texts."""
     digest = hashlib.sha256()
     for member, read in _members(url):
         digest.update(repr((member, read)).encode())

@@ -17,12 +17,10 @@ SIDES = {"left_only": "added", "right_only": "removed"}
 
 
 def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
-    """The negatives of `run` against those of `other`; rows with the same caption, operator and text are the same.
-
-    Returns values that JSON can represent: for each operator the number of rows in `both`, `added` (only in `run`),
-    `removed` (only in `other`), `why_added` and `why_removed` (by the reason of the run that lacks them; `not drawn` if
-    it did not try them, `not built` if it was built without the operator) and `reasons` (of candidates that both reject
-    for different reasons, "old -> new"); and `examples` of rows added and removed. Raises what `read_table` raises.
+    """The negatives of `run` against those of `other`, as JSON: by operator the rows (of a caption, operator, text) in
+    `both`, `added` (only in `run`), `removed` (only in `other`), `why_added`, `why_removed` (the reason of the run that
+    lacks them; `not drawn` if not tried, `not built` without the operator), `reasons` of candidates that both reject,
+    "old -> new", and examples. Raises as `read_table`.
     """
 
     def rows(where: Path, table: str, columns: Sequence[str]) -> pd.DataFrame:

@@ -1,6 +1,4 @@
-"""What a run contains: its tables, their columns, whether they are up to date, its captions, operators, provenance; and
-a page about the work of its stages: captions per second and core, refusals, memory, retries, the slowest shards.
-"""
+"""What a run contains: its tables, columns, state, captions, operators, provenance; and a page on its stages' speed."""
 
 from __future__ import annotations
 
@@ -43,32 +41,21 @@ def table_names(run: Path) -> list[str]:
 
 
 def read_info(run: Path) -> dict[str, Any]:
-    """Describe a run from its manifests and a few columns; only the shards of these columns are checked.
-
-    Returns values that JSON can represent: `run`; `tables`, each with name, stage (which made it), rows, shards, bytes
-    and state (`finished`; `unfinished`; or `stale: …` with the input table that has changed since or is missing);
-    `images` and `captions`, their numbers; `splits`, captions by split; `operators`, rows by table, then operator;
-    `provenance`: seed, parser and negcap_version, as far as the run has them; `bytes` of all tables. Raises
-    FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a shard
-    that is missing or not as recorded.
+    """Describe a run by its manifests and a few columns, whose shards alone are checked, as JSON: `run`; `tables`:
+    name, stage, rows, shards, bytes, state (`finished`, `unfinished`, `stale: …` with the input that has changed or is
+    missing); `images`, `captions`; `splits`; `operators`: rows by table, then operator; `provenance`; `bytes` of all.
+    Raises FileNotFoundError without tables, ValueError for an unreadable manifest, DamagedShardError.
     """
     names = table_names(run)
     manifests = {name: manifest_of(run, name) for name in names}
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
     tables = []
     for name, manifest in manifests.items():
-        sizes = storage.sizes(run / name)
-        tables.append(
-            {
-                "name": name,
-                "stage": manifest.identity.stage if manifest is not None else "",
-                "rows": sum(shard.rows for shard in shards[name]),
-                "shards": len(shards[name]),
-                "bytes": sum(sizes.get(shard.path.name, 0) for shard in shards[name]),
-                "state": _state(run, manifest),
-            }
-        )
-
+        sizes, its = storage.sizes(run / name), shards[name]
+        table: dict[str, Any] = {"name": name, "stage": manifest.identity.stage if manifest is not None else ""}
+        table |= {"rows": sum(shard.rows for shard in its), "shards": len(its)}
+        table["bytes"] = sum(sizes.get(shard.path.name, 0) for shard in its)
+        tables.append(table | {"state": _state(run, manifest)})
     images, splits = set[str](), Counter[str]()
     for shard in shards.get("captions", ()):
         columns = shard.read(["image_id", "split"])
@@ -79,20 +66,13 @@ def read_info(run: Path) -> dict[str, Any]:
         for shard in shards[name]:
             counts.update(_counts(shard.read(["operator"])["operator"]))
     metadata = [manifest.identity.metadata for manifest in manifests.values() if manifest is not None]
-    return {
-        "run": str(run),
-        "tables": tables,
-        "images": len(images),
-        "captions": sum(splits.values()),
-        "splits": splits,
-        "operators": operators,
-        "provenance": {key: given[key] for given in metadata for key in PROVENANCE if key in given},
-        "bytes": sum(table["bytes"] for table in tables),
-    }
+    found = {"run": str(run), "tables": tables, "images": len(images), "captions": sum(splits.values())}
+    provenance = {key: given[key] for given in metadata for key in PROVENANCE if key in given}
+    found |= {"splits": splits, "operators": operators, "provenance": provenance}
+    return {**found, "bytes": sum(table["bytes"] for table in tables)}
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:
-    """The number of rows by the value of a column."""
     return {entry["values"] or UNSPLIT: entry["counts"] for entry in column.value_counts().to_pylist()}
 
 
@@ -141,10 +121,8 @@ def size(count: int) -> str:
 
 
 def columns_of(table: str, run: Path | None) -> list[dict[str, str | bool]]:
-    """The columns of a table: as a run has it or, without a run, as this version of negcap writes it.
-
-    Returns values that JSON can represent: `column`, `type`, `nullable` and `meaning`. Raises ValueError for a table
-    that there is not, with those that there are; FileNotFoundError for a run without any.
+    """The columns of a table, of a run or as this version writes it, as dicts of `column`, `type`, `nullable` and
+    `meaning`. Raises ValueError, with those that there are, for another table; FileNotFoundError for no run.
     """
     schema: pa.Schema
     if run is not None:
@@ -167,9 +145,7 @@ def print_columns(columns: Sequence[Mapping[str, str | bool]], stream: TextIO) -
 
 
 def write_page(run: Path) -> Path | None:
-    """Write `RUN/_statistics/README.md`, a page on the speed of a run's stages, and return its path; None if nothing
-    was measured.
-    """
+    """Write `RUN/_statistics/README.md`, on the speed of a run's stages; returns its path, None without statistics."""
     stages = {name: lines for name in measured_stages(run) if (lines := read_statistics(run, name))}
     if not stages:
         return None

@@ -16,10 +16,7 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def pieces(caption: str, edits: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """A caption cut at its edits: ("", text kept), ("old", text removed), ("new", text inserted).
-
-    edits: sorted and disjoint; each has `start` and `end` (character offsets), `old` and `new`.
-    """
+    """A caption cut at its edits (sorted, disjoint): ("", text kept), ("old", text removed), ("new", text inserted)."""
     position = 0
     for edit in edits:
         yield "", caption[position : edit["start"]]
@@ -35,10 +32,7 @@ def marked(row: Row) -> str:
 
 
 def change(row: Row) -> str:
-    """The replaced word and its replacement: `dog (dog.n.01) → horse (horse.n.01)`; without synsets, `dog → horse`.
-
-    Two that are swapped: `red ↔ white`; where nothing is replaced: `adds not car (car.n.01)`; no candidate: nothing.
-    """
+    """The change: `dog (dog.n.01) → horse (horse.n.01)`, `dog → horse`, of a swap `red ↔ white`, `adds not car`, ""."""
     sides = [row[name].split(BOTH) if row[name] else [] for name in ("replaced", "replacement")]
     synsets = [row["replaced_synset"], row["replacement_synset"]]
     swapped = len(sides[0]) > 1 and sides[0] == sides[1][::-1]
@@ -49,8 +43,8 @@ def change(row: Row) -> str:
 
 
 def summary(row: Row) -> list[Any]:
-    """What a page's script shows of a row beside its caption: operator, change, edits as [start, end, new], p_true,
-    p_odd, p_both, plausibility, and what a rejection says in detail; null where there is nothing.
+    """A row for a page's script: operator, change, edits as [start, end, new], p_true, p_odd, p_both, plausibility, a
+    rejection's detail; null where there is nothing.
     """
     numbers = [row.get(name) for name in ("p_true", "p_odd", "p_both", "plausibility")]
     rounded = [None if number is None or number != number else round(number, 4) for number in numbers]
@@ -80,10 +74,7 @@ def has_colours(stream: TextIO) -> bool:
 
 
 def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
-    """Print two lines per row: caption id, operator and change; then the caption with the edit marked.
-
-    In colours (see `has_colours`), removed text is red and struck through, new text green.
-    """
+    """Print per row its headline, and its caption with the edit marked: in colours red, struck, and green."""
     if not has_colours(stream):
         for row in rows:
             stream.write(f"{headline(row)}\n  {marked(row)}\n")
@@ -100,10 +91,7 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
 
 
 class Graph(NamedTuple):
-    """A scene graph in words. Objects with the same name are numbered: `man`, `man (2)`.
-
-    objects: names in text order. attributes: (attribute, object) pairs. relations: (subject, relation, object) triples.
-    """
+    """A scene graph in words: objects (`man`, `man (2)`), (attribute, object) and (subject, relation, object)."""
 
     objects: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...]

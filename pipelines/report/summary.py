@@ -121,10 +121,7 @@ def _rejected(counts: Mapping[str, int], what: str) -> str:
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
-    """Captions with a negative (coverage), rows, rejected candidates, captions without one, per family and operator.
-
-    counts: the counters in the manifest of the table negatives. families: the family of each operator, by name.
-    """
+    """By family and operator captions with a negative, rows, rejections …; counts: of the manifest of negatives."""
     table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected", "no candidate")
     captions = counts.get("captions", 0)
     refusals = {name: sum(candidates(counts_below(counts, f"rejected.{name}")).values()) for name in families}
@@ -150,10 +147,7 @@ WITHOUT = {
 
 
 def coverage_lines(counts: Mapping[str, int]) -> list[str]:
-    """How many captions have a negative, and why the others have none; nothing if it was not counted.
-
-    counts: the counters in the manifest of the table negatives.
-    """
+    """How many captions have a negative, and why others have none, by the counters of negatives, if counted."""
     if (without := counts.get("captions.without")) is None:
         return []
     captions, why = counts.get("captions", 0), counts_below(counts, "without")
@@ -221,10 +215,8 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
 
 
 def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, int], operators: Sequence[str]) -> str:
-    """The most likely reason why these captions have no negatives, and what helps, in one line.
-
-    parses: the captions, parsed. entries: how many words the lexicon has. refused: the number of rejected candidates by
-    reason. operators: the names of the operators that were run.
+    """The likeliest reason why these parsed captions have no negatives, and what helps. entries: words of the lexicon.
+    refused: candidates by reason. operators: those that were run.
     """
     from ...augment.language.wordnet import WordNet
 

@@ -21,7 +21,7 @@ def resources() -> None:
 
 
 @resources.command(
-    configs=["resources.cloze.config:TrainingConfig", "resources.cloze.config:Sizes"],
+    configs="resources.cloze.config:TrainingConfig resources.cloze.config:Sizes",
     flags="seed epochs learning_rate batch min_count threads words states hidden heads",
 )
 @click.argument("captions", nargs=-1, required=True)
@@ -46,7 +46,7 @@ def cloze(**given: Any) -> None:
 
 
 @resources.command(
-    configs=["resources.cloze.config:SurrogateConfig"], flags="seed captions epochs batch learning_rate width"
+    configs="resources.cloze.config:SurrogateConfig", flags="seed captions epochs batch learning_rate width"
 )
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
@@ -62,7 +62,7 @@ def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, out
     fit_to(sources, model, output, leave_out, SurrogateConfig.of(given))
 
 
-@resources.command(configs=["resources.parser.train:TrainingConfig"], flags="seed epochs width depth")
+@resources.command(configs="resources.parser.train:TrainingConfig", flags="seed epochs width depth")
 @click.argument("treebanks", type=Path)
 @click.option("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed.")
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
@@ -130,7 +130,7 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
 
 
 @resources.command(
-    configs=["resources.cloze.config:JudgementConfig"],
+    configs="resources.cloze.config:JudgementConfig",
     flags="seed hidden products epochs batch learning_rate weight_decay dropout without_vectors pair_weight",
 )
 @click.argument("labels", type=Path)

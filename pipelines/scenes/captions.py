@@ -1,7 +1,5 @@
 """Captions of a scene from a grammar: each is true, its counts are exact, and its noun phrases fit only what they name.
-
-A form makes a sentence about one group of a scene (see `world`), without capital and full stop, or "" if it does not
-fit that group. Most forms are templates in scenes.toml.
+A form makes a sentence about a group (see `world`), without capital and full stop, or "" if it does not fit that.
 """
 
 from __future__ import annotations
@@ -68,10 +66,7 @@ class Teller(NamedTuple):
         return f"{self.where()} {self.anchor()}"
 
     def phrase(self, *, colour: bool = True, the: bool = False) -> Phrase:
-        """A noun phrase for the group that fits nothing else in the scene: "three small red balls".
-
-        colour: whether the colour may be mentioned; the: with the definite article.
-        """
+        """A noun phrase for the group alone, "three small red balls"; colour: may be said; the: definite."""
         rng, one, count = self.rng, self.one, len(self.scene.group(self.group))
         said = {
             "size": one.size if rng.random() < 0.6 else "",

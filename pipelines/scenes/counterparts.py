@@ -11,10 +11,8 @@ from .world import ANCHORS, KINDS, MOST, PATTERNS, PEOPLE, Scene, Thing, placed
 
 
 def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene | None:
-    """A scene that differs from `scene` in one group of things, in which `negative` is true and `caption` is false.
-
-    The judge decides both; "two cups" of three is false. Of several such scenes, `rng` chooses one; None if there is
-    none, as for a negative with a word that no scene can show.
+    """A scene that differs from `scene` in one group, in which the judge finds `negative` true and `caption` false or
+    miscounted; `rng` chooses of several. None without, as for a negative with a word that no scene can show.
     """
     now = judge(negative, scene)
     if now.verdict is Answer.UNDECIDED and now.reason != OPINIONS:
@@ -29,8 +27,8 @@ def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene
 
 
 def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
-    """The scenes that differ in one group: its colour, pattern, size, pose, kind, number or place; and those in which
-    two groups have exchanged their kinds or colours. rng: for places inside a slot.
+    """The scenes that differ in one group's colour, pattern, size, pose, kind, number or place, or in which two groups
+    have exchanged kinds or colours. rng: for places inside a slot.
     """
     groups = [0, *scene.groups]
     for group in groups:

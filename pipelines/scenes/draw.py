@@ -1,9 +1,7 @@
-"""Draw a scene as an image of 224 x 224 pixels, and make features of images with a small fixed convolutional network.
-
-Images are drawn at twice their size and then scaled down. The network needs no download: five channels (RGB and the
-pixel's x and y) of 112 x 112 go through four convolutions with stride 2 and ReLU to 256 channels of 7 x 7. Weights are
-random with a fixed seed; each channel is normalised by its mean and deviation on 48 fixed scenes, so that no channel is
-dead and all have the same scale.
+"""Draw a scene as an image of 224 x 224 pixels, at twice the size and scaled down, and make features of images with a
+small fixed network: five channels (RGB, x and y) of 112 x 112 go through four convolutions with stride 2 and ReLU to
+256 of 7 x 7. Weights are random with a fixed seed; each channel is normalised on 48 fixed scenes, so that none is dead
+and all have the same scale.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -156,35 +154,25 @@ def png(picture: Image.Image) -> bytes:
     return stored.getvalue()
 
 
-class Network(NamedTuple):
-    """For each layer, weights (kernel * kernel * in, out) and scale (out,); scales of pooled and region features."""
-
-    weights: list[np.ndarray]
-    scales: list[Scale]
-    pooled: Scale
-    region: Scale
-
-
 def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised features of n images: pooled (n, 512) and regions (n, 49, 256), both float32.
-
-    Pooled are mean and maximum over the regions; regions are in row-major order.
-    """
-    net = network()
-    regions, pooled = _forward(pictures, net.weights, net.scales)
-    return _standard(pooled, net.pooled), _standard(regions, net.region)
+    """Standardised float32 features of n images: pooled, mean and maximum, (n, 512); regions, by row, (n, 49, 256)."""
+    weights, scales, of_pooled, of_regions = network()
+    regions, pooled = _forward(pictures, weights, scales)
+    return _standard(pooled, of_pooled), _standard(regions, of_regions)
 
 
 @cache
-def network() -> Network:
-    """The network, which is built once per process (0.3 s)."""
+def network() -> tuple[list[np.ndarray], list[Scale], Scale, Scale]:
+    """The network, built once per process (0.3 s): for each layer weights (kernel * kernel * in, out) and scale (out,);
+    the scales of pooled and region features.
+    """
     rng, weights, scales = np.random.default_rng(SEED), list[np.ndarray](), list[Scale]()
     for size, given, made in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
         inputs = size * size * given
         weights.append(rng.standard_normal((inputs, made), np.float32) / np.float32(np.sqrt(inputs)))
     pictures = [draw(compose(Random(f"network {number}"))) for number in range(SCENES)]
     regions, pooled = _forward(pictures, weights, scales)
-    return Network(weights, scales, _scale(pooled), _scale(regions))
+    return weights, scales, _scale(pooled), _scale(regions)
 
 
 def _forward(

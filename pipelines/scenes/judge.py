@@ -1,8 +1,7 @@
-"""What is true of a scene: relations and looks of its things, sentences about it, and the table `scenes`.
-
-A verdict is True, False, or None for a matter of opinion: what one viewer of the image might say and another deny. A
-thing's slot determines its relations to the anchor; two things around the anchor are compared by where they are drawn,
-with wide margins. A sentence is judged over all its readings and all assignments of things to its entities.
+"""What is true of a scene: relations and looks of its things, sentences about it, and the table `scenes`. A verdict is
+True, False, or None for a matter of opinion. A slot determines relations to the anchor; other things are compared by
+where they are drawn, with wide margins. A sentence is judged over all its readings and all assignments of things to its
+entities.
 """
 
 from __future__ import annotations
@@ -84,13 +83,6 @@ def is_doing(verb: str, thing: Thing) -> Verdict:
     return True if thing.pose in VERBS[verb]["true"] else UNSURE if thing.pose in VERBS[verb]["unsure"] else False
 
 
-def is_doing_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
-    """Whether a person does something to a thing; holding is the only action in scenes."""
-    if scene.things[one].holds != other:
-        return False
-    return True if verb in ("hold", "carry") else UNSURE
-
-
 def has(attribute: str, thing: Thing) -> Verdict:
     """Whether an attribute is true of a thing; sizes of things without a size are a matter of opinion."""
     size = {"big": "large", "little": "small", "tiny": "small", "huge": "large"}.get(attribute, attribute)
@@ -106,10 +98,7 @@ def has(attribute: str, thing: Thing) -> Verdict:
 
 
 def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
-    """A scene as a row of the table `scenes`; sha256: of the image file.
-
-    It lists the things, all true relations between two of them, and those that are matters of opinion.
-    """
+    """A scene as a row of `scenes`: its things, true relations, and matters of opinion; sha256: of the image file."""
     said: dict[Verdict, list[dict[str, Any]]] = {True: [], UNSURE: [], False: []}
     for one, thing in enumerate(scene.things):
         for other, second in enumerate(scene.things):
@@ -119,16 +108,10 @@ def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
         if thing.holds >= 0:
             said[True].append({"subject": one, "relation": "hold", "object": thing.holds})
     counts = sorted(Counter(thing.kind for thing in scene.things).items())
-    return {
-        "image_id": image_id,
-        "split": split,
-        "setting": scene.setting,
-        "objects": [dict(zip(("object", *Thing._fields[1:]), thing, strict=True)) for thing in scene.things],
-        "relations": said[True],
-        "opinions": said[UNSURE],
-        "counts": [{"object": kind, "count": count} for kind, count in counts],
-        "sha256": sha256,
-    }
+    told: dict[str, Any] = {"relations": said[True], "opinions": said[UNSURE]}
+    told["objects"] = [dict(zip(("object", *Thing._fields[1:]), thing, strict=True)) for thing in scene.things]
+    told["counts"] = [{"object": kind, "count": count} for kind, count in counts]
+    return {"image_id": image_id, "split": split, "setting": scene.setting, **told, "sha256": sha256}
 
 
 def scene_of(row: Mapping[str, Any]) -> Scene:
@@ -155,12 +138,10 @@ class Judgement(NamedTuple):
 
 
 def judge(text: str, scene: Scene) -> Judgement:
-    """Judge whether a sentence is true of a scene.
-
-    FALSE: no reading is true under any assignment of its entities to things, even if matters of opinion are decided in
-    its favour. MISCOUNTED: true in logic only ("a dog" if there are three). UNDECIDED: the sentence cannot be read, or
-    it depends on opinion. A sentence with a denial makes several claims: TRUE if all hold, FALSE if one surely does
-    not.
+    """Judge whether a sentence is true of a scene. FALSE: no reading is true under any assignment of entities to
+    things, also with matters of opinion in its favour. MISCOUNTED: true in logic only ("a dog" of three). UNDECIDED: it
+    cannot be read, or depends on opinion. With a denial it makes several claims: TRUE if all hold, FALSE if one surely
+    does not.
     """
     stated = claims(text)
     if stated is None:
@@ -236,8 +217,9 @@ def _meets(condition: Condition, scene: Scene, at: int, chosen: Chosen) -> Verdi
         return is_doing(condition.word, scene.things[at])
     others = chosen[condition.other]
     if condition.what == "verb":
-        verdicts = [is_doing_to(condition.word, scene, at, other) for other in others]
-        return True if True in verdicts else None if None in verdicts else False
+        if scene.things[at].holds not in others:  # holding is the only action in scenes
+            return False
+        return True if condition.word in ("hold", "carry") else UNSURE
     return _all(holds(condition.word, scene, at, other) for other in others)
 
 

@@ -1,7 +1,6 @@
-"""Parse a sentence about a scene into all its readings: entities and the conditions that it states of them.
-
-The grammar covers the scenes' own captions and the negatives made of them. It is independent of the parser, the scene
-graphs and the operators that negatives are made with, so that it can check them.
+"""Parse a sentence about a scene into all its readings: entities and the conditions that it states of them. The grammar
+covers the scenes' captions and negatives of them, independently of the parser, scene graphs and operators, so that it
+can check them.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ class Entity(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A statement about entity `one` (an index): an attribute, a verb, or a relation.
-
-    what: "attribute", "verb" or "relation"; word: which one; other: the entity of a relation or of the verb's object,
-    -1 for none.
-    """
+    """A statement ("attribute", "verb" or "relation") about entity `one`; other: of a relation or object, or -1."""
 
     what: str
     word: str
@@ -53,10 +48,8 @@ class Reading(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """A word or phrase of a sentence.
-
-    what: its type: np (with `entity`), prep, be, there, verb, adjective, and, pronoun, end; word: its base form; for
-    np, "the" if it is definite. form: of verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
+    """A word or phrase. what: np (with `entity`), prep, be, there, verb, adjective, and, pronoun, end; word: base form,
+    of np "the" if it is definite. form: of verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
     """
 
     what: str
@@ -134,7 +127,6 @@ class _State(NamedTuple):
         return self.items[self.at] if self.at < len(self.items) else _Item("end")
 
     def skip(self, **changes: Any) -> _State:
-        """The state after the next item."""
         return self._replace(at=self.at + 1, **changes)
 
     def agree(self, form: str, subjects: Sequence[int]) -> _State:
@@ -149,10 +141,7 @@ class _State(NamedTuple):
 
 
 def read(text: str) -> tuple[list[Reading], bool]:
-    """All readings of a sentence, and whether its verbs and pronouns agree in number; if some do, only these readings.
-
-    Raises UnreadError if it has none or has an unknown word.
-    """
+    """All readings of a sentence (UnreadError: none), agreeing ones if any do; whether verbs and pronouns agree."""
     states = list(_clause(_State(tuple(_to_items(text)))))
     if not states:
         raise UnreadError("not a sentence of the grammar")
@@ -194,7 +183,6 @@ def _objects(state: _State) -> Iterator[_State]:
 
 
 def _clause(state: _State) -> Iterator[_State]:
-    """A clause."""
     first, after = state.next, state.skip()
     if first.what == "there" and after.next.what == "be":
         for named in _names(after.skip()):
@@ -289,10 +277,8 @@ class Claim(NamedTuple):
 
 
 def claims(text: str) -> list[Claim] | None:
-    """What a sentence with a denial claims, all of which must hold; None without a denial.
-
-    "a cat with no dog nearby" -> "a cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is
-    true, "a cat sits" false; "a cat with a dog nearby" -> both "a cat" and "there is a dog" are true.
+    """What a sentence with a denial claims, all of which must hold; None without one. "a cat with no dog nearby" -> "a
+    cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is true, "a cat sits" false.
     """
     lower = text.lower().rstrip(". ")
     said = lower.removesuffix(" in the picture")  # "there is a dog in the picture" does not count the dogs

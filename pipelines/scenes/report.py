@@ -16,12 +16,10 @@ TABLES = ("negatives", "refined")
 
 
 def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
-    """Judge all rows of the tables captions, positives and `table` of a run, one row per sentence.
-
-    Its columns: those of the sentence; `said` and `kind` of it; `operator`, "captions" for captions; `should_be`, a
-    bool; `verdict`, an Answer's value; `reason` of an undecided one; `agrees`, whether verbs and pronouns do; `right`:
-    FALSE or MISCOUNTED for negatives, TRUE for the others, null if undecided. table: "negatives" or "refined";
-    ValueError for another. Raises FileNotFoundError if the run has no scenes or no such table.
+    """Judge all rows of captions, positives and `table` (negatives, refined; else ValueError) of a run, one row per
+    sentence: its columns; `said`, `kind`; `operator`, "captions" of captions; `should_be` true; `verdict`; `reason` of
+    an undecided one; `agrees`: verbs and pronouns do; `right`, null if undecided. Raises FileNotFoundError without
+    scenes or table.
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, was: {table}")
@@ -61,11 +59,7 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
-    """Print a table of the counts, the reasons of undecided rows, and for each operator the most frequent kinds of
-    wrong rows.
-
-    shown: how many reasons and kinds per operator.
-    """
+    """Print a table of the counts and, per operator, at most `shown` reasons of undecided and kinds of wrong rows."""
     table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
     undecided, disagreeing, wrong = list[str](), list[str](), list[str]()
     for name, its in counts(judged).items():

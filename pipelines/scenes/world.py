@@ -1,7 +1,5 @@
-"""The drawn world: kinds of things with their colours, patterns, poses and sizes, and how they compose a scene.
-
-A scene has an anchor and up to three groups of equal things on, under, in, beside, behind or above it. Where a group
-is relative to the anchor is called its slot.
+"""The drawn world: kinds of things with colours, patterns, poses and sizes, and how they compose a scene: an anchor and
+up to three groups of equal things around it, each in a slot (on, under, in, beside, behind, above).
 """
 
 from __future__ import annotations
@@ -55,11 +53,9 @@ COUNTS = ((1, 2, 3, 4, 5), (55, 20, 13, 7, 5))  # sizes of a group, weights
 
 
 class Thing(NamedTuple):
-    """One thing in a scene: what it is, its box in pixels, and where it is relative to the scene's anchor.
-
-    slot: a key of MOST; "" for the anchor itself. group: 0 for the anchor, from 1 for the things around it, 100 + the
-    person's group for a held thing. open: a box or basket has something in it. holds: index in the scene of the thing
-    that a person holds, held: that of the person who holds this thing; -1 for none.
+    """One thing in a scene and its box in pixels. slot: where it is, a key of MOST; "" for the anchor. group: 0 for the
+    anchor, from 1 for things around it, 100 + the person's for a held thing. open: a box or basket has something in it.
+    holds, held: the index of the thing that a person holds, and of the person; -1 for none.
     """
 
     kind: str
@@ -127,10 +123,7 @@ def compose(rng: Random) -> Scene:
 
 
 def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """A group of equal things in one slot, or a person with a thing in the hand; empty if no colour is free.
-
-    used: (kind, colour) of all groups so far, which is extended.
-    """
+    """A group of equal things in a slot, or a person holding one; [] if none of `used` (kind, colour) is free."""
     anchor = things[0]
     count = min(rng.choices(*COUNTS)[0], MOST[slot])
     if anchor.kind == "chair" and slot in ("on", "under"):

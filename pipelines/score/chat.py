@@ -1,8 +1,6 @@
-"""`endpoint:URL#MODEL`: a vision-language model behind an OpenAI-compatible chat API is asked about each pair.
-
-Two-way: which of caption and negative describes the image, once in each order, since models prefer one of the letters.
-Yes or no: does each of them describe the image. The two-way questions are asked without the image, too. An answer that
-is neither of the two offered is undecided, and never right.
+"""`endpoint:URL#MODEL`: a vision-language model behind an OpenAI-compatible chat API is asked about each pair: which of
+caption and negative describes the image, in each order, since models prefer one letter, with and without the image; and
+whether each describes it. An answer that is neither of the two offered is undecided, and never right.
 """
 
 from __future__ import annotations
@@ -10,18 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ..endpoint.client import Endpoint, cache_path, collect
 from ..endpoint.messages import EndpointConfig, Request, chat
 from ..engine.progress import Progress
 from .protocols import Measured, grouped
 from .test_set import ScoreConfig, TestSet
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
 BLIND = "Which caption is more likely to be true of the image that it was written for?\nA. {}\nB. {}\n"
@@ -38,12 +33,9 @@ YES = re.compile(FILLER + r"(yes|no)\b", re.IGNORECASE)
 def ask(
     rest: str, named: str, tests: TestSet, place: Path, config: ScoreConfig, progress: Progress
 ) -> tuple[list[Measured], dict[str, int]]:
-    """Ask a model about the first negative of each caption and operator; answers are kept in the folder `place`.
-
-    rest: `URL#MODEL`; named: the model as the user names it. Returns what is right (a pair counts half in `pairs` and
-    `half-truth` if the model is right in one of the orders) and counts of what was asked. Raises ValueError for another
-    form or without image files, EndpointError if the endpoint cannot be used. Pairs that the budget does not reach are
-    left out and counted.
+    """Ask about the first negative of each caption and operator; answers are kept in `place`. rest: `URL#MODEL`; named:
+    the whole. Returns what is right (half in `pairs` and `half-truth` for one of the orders) and counts. Pairs beyond
+    the budget are left out and counted. Raises ValueError for another form or without image files, EndpointError.
     """
     url, _, name = rest.rpartition("#")
     if not url or not name:

@@ -1,37 +1,40 @@
-"""Models that map images and texts to vectors: of transformers, OpenCLIP or sentence-transformers.
-
-A kind of model is one function here, from what stands after `kind:` in a model's name to an Encoder. Each checks the
-files, and raises FileNotFoundError or ValueError for what is no such model, ImportError if a library is missing. Models
-are read from local files, code in them is never run, and a model is loaded when the first vector is asked for: not if
-all of them are kept in the run.
+"""Models that map images and texts to vectors: a function per kind of model, from what follows `kind:` in its name to
+an Encoder. Each raises FileNotFoundError or ValueError for what is no such model, ImportError without its library. They
+read local files, never run code in them, and load a model when its first vector is asked for. And the vectors of a test
+set: of an encoder, kept in the run, of a model of `negcap train`, or of arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from ...schemas.features import EMBEDDINGS
 from ..engine.errors import require_libraries
-from ..engine.manifest import hash_path
+from ..engine.manifest import hash_path, hash_value
+from ..engine.progress import Progress
+from ..engine.run import Execution, run_source
+from ..engine.stage import StageResult
+from ..engine.tables import read_table
 from ..features.preprocess import open_images
+from ..features.source import open_array
 from ..models.clip import pretrained
 from ..models.scorer import reading, require_files
-from .test_set import ScoreConfig
+from .test_set import ScoreConfig, TestSet, is_run
 
 Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image files
 Texts = Callable[[Sequence[str]], np.ndarray]  # the vectors (n, d) of n texts
 
 
 class Encoder(NamedTuple):
-    """A model whose score of a pair is the cosine of its vectors.
-
-    name: for tables. identity: plain JSON that determines the vectors (hashes of the model's files, the precision).
-    images, texts: compute vectors; they raise ValueError for a model that cannot be read.
+    """A model whose score of a pair is the cosine of its vectors. identity: plain JSON that determines them (hashes of
+    the model's files, the precision). images, texts: compute them; ValueError for a model that cannot be read.
     """
 
     name: str
@@ -66,10 +69,7 @@ class Torch(NamedTuple):
         return cls(device, default if config.precision == "auto" else config.precision)
 
     def vectors(self, function: Callable[..., Any], *given: Any, **named: Any) -> np.ndarray:
-        """What a function of a model returns, vectors (n, d) or an output object that pools them, as float32.
-
-        It runs without gradients, and in automatic mixed precision unless the precision is float32.
-        """
+        """The vectors (n, d), float32, of a model's function, without gradients, in mixed precision if asked."""
         import torch
 
         type = None if self.precision == "float32" else getattr(torch, self.precision)
@@ -88,10 +88,7 @@ PADDED = ("siglip",)  # models trained on texts that are padded to their full le
 
 
 def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
-    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP, ALIGN …).
-
-    Its image processor resizes and normalises images; texts are cut at the length that the model reads.
-    """
+    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP …) with its own processors."""
     path = pretrained.locate_hugging_face(rest)
     torch = Torch.of(config)
 
@@ -119,11 +116,7 @@ def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
 
 
 def open_clip(rest: str, config: ScoreConfig) -> Encoder:
-    """`open_clip:ARCHITECTURE:WEIGHTS`: a model of OpenCLIP, weights from a file or by their name on the hub;
-    `open_clip:FOLDER`: a saved one.
-
-    Images and texts are read by the model's own transform and tokenizer.
-    """
+    """`open_clip:ARCHITECTURE:WEIGHTS` (a file, or a name on the hub) or `open_clip:FOLDER`: a model of OpenCLIP."""
     found = pretrained.locate_open_clip(rest)
     torch = Torch.of(config)
     name = found.weights.name if found.architecture.startswith(pretrained.LOCAL) else found.architecture
@@ -172,3 +165,111 @@ ENCODERS: dict[str, Callable[[str, ScoreConfig], Encoder]] = {
     "open_clip": open_clip,
     "sentence-transformers": sentence_transformers,
 }
+
+
+ROWS = 2048  # per shard
+LISTS = ("images.txt", "texts.txt")
+
+
+def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
+    """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises ValueError if one does not fit."""
+    wanted = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
+    paths = [Path(part) for part in rest.split(",")]
+    if len(paths) != 2:
+        raise ValueError(f"{wanted}, was: {rest}")
+    found = []
+    for path, rows, listed in zip(paths, (len(tests.image_ids), len(tests.texts)), LISTS, strict=True):
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such file; {wanted}")
+        array = open_array(path)
+        if array.ndim != 2 or array.dtype.kind != "f":
+            raise ValueError(f"{path}: must be an array (n, d) of floats")
+        if len(array) != rows:
+            raise ValueError(f"{path}: must have {rows:,} rows, one per line of {listed} (--lists), has {len(array):,}")
+        found.append(array)
+    return found
+
+
+def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[np.ndarray]:
+    """`negcap:FOLDER`: vectors by a model of `negcap train` from the run's features; texts of UniVSE are parsed as its
+    captions were. Raises FileNotFoundError or ValueError if it or the features cannot be used.
+    """
+    import torch
+
+    from ..models.device import choose_device
+    from ..models.evaluation.protocols import parse_graphs, parser_settings
+    from ..models.evaluation.retrieval import embed_images, embed_texts
+    from ..models.trainer import OBJECTIVES, load_model
+    from ..models.trainer.evaluate import features_for
+
+    if not is_run(run):
+        raise ValueError(f"a model of negcap train reads the image features of a run, {run} is a published set")
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    device = choose_device(config.device)
+    model, vocabularies, about = load_model(Path(rest), device)
+    vocabulary = vocabularies[about.languages[0]]
+    features = features_for(model, run, tests.image_ids, about.table)
+    if not features.available.all():
+        lacking = tests.image_ids[int((~features.available).nonzero()[0])]
+        raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")
+    images = embed_images(model.image, features.values, torch.arange(len(tests.image_ids)), device)
+    column, graphs = pa.array(tests.texts, pa.string()), None
+    if OBJECTIVES[about.model].needs_components:
+        graphs = parse_graphs(column, vocabulary, parser_settings(run))
+        graphs = type(graphs)(*(kind._replace(words=kind.words.to(device)) for kind in graphs))
+    sentences = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
+    return [images.cpu().numpy(), sentences.cpu().numpy()]
+
+
+def embed(model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progress) -> list[np.ndarray]:
+    """The vectors of images (I, d) and texts (N, d) by an encoder, not of length 1, computed by `batch`, and kept in
+    tables `embeddings_images_<key>` and `embeddings_texts_<key>` of `run`. Raises ValueError unless all are equally
+    wide.
+    """
+    files = [file for file in tests.files if file is not None]
+    if len(files) != len(tests.files):
+        raise ValueError(f"{model.name} needs the image files: --images FOLDER")
+    states = [(file.name, file.stat()) for file in files]
+    given = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+
+    return [
+        _kept(model, run, "images", tests.image_ids, given, lambda rows: model.images(files[rows]), batch, progress),
+        _kept(model, run, "texts", tests.texts, [], lambda rows: model.texts(tests.texts[rows]), batch, progress),
+    ]
+
+
+def _kept(
+    model: Encoder,
+    run: Path,
+    what: str,
+    names: Sequence[str],
+    given: Sequence[object],
+    compute: Callable[[slice], np.ndarray],
+    batch: int,
+    progress: Progress,
+) -> np.ndarray:
+    """The vectors (n, d) of n images or texts (`names`), from a table of the run; given: what else determines them."""
+    identity = {**model.identity, "model": model.name, "list": hash_value([list(names), given])}
+    table = f"embeddings_{what}_{hash_value(identity)[:12]}"
+
+    def batches(start: int, stop: int) -> Iterator[np.ndarray]:
+        for at in range(start, stop, batch):
+            made = compute(slice(at, min(at + batch, stop)))
+            progress.advance(len(made), 0)
+            yield made
+
+    def make(start: int) -> StageResult:
+        stop = min(start + ROWS, len(names))
+        found = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
+        ends = pa.array(np.arange(len(found) + 1, dtype=np.int32) * found.shape[1])
+        values = pa.ListArray.from_arrays(ends, pa.array(found.ravel()), EMBEDDINGS.field("vector").type)
+        rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
+        return StageResult({table: rows}, {what: stop - start})
+
+    parts = [partial(make, start) for start in range(0, len(names), ROWS)]
+    execution, described = Execution(progress=progress, overwrite=True), {**identity, "what": what, "rows": ROWS}
+    metadata = {"model": model.name}
+    run_source(run, "score", {table: EMBEDDINGS}, parts, described, execution, metadata=metadata, unit=what)
+    columns = [shard["vector"].combine_chunks() for shard in read_table(run, table, ["vector"])]
+    return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in columns])

@@ -1,7 +1,5 @@
-"""The protocols, on the unit vectors of images and texts: which cases a model gets right. A tie counts against it.
-
-Each is computed twice, with the images and with vectors "without image", so that what the texts alone give away to the
-model is known. Intervals are of a bootstrap over images.
+"""The protocols, on unit vectors of images and texts: which cases a model gets right; a tie counts against it. Each is
+computed with the images and with vectors "without image", which shows what the texts alone give away.
 """
 
 from __future__ import annotations
@@ -21,10 +19,7 @@ QUERY = f"text to image, R@{QUERIED}"
 
 
 class Measured(NamedTuple):
-    """The n cases of one protocol and group: right (1), wrong (0) or between, and the image of each; all (n,).
-
-    blind: the same without the image, None where it cannot be asked.
-    """
+    """A protocol's cases of a group: right (1), wrong (0) or between, and each image (n,). blind: without images."""
 
     protocol: str
     group: str
@@ -46,11 +41,7 @@ class Vectors(NamedTuple):
         return cls(images, texts, np.arange(len(images)))
 
     def without_images(self) -> Vectors:
-        """In the place of each image, the mean vector of the images of the other half of the set.
-
-        So the vector knows how images are in general, and nothing of the image in question. Halves are by parity of the
-        image's index. Zeros for a set of one image: all texts are tied.
-        """
+        """Each image's vector: the mean of the other half of the set, by parity; zeros for one image."""
         odd, even = (self.images[half::2].mean(0) if half < len(self.images) else 0 for half in (1, 0))
         means = np.stack([np.broadcast_to(mean, self.images.shape[1]) for mean in (odd, even)])
         return Vectors(means.astype(np.float32), self.texts, np.arange(len(self.images)) % 2)
@@ -136,11 +127,9 @@ def grouped(
 
 
 def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
-    """Pairs (SugarCrepe), half-truths (CS-CLIP), and two true captions against a negative (SugarCrepe++).
-
-    `pairs`: the image is nearer to the caption than to the negative, for the first negative of each caption and
-    operator. `half-truth`: the same, for negatives that only add to their caption. `two captions`: it is nearer to both
-    true captions. `two captions, text only`: both true captions are nearer to each other than to the negative.
+    """SugarCrepe's pairs, of the first negative of each caption and operator: the image is nearer to the caption.
+    `half-truth` (CS-CLIP): of negatives that only add to it. `two captions` (SugarCrepe++): nearer to both true
+    captions; `two captions, text only`: both are nearer to each other than to the negative.
     """
     pairs = tests.pairs[tests.pairs["first"]]
     image, true, negative, second, of = (
@@ -163,10 +152,8 @@ def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
 
 
 def _quads(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
-    """Winoground's scores, where there are two images with a caption each (Thrush et al. 2022, equations 1 to 3).
-
-    `text`: for both images, the own caption scores above the other. `image`: for both captions, the own image does.
-    `group`: both.
+    """Winoground's scores (Thrush et al. 2022, equations 1 to 3) of two images with a caption each. `text`: for both
+    images the own caption scores above the other; `image`: for both captions the own image does; `group`: both.
     """
     first, second, of_first, of_second, operator = (column.to_numpy() for _, column in tests.quads.items())
     first_right, second_right = vectors.similarity(first, of_first), vectors.similarity(second, of_second)
@@ -188,10 +175,8 @@ def _choices(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
 
 
 def _queries(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
-    """How often a caption finds its image among the first QUERIED, if captions deny something (NegBench's retrieval).
-
-    `text to image`: captions that deny nothing; `text to image, denials`: those that do. A caption finds its image if
-    fewer than QUERIED others are as near to it.
+    """NegBench's retrieval, if captions deny something: a caption finds its image if fewer than QUERIED others are as
+    near, of captions that deny nothing and, `denials`, of those that do.
     """
     image, text = tests.captions.T
     right = vectors.images_above(text, vectors.similarity(image, text) - TIE) <= QUERIED  # its own image is one of them
@@ -201,11 +186,9 @@ def _queries(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
 
 
 def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
-    """How often an image ranks one of its own captions first: among all captions, and with negatives beside them.
-
-    `image to text`: among all captions of the set. `image to text, own negatives`: the negatives of the image's own
-    captions are added (VSE-C). `image to text, all negatives`: those of all captions (UniVSE). Each distinct text
-    counts once, and an image's own captions never against it; a text that is true of another image counts as false.
+    """How often an image ranks an own caption first: among all captions; with the negatives of its own (VSE-C), or of
+    all (UniVSE), beside them. Each distinct text counts once, and an image's own captions never against it; a text that
+    is true of another image counts as false.
     """
     image, text = tests.captions.T
     scores = vectors.similarity(image, text)

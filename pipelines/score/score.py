@@ -1,9 +1,6 @@
-"""Score models on a run or a published set: their vectors or answers, what they get right, and what is got blind.
-
-The scores of a model are plain JSON: `model`, `about` (how it was asked: images, texts, undecided answers …) and
-`scores`, with for each protocol and group of operators `model` and `without_image`, each a percentage `value` of n
-cases and its interval, `baseline`, the most telling of the blind baselines of `negcap blind`, and what guessing gets,
-`chance`. `without_image` and `baseline` are null where they cannot be asked.
+"""Score models on a run or a published set. Scores are plain JSON: `model`, `about` (how it was asked) and `scores`,
+with by protocol and group `model` and `without_image` (percentages of n cases with intervals), `baseline`, the most
+telling of `negcap blind`, and `chance`, what guessing gets; null where it cannot be asked.
 """
 
 from __future__ import annotations
@@ -20,11 +17,10 @@ from ..engine.storage import write_atomically
 from ..models.figures import figures, format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
-from ..quality.bias.measure import CachedReports, read_corpus
-from .encoders import ENCODERS
+from ..quality.bias.measure import cached_reports, read_corpus
+from .encoders import ENCODERS, LISTS, arrays, embed, trained
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
-from .vectors import LISTS, arrays, embed, trained
 
 MODELS = {  # kinds of models: what stands before the colon in a model's name -> what stands after it
     "npy": "IMAGES,TEXTS",
@@ -53,12 +49,10 @@ Scores = dict[str, Any]  # of a model, see above
 
 
 def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[Scores]:
-    """How often each model puts a caption above its negatives, and more protocols, on a run or a published set.
-
-    models: as `kind:rest`, such as hf:FOLDER (see `negcap score --help`). Returns, of each model, its figures with 95 %
-    intervals by protocol and group, as plain JSON. Vectors and answers are kept in the run, or beside the set. Raises
-    FileNotFoundError or ValueError for a source, model or image that cannot be used, ImportError if a model needs a
-    library that is not installed. What was computed until then is kept.
+    """How often each model puts a caption above its negatives, and more protocols, with 95 % intervals; see above.
+    models: as `kind:rest` (`negcap score --help`). Vectors and answers are kept in the run, or beside the set, also if
+    it fails. Raises FileNotFoundError or ValueError for an unusable source, model or image, ImportError without a
+    library.
     """
     for model in models:
         kind, _, rest = model.partition(":")
@@ -121,13 +115,11 @@ def percentages(measured: Sequence[Measured], tests: TestSet, config: ScoreConfi
 
 
 def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Scores]:
-    """By protocol (`pairs`, `half-truth`) and group of operators, the most telling of the blind baselines.
-
-    For pairs it is one of those of `negcap blind`; of groups that are too small to train one, and for half-truths,
-    where the shorter text is the true one by construction, only rules are tried. Reports are cached in `source`.
+    """By protocol (`pairs`, `half-truth`) and group the most telling blind baseline; of half-truths, where the shorter
+    is true by construction, and groups too small to train one, only rules are tried. Reports are cached in `source`.
     """
     corpus = read_corpus(source) if is_run(source) else []
-    reports = CachedReports(source if source.is_dir() else source.parent, seed, corpus)
+    reports = cached_reports(source if source.is_dir() else source.parent, seed, corpus)
     found = {}
     first = tests.pairs[tests.pairs["first"]]
     for group, wanted in tests.groups.items():
@@ -150,10 +142,7 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
 
 
 def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
-    """Write images.txt and texts.txt, one image and one text a line: the order of the rows of `npy:IMAGES,TEXTS`.
-
-    An image is given by its file, or by its id if there is no folder of images.
-    """
+    """Write images.txt (files, else ids) and texts.txt, an entry a line: the order of rows of `npy:IMAGES,TEXTS`."""
     tests = read_test_set(source, config)
     folder.mkdir(parents=True, exist_ok=True)
     images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
@@ -162,9 +151,6 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
         write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
     return [folder / name for name in LISTS]
-
-
-# what is printed
 
 
 def says(protocol: str) -> tuple[str, float | None]:

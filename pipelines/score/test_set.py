@@ -78,10 +78,7 @@ class ScoreConfig(Settings):
 
 
 class Row(NamedTuple):
-    """A text of an item. role: CAPTION, SECOND …, see above. label: the operator, or a question's template.
-
-    adds: whether a negative only adds to its caption, the shorter, true half of it.
-    """
+    """A text of an item. role: see above. label: operator or template. adds: a negative only adds to its caption."""
 
     image_id: str
     file: Path | None
@@ -97,14 +94,11 @@ Items = Iterator[list[Row]]  # the texts of a caption and its negatives, a quest
 
 @dataclass(frozen=True)
 class TestSet:
-    """I images and N distinct texts, and what is true and false; images and texts are given by their indices.
-
-    captions: (C, 2) image and text of the true captions; every image has one. pairs: a row per pair, with the columns
-    image, true, false, second (another true text or NONE), operator (an index into `operators`), first (the first draw
-    of its caption and operator) and adds. quads: the columns first, second (images), said, other (their texts) and
-    operator. questions: (M, 1 + options) the image, the true text and false ones, NONE where a question has fewer;
-    template: (M,) into `templates`. families: by operator. missing: number of images left out because their file is
-    missing.
+    """I images and N distinct texts, given by index. captions: (C, 2) image and true text; every image has one. pairs:
+    a row each: image, true, false, second (another true text or NONE), operator (index), first (the first draw of its
+    caption and operator), adds. quads: first, second (images), said, other (their texts), operator. questions: (M, 1 +
+    options) image, true text and false ones, NONE for none; template: (M,) into `templates`. families: by operator.
+    missing: images left out without a file.
     """
 
     __test__ = False  # for pytest
@@ -143,11 +137,9 @@ def masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) ->
 
 
 def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
-    """What a model is scored on: of a run if `source` has tables, else of a published set.
-
-    Raises FileNotFoundError for a source without negatives and for missing image files (unless `skip_missing`),
-    ValueError for a split or operator that there is none of, for a published set without a file in a known format or
-    with a damaged one, and what `chosen_names` raises.
+    """What a model is scored on, of a run or a published set. Raises FileNotFoundError without negatives, or for
+    missing image files (unless `skip_missing`); ValueError for an unknown split or operator, a set without a file in a
+    known format or with a damaged one, and what `chosen_names` raises.
     """
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")
@@ -184,10 +176,7 @@ def table(items: Items) -> pd.DataFrame:
 
 
 def build(rows: pd.DataFrame, missing: int = 0) -> TestSet:
-    """The test set of rows as `table` makes them: the distinct images and texts, and the pairs as indices into both.
-
-    missing: the number of images left out because their file is missing. Raises ValueError if there is no negative.
-    """
+    """The test set of rows as of `table`: distinct images and texts, and indices into both. ValueError: no negative."""
     import pandas as pd
 
     if not rows["role"].isin(WRONG).any():
@@ -205,22 +194,17 @@ def build(rows: pd.DataFrame, missing: int = 0) -> TestSet:
     one, other = two.iloc[::2].reset_index(), two.iloc[1::2].reset_index()
     options = false.assign(place=false.groupby("item").cumcount()).pivot(index="item", columns="place", values="text")
     template, templates = pd.factorize(true["label"])
+    first, seconds = (negative["item"].map(some.set_index("item")["text"]) for some in (caption, second))
+    pairs = negative[["image", "operator"]].assign(
+        true=first.astype(int), false=negative["text"], second=seconds.fillna(NONE).astype(int)
+    )
+    pairs = pairs.assign(first=~negative.duplicated(["item", "operator"]), adds=negative["adds"].astype(bool))
     return TestSet(
         image_ids=tuple(image_ids),
         files=files,
         texts=tuple(texts[1]),
         captions=rows[~rows["role"].isin([NEGATIVE, FALSE])][["image", "text"]].drop_duplicates().to_numpy(),
-        pairs=pd.DataFrame(
-            {
-                "image": negative["image"],
-                "true": negative["item"].map(caption.set_index("item")["text"]).astype(int),
-                "false": negative["text"],
-                "second": negative["item"].map(second.set_index("item")["text"]).fillna(NONE).astype(int),
-                "operator": negative["operator"],
-                "first": ~negative.duplicated(["item", "operator"]),
-                "adds": negative["adds"].astype(bool),
-            }
-        ).reset_index(drop=True),
+        pairs=pairs.reset_index(drop=True),
         quads=pd.DataFrame(
             {"first": one["image"], "second": other["image"], "said": one["text"], "other": other["text"]}
         ).assign(operator=one["operator"]),
@@ -308,10 +292,7 @@ def _captioned(image: tuple[str, Path], true: Sequence[str], false: Iterable[tup
 
 
 def only_adds(caption: str, negative: str) -> bool:
-    """Whether a negative has all words of its caption in their order, and more: "a dog" -> "a black dog on a couch".
-
-    Upper case and punctuation at the ends of words do not count.
-    """
+    """Whether a negative has all words of its caption in order, and more: "a dog" -> "a black dog on a couch"."""
     said, longer = ([word.strip(".,;:!?\"'").lower() for word in text.split()] for text in (caption, negative))
     words = iter(longer)
     return len(said) < len(longer) and all(word in words for word in said)

@@ -1,1 +1,1 @@
-"""The stages of a run: one verb a file."""
+"""The stages of a run, by their verbs."""

@@ -1,24 +1,24 @@
-"""parses + lexicon + truth -> balance: one factor per entry, so that entries enter captions as often as they leave
-them.
-"""
+"""parses + lexicon + truth -> balance: a factor per entry, so that entries enter captions as often as they leave."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
+from ...augment.balance import BALANCED, Exchanges, exchanges, fit_factors
+from ...augment.caption import by_image, from_parses
+from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Cloze, MaxTrue, Place, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.captions import BALANCE, TRAIN_SPLITS
+from ...schemas.fields import table_of
 from ..engine.run import batches
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
 from .lexicon import OwnOrGiven
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TRAIN, ORDER = "train", "order"
 MIN_OWN_CAPTIONS = 5_000  # with fewer, the factors (and the calibration of truth) would fit chance
@@ -26,9 +26,7 @@ PART = 500  # number of captions of the sample in one call of a worker
 
 
 class BalanceConfig(Settings):
-    """How the weights that balance words are fitted. `lexicon` is the path of a balance table, see LexiconConfig.
-    kinds: those of the words, by default all of negcap.augment.balance.BALANCED.
-    """
+    """How the weights that balance words are fitted. lexicon: see LexiconConfig. kinds: default: all BALANCED."""
 
     sample: AtLeastOne = Field(5_000, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
@@ -37,24 +35,19 @@ class BalanceConfig(Settings):
     cloze: Cloze = None
     kinds: tuple[str, ...] | None = None  # see negcap.pipelines.stages.build.configure
 
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The kinds, or all."""
+        return BALANCED if self.kinds is None else self.kinds
+
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
-    """The captions of one shard of parses that may be in the sample to fit on; none if the config gives a balance
-    table.
-    """
+    """The captions of a shard that may be in the sample to fit on; none if the config gives a balance table."""
     return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.sample)
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
-    """The captions of one shard that may be in a sample of about `sample` captions.
-
-    Adds two columns to the parses: `train` (0 in a train split, else 1) and `order` (a hash of the image id).
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from ...augment.reproducible import record_rng
-
+    """A shard's captions that may be in a sample, with `train` (0: train split) and `order` (a hash)."""
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
@@ -64,17 +57,12 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
 
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
-    """The sample to fit on, from the captions that several shards offer for it (see `sample_shard`)."""
+    """The sample to fit on, from those of several shards."""
     return first_images(tables, config.sample)
 
 
 def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
-    """The fewest images with at least `sample` captions in all, as rows, in the order of the columns `train` and
-    `order` (see `sample_images`).
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """The fewest images with at least `sample` captions, in the order of `train` and `order`."""
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
     first = table["image_id"].slice(0, sample).unique()
@@ -83,56 +71,30 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
 
 def in_train_splits(table: pa.Table) -> pa.Table:
     """The rows that are in train splits (column `train` 0, see `sample_images`); all rows if none is."""
-    import pyarrow.compute as pc
-
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The exchanges of words that negatives of these captions would make, from which the weights are fitted.
-
-    table: parses. Returns the columns of negcap.augment.balance.Exchanges, and `kind`, an index into BALANCED.
-    """
-    import pyarrow as pa
-
-    from ...augment.balance import BALANCED, exchanges
-    from ...augment.caption import by_image, from_parses
-
+    """The exchanges of words that negatives of these parses would make: columns of Exchanges, and `kind`."""
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
     entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
-    for kind, found in exchanges(images, entries, known, _kinds(config)).items():
+    for kind, found in exchanges(images, entries, known, config.chosen).items():
         of = pa.repeat(pa.scalar(BALANCED.index(kind), pa.int8()), len(found.row))
         tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _kinds(config: BalanceConfig) -> tuple[str, ...]:
-    from ...augment.balance import BALANCED
-
-    return BALANCED if config.kinds is None else config.kinds
-
-
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """Fit one weight for each replaceable word, so that words enter captions as often as they leave them.
-
-    table: the sample (see `combine`), of which train captions are used if there are any. The counter `captions` is the
-    number of captions used.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
     table = in_train_splits(table)
     given = config.backoff if len(table) < MIN_OWN_CAPTIONS else None
     if config.lexicon != "own":
         given = config.lexicon
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
-    from ...augment.balance import BALANCED, Exchanges, fit_factors
-
-    kinds = sorted(_kinds(config))
+    kinds = sorted(config.chosen)
     parts = [*batches(table, PART)] if kinds else []
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
@@ -146,18 +108,9 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         names = entries.filter(pc.equal(entries["kind"], name))["entry"].to_pylist()
         factors = fit_factors(name, names, Exchanges(row, old.astype(int), new.astype(int), weight))
         rows += [(name, *entry, factor) for entry, factor in sorted(factors.items())]
-    columns = zip(*rows, strict=True) if rows else ((),) * len(BALANCE)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]
-    return StageResult({"balance": pa.Table.from_arrays(arrays, schema=BALANCE)}, {"captions": len(table)})
+    return StageResult({"balance": table_of(rows, BALANCE)}, {"captions": len(table)})
 
 
 STAGE = ReduceStage(
-    name="balance",
-    input="parses",
-    outputs={"balance": BALANCE},
-    partial=sample_shard,
-    combine=combine,
-    finish=fit,
-    whole=("lexicon", "truth"),
-    spreads=True,
+    "balance", "parses", {"balance": BALANCE}, sample_shard, combine, fit, whole=("lexicon", "truth"), spreads=True
 )

@@ -51,24 +51,16 @@ class BuildConfig(LexiconSource):
     components: bool = Field(False, description="also make the tables of scene graph components")
 
 
-CONFIGS: dict[str, type[Settings]] = {
-    "ingest": ingestion.IngestConfig,
-    "parse": parse.ParseConfig,
-    "lexicon": lexicon.LexiconConfig,
-    "components": components.ComponentsConfig,
-    "truth": truth.TruthConfig,
-    "balance": balance.BalanceConfig,
-    "negatives": negatives.NegativesConfig,
+MADE: dict[str, tuple[type[Settings], tuple[Stage | ReduceStage, ...]]] = {  # ingest reads a source, not a table
+    "ingest": (ingestion.IngestConfig, ()),
+    "parse": (parse.ParseConfig, (parse.STAGE,)),
+    "lexicon": (lexicon.LexiconConfig, (lexicon.STAGE,)),
+    "components": (components.ComponentsConfig, components.STAGES),
+    "truth": (truth.TruthConfig, (truth.STAGE,)),
+    "balance": (balance.BalanceConfig, (balance.STAGE,)),
+    "negatives": (negatives.NegativesConfig, (negatives.STAGE,)),
 }
-STAGES: dict[str, tuple[Stage | ReduceStage, ...]] = {  # ingest is none: it reads a source, not a table
-    "parse": (parse.STAGE,),
-    "lexicon": (lexicon.STAGE,),
-    "components": components.STAGES,
-    "truth": (truth.STAGE,),
-    "balance": (balance.STAGE,),
-    "negatives": (negatives.STAGE,),
-}
-VERBS = tuple(CONFIGS)
+VERBS, CONFIGS = tuple(MADE), {verb: config for verb, (config, _) in MADE.items()}
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
@@ -78,24 +70,17 @@ OWN, REFERENCE, AUTO = "own", "reference", "auto"
 
 
 def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The stages that build a run, in order.
-
-    `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
-    no operator reads it.
-    """
+    """The stages of a build; `components`, which no operator reads, only if asked for, or there already."""
     build = BuildConfig.of(options)
     asked = build.components or build.preset in WITH_COMPONENTS or components.ComponentsConfig.of(options).simple
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
 def configure(verb: str, options: Mapping[str, Any]) -> Any:
-    """The config of a stage, from those options that it has and that are not None.
-
-    The option `lexicon` says where the tables of LEXICON_VERBS come from: `own`, `reference` or the folder of a run.
-    `auto`, also the default, means `own` if an option says how to count (COUNTING_OPTIONS), else the own counts blended
-    with the reference. The path of a norm list or a model folder becomes a Path, so that provenance depends on its
-    content and not its place; a model is checked. Raises ValueError for an invalid value, FileNotFoundError for a
-    missing file, ImportError for a missing library.
+    """The config of a stage, from those options that it has and that are not None. `lexicon` says where the tables of
+    LEXICON_VERBS come from: `own`, `reference`, a run's folder, or `auto`, the default: own counts, blended with the
+    reference unless an option says how to count (COUNTING_OPTIONS). Paths of norm lists and models become a Path, whose
+    content counts; models are checked. Raises ValueError, FileNotFoundError, ImportError for a missing library.
     """
     values = {name: options[name] for name in CONFIGS[verb].model_fields if options.get(name) is not None}
     if verb == "parse":
@@ -143,14 +128,12 @@ def _given(lexicon: str | PathLike[str], table: str) -> Path:
 
 
 def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, int]:
-    """Run a stage, or the stages of a verb, on the tables of a run; returns the counters of the last one.
-
-    Raises FileNotFoundError when an input is missing, OtherConfigError when the output was made from something else and
-    `execution` does not overwrite, EngineError when a shard fails.
+    """Run the stages of a verb on a run; returns the last one's counters. Raises FileNotFoundError without an input,
+    OtherConfigError for output made from something else unless `execution` overwrites, EngineError when a shard fails.
     """
     counts: dict[str, int] = {}
     execution = replace(execution, statistics=isinstance(execution.executor, Distributed))
-    for stage in STAGES[verb]:
+    for stage in MADE[verb][1]:
         estimated = read_manifest(run / "truth") if "truth" in stage.whole else None
         metadata = {} if estimated is None else {"p_true_from": truth.origin(estimated.counts)}
         counts = run_stage(stage, run, config, execution, metadata=metadata)
@@ -158,18 +141,11 @@ def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, i
 
 
 def build(
-    source: str | None,
-    run: Path,
-    options: Mapping[str, Any],
-    execution: Execution,
-    only: Sequence[str] = (),
+    source: str | None, run: Path, options: Mapping[str, Any], execution: Execution, only: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Build a run, or bring it up to date.
-
-    source: the captions to read; None: those that the run already has. only: the stages to run; empty: all that
-    `planned_verbs` says. Tables that are up to date are kept, so an interrupted build continues where it stopped.
-    Returns the stages, and warnings about the captions for the user. Raises ValueError if there are no captions or an
-    option has an invalid value, LockedError if another process writes into the run.
+    """Build a run, or bring it up to date. source: None: the run's captions; only: the stages to run, else
+    `planned_verbs`. Returns the stages, and warnings about the captions. Raises ValueError without captions or for an
+    invalid option, LockedError if another process writes into the run.
     """
     verbs = tuple(verb for verb in VERBS if verb in only) or planned_verbs(run, options)
     if source is None:
@@ -186,8 +162,7 @@ def build(
         for verb in verbs:
             if verb == "ingest":
                 assert source is not None
-                how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
-                made = ingestion.ingest(source, run, configs[verb], executor=execution.executor, **how)
+                made = ingestion.ingest(source, run, configs[verb], execution)
                 warnings = (*made.warnings, *not_english(run))
             else:
                 make(verb, run, configs[verb], execution)
@@ -197,14 +172,7 @@ def build(
 def judge_proposals(
     stage: Stage, run: Path, options: Mapping[str, Any], execution: Execution, *, anew: bool
 ) -> dict[str, int]:
-    """Judge a run's proposals: bring up to date the tables that this needs (parses, lexicon, truth), then run `stage`;
-    its counters.
-
-    options: of these stages, as flags; those that are not set are None. anew: whether to bring tables up to date that
-    the run has already, else they are taken as they are. Raises FileNotFoundError when an input is missing,
-    OtherConfigError when a table was made from something else and `execution` does not overwrite, EngineError when a
-    shard fails.
-    """
+    """Bring missing (`anew`: all) parses, lexicon, truth up to date; run `stage` on proposals; its counters."""
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
             make(verb, run, configure(verb, options), execution)
@@ -224,6 +192,6 @@ def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, 
     """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
     for verb in ("parse", *LEXICON_VERBS, "negatives"):
-        (stage,) = STAGES[verb]
+        _, (stage,) = MADE[verb]
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables

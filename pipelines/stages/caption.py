@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,13 +40,6 @@ class CaptionConfig(WritingConfig):
     )
 
 
-class CaptionedImages(NamedTuple):
-    """The images of a run. rows: (image file, split) by image_id. own: `caption_keys` of their existing captions."""
-
-    rows: Mapping[str, tuple[str, str]]
-    own: pa.Array
-
-
 @lru_cache(maxsize=2)
 def cached_captioner(weights: Path, sha256: str) -> Captioner:
     """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
@@ -58,21 +51,19 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
 
 
 @lru_cache(maxsize=2)
-def cached_images(captions: WholeTable) -> CaptionedImages:
-    """The images of a run, from its table captions; read once per process and content of the table."""
+def cached_images(captions: WholeTable) -> tuple[Mapping[str, tuple[str, str]], pa.Array]:
+    """By image_id (image file, split), and the `caption_keys` of captions, read once per content of the table."""
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
     ids, images, splits = (rows[name].to_pylist() for name in ("image_id", "image", "split"))
     own = caption_keys(rows["image_id"].combine_chunks(), rows["text"].combine_chunks())
-    return CaptionedImages(MappingProxyType(dict(zip(ids, zip(images, splits, strict=True), strict=True))), own)
+    return MappingProxyType(dict(zip(ids, zip(images, splits, strict=True), strict=True))), own
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
-    """Write captions for the images in a shard of features; the function of the stage.
-
-    Counters: `captions`, `images`, `refused.<reason>`, and `short`: images with fewer than n captions because too many
-    were refused. Raises ValueError for features of another size or backbone than the captioner was trained on.
+    """Write captions for the images in a shard of features. Counters: captions, images, `refused.<reason>`, and
+    `short`: images with fewer than n. Raises ValueError for features of another size or backbone than the captioner's.
     """
     import torch
 
@@ -81,17 +72,17 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     from ..models.features import feature_values
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
-    known = cached_images(captions)
+    known, own = cached_images(captions)
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
-    wanted = [n for n, name in enumerate(names) if name in known.rows and known.rows[name][1] in splits]
+    wanted = [n for n, name in enumerate(names) if name in known and known[name][1] in splits]
     generated, refused, counts = GENERATED.empty_table(), REFUSED_CAPTIONS.empty_table(), Counter({"captions": 0})
     if wanted:
         values, backbone = feature_values(features, "features")
         captioner.require_features(values, backbone)
         images = [names[n] for n in wanted]
         transformed = transform_features(values[torch.tensor(wanted)], captioner.config.transform)
-        made = generate_captions(captioner, images, transformed, known.own, config)
+        made = generate_captions(captioner, images, transformed, own, config)
         made = made.append_column("image_id", [pc.take(images, made["image"])])
         kept, other = made.filter(made["reason"].is_null()), made.filter(made["reason"].is_valid())
         generated, refused = _captions(kept, known), other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
@@ -102,11 +93,11 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     return StageResult({refused_table(config.table): refused, config.table: generated}, counts)
 
 
-def _captions(kept: pa.Table, known: CaptionedImages) -> pa.Table:
+def _captions(kept: pa.Table, known: Mapping[str, tuple[str, str]]) -> pa.Table:
     """Rows of GENERATED, for captions with image_id and text, those of an image together."""
     rows, numbers = [], Counter[str]()
     for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
-        image, split = known.rows[name]
+        image, split = known[name]
         rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))
         numbers[name] += 1
     return table_of(rows, GENERATED)
@@ -134,14 +125,8 @@ def refused_table(table: str) -> str:
 
 def stage_of(table: str) -> Stage:
     """The stage that writes the table of generated captions `table` and its table of refused captions."""
-    return Stage(
-        name="caption",
-        input="features",
-        outputs={refused_table(table): REFUSED_CAPTIONS, table: GENERATED},
-        apply=caption,
-        whole=("captions",),
-        batch=None,
-    )
+    outputs = {refused_table(table): REFUSED_CAPTIONS, table: GENERATED}
+    return Stage("caption", "features", outputs, caption, whole=("captions",), batch=None)
 
 
 STAGE = stage_of(TABLE)

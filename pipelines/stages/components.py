@@ -11,16 +11,8 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from ...augment.caption import Caption, from_parses
-from ...augment.components.vocabulary import (
-    ComponentVocabulary,
-    Exclusion,
-    Exclusions,
-    add,
-    count,
-    default_min_count,
-    select,
-    tabulate,
-)
+from ...augment.components import vocabulary
+from ...augment.components.vocabulary import Exclusion, Exclusions
 from ...augment.language.concreteness import Concreteness
 from ...augment.scene_graph import SceneGraph, scene_graph
 from ...augment.settings import Settings
@@ -44,15 +36,13 @@ class ComponentsConfig(Settings):
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The scene graph components of each caption in a shard of parses. Counters: captions, objects, attributes,
-    relations; `without.<kind>`, the captions that have none of a kind.
-    """
+    """The components of each caption in a shard. Counters: captions; number of each kind; `without.<kind>` captions."""
     _, graphs = _graphs(parses, config)
     counts = {"captions": len(graphs)}
     for kind in ("objects", "attributes", "relations"):
         counts[kind] = sum(len(getattr(graph, kind)) for graph in graphs)
         counts[f"without.{kind}"] = sum(not getattr(graph, kind) for graph in graphs)
-    return StageResult({"components": tabulate(parses, graphs)}, counts)
+    return StageResult({"components": vocabulary.tabulate(parses, graphs)}, counts)
 
 
 def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
@@ -62,35 +52,27 @@ def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     """The component counts of a shard, see `counted_by_split`."""
-    return counted_by_split(components, count)
+    return counted_by_split(components, vocabulary.count)
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
-    return add(tables, TRAIN)
+    return vocabulary.add(tables, TRAIN)
 
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
-    """The table component_vocabulary: components that are frequent in the train captions, or in all captions if none is
-    in a train split.
-
-    counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
-    captions), min_count, and the number of components of each kind.
-    """
-
+    """The table component_vocabulary of train captions, or all. Counters: captions, train_only, min_count, kinds."""
     counts, counted = of_train_splits(counts)
-    min_count = config.min_count or default_min_count(counted["captions"])
-    table = select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
+    min_count = config.min_count or vocabulary.default_min_count(counted["captions"])
+    table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
     return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})
 
 
 @lru_cache(maxsize=2)
-def load_exclusions(vocabulary: WholeTable) -> Exclusions:
-    """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
-    content.
-    """
-    return Exclusions(ComponentVocabulary(vocabulary.read()))
+def load_exclusions(component_vocabulary: WholeTable) -> Exclusions:
+    """The index of what may be true of an image, for a vocabulary; made once per process and content."""
+    return Exclusions(vocabulary.ComponentVocabulary(component_vocabulary.read()))
 
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
@@ -108,22 +90,11 @@ def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabu
     )
 
 
+COLUMNS = ("split", "objects", "attributes", "relations")
+VOCABULARY = {"component_vocabulary": COMPONENT_VOCABULARY}
+EXCLUSIONS = {"component_exclusions": COMPONENT_EXCLUSIONS}
 STAGES = (
-    Stage(name="components", input="parses", outputs={"components": COMPONENTS}, apply=read),
-    ReduceStage(
-        name="component_vocabulary",
-        input="components",
-        outputs={"component_vocabulary": COMPONENT_VOCABULARY},
-        partial=count_shard,
-        combine=add_counts,
-        finish=choose,
-        columns=("split", "objects", "attributes", "relations"),
-    ),
-    Stage(
-        name="component_exclusions",
-        input="parses",
-        outputs={"component_exclusions": COMPONENT_EXCLUSIONS},
-        apply=find_exclusions,
-        whole=("component_vocabulary",),
-    ),
+    Stage("components", "parses", {"components": COMPONENTS}, read),
+    ReduceStage("component_vocabulary", "components", VOCABULARY, count_shard, add_counts, choose, COLUMNS),
+    Stage("component_exclusions", "parses", EXCLUSIONS, find_exclusions, whole=("component_vocabulary",)),
 )

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from ...schemas.features import REJECTED_IMAGES, features
 from ..engine.places import local_path
-from ..engine.progress import Progress
-from ..engine.run import run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..features.photos import Photos
 from ..features.source import Arrays, FeaturesConfig, SourceImage, table_of
@@ -26,20 +25,11 @@ MOST_IMAGES = 1_000
 _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 
 
-def make_features(
-    source: Path,
-    run: Path,
-    config: FeaturesConfig,
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> dict[str, int]:
-    """Bring the table of features of the run in folder `run` up to date with a source; returns its counters.
-
-    Finished shards are kept, so an interrupted run continues. Counters: images, `rejected.<reason>`. Raises
-    FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no usable
-    image or, with `strict`, an image without a feature; OtherConfigError when the table was made from something else
-    and `overwrite` is not set; OSError when it cannot be written.
+def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Execution) -> dict[str, int]:
+    """Bring a run's table of features up to date with a source; returns its counters: images, `rejected.<reason>`.
+    Raises FileNotFoundError or ValueError, naming the file, when it cannot be read, has no usable image or, with
+    `strict`, one without a feature; OtherConfigError for another table unless `overwrite`; OSError when it cannot be
+    written.
     """
     opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)
     images = opened.images[: config.limit]
@@ -49,7 +39,6 @@ def make_features(
     row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8  # bytes
     # not more than 1,000 even of small ones, so that later stages have work for every worker
     size = config.shard_size or max(1, min(SHARD_BYTES // row, MOST_IMAGES))
-    starts = range(0, len(images), size)
 
     def make(start: int) -> StageResult:
         part, numbers = opened.read(start, min(start + size, len(images)))
@@ -59,7 +48,7 @@ def make_features(
         bad = sorted((one for one in part if one.reason), key=lambda one: one.reason == "not_finite")
         if config.strict and bad:
             raise ValueError(_describe_rejected(source, bad[0]))
-        progress.advance(len(part), 0)
+        execution.progress.advance(len(part), 0)
         ids = [image.image_id for image in part if not image.reason]
         counts = {"images": len(ids), **Counter(f"rejected.{image.reason}" for image in bad)}
         rejected = pa.Table.from_pylist([image._asdict() for image in bad], REJECTED_IMAGES)
@@ -75,15 +64,13 @@ def make_features(
         run,
         NAME,
         {config.rejections: REJECTED_IMAGES, config.table: features(opened.shape, opened.dtype)},
-        (partial(make, start) for start in starts),
+        [partial(make, start) for start in range(0, len(images), size)],
         {**described, "dtype": opened.dtype, "shard_size": size},
+        execution,
         inputs=opened.inputs,
         metadata={"backbone": opened.backbone, "shape": json.dumps(opened.shape)},
-        shards=len(starts),
         unit="images",
         check=check,
-        progress=progress,
-        overwrite=overwrite,
     )
 
 

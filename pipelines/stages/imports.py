@@ -16,8 +16,7 @@ from ...augment.reproducible import shuffle_key
 from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
-from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
@@ -42,20 +41,11 @@ class ImportConfig(Settings):
     strict: Strict = False
 
 
-def read_foreign(
-    source: str,
-    run: Path,
-    config: ImportConfig,
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> dict[str, int]:
-    """Read a set (a file or a folder of files) into the tables captions, proposals and rejected_records of a run.
-
-    The captions of an image are in one shard. A record without image is of an image of its own, as are all records
-    with the same caption. Counters: captions, images, proposals, `rejected.<reason>`. Raises FileNotFoundError or
-    ValueError, with one line that names the file, if it cannot be read, lacks a column, has no usable record or, with
-    `strict`, a bad one; OtherConfigError as `run_source`.
+def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execution) -> dict[str, int]:
+    """Read a set (a file, or a folder of files) into captions, proposals and rejected_records of a run. Records without
+    image and with the same caption are of one image of their own. Counters: captions, images, proposals,
+    `rejected.<reason>`. Raises FileNotFoundError or ValueError, naming the file, if it cannot be read, lacks a column,
+    has no usable record or, with `strict`, a bad one; OtherConfigError as `run_source`.
     """
     with naming(source):
         urls = pair_files(source)
@@ -67,20 +57,12 @@ def read_foreign(
         if rows.empty:
             first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
             raise ValueError(f"{source}: must have captions with negatives, has none{first}")
-        progress.advance(int(rows["negative"].notna().sum()), 0)
+        execution.progress.advance(int(rows["negative"].notna().sum()), 0)
         yield from _shards(rows, rejected, config)
 
-    return run_source(
-        run,
-        NAME,
-        {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
-        parts(),
-        {name: value for name, value in config if name != "strict"},
-        inputs=held,
-        unit="proposals",
-        progress=progress,
-        overwrite=overwrite,
-    )
+    outputs = {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS}
+    described = {name: value for name, value in config if name != "strict"}
+    return run_source(run, NAME, outputs, parts(), described, execution, inputs=held, unit="proposals")
 
 
 def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.DataFrame, list[Rejected]]:
@@ -113,10 +95,7 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
 
 
 def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
-    """The records of all files; of several, one without captions and negatives is one rejected record.
-
-    Raises NoColumnError if that is true of each.
-    """
+    """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:
         try:

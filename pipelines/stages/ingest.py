@@ -1,10 +1,6 @@
-"""Stage ingest: caption files -> the tables captions and rejected_records (what could not be used, with reasons).
-
-Its calls, each made in a worker, write their own files, once, so that an interrupted ingest goes on where it stopped:
-
-    read_part    the files of a part   -> their records as rows
-    group_rows   the rows of all parts -> which of them become captions, in which order, and which are refused
-    pack_range   a range of positions  -> the shards
+"""Stage ingest: caption files -> the tables captions and rejected_records. Its calls in workers write files once, so
+that an interrupted ingest goes on: `read_part` (files of a part -> rows), `group_rows` (rows of all parts -> which
+become captions, in which order, and which are refused), `pack_range` (a range of positions -> shards).
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +31,10 @@ from ..engine.manifest import Identity, check_code, code_of, describe
 from ..engine.output import Made, Output
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
-from ..engine.provenance import package
+from ..engine.run import Execution
 from ..engine.stage import StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
-from ..engine.tables import read_table
+from ..engine.tables import package, read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
@@ -60,8 +56,7 @@ WARNINGS = {  # by counter
 }
 
 
-@dataclass(frozen=True)
-class Ingested:
+class Ingested(NamedTuple):
     """The result of `ingest`: summed counters (`captions`, `images`, `rejected.<reason>` …), and warnings for users."""
 
     counts: Mapping[str, int]
@@ -70,10 +65,8 @@ class Ingested:
 
 @dataclass(frozen=True)
 class Work:
-    """What all calls of an ingest, which run in workers, have in common.
-
-    source, format, config: what is read, and how. folder: of temporary files. output: the tables that are made. schema:
-    of the rows. parts: how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
+    """What all calls of an ingest in workers share: what is read and how, the folder of temporary files, the output,
+    the schema of rows, the number of parts, captions per shard at most (0: not known yet).
     """
 
     source: str
@@ -95,9 +88,7 @@ class Work:
         return pq.read_table(path, filters=[(of, ">=", low), (of, "<", high)], use_threads=False).combine_chunks()
 
     def once(self, name: str, files: Sequence[Path], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `make`, which writes `files`, returns (plain JSON); if a call of this name was finished before, and the
-        files have the bytes that they had, what that one returned.
-        """
+        """The plain JSON that `make`, which writes `files`, returns, or an earlier call `name` if these are intact."""
         check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
         path, key = self.folder / f"{name}.json", f"{self.output.key} {self.config.strict} {self.parts}"
@@ -112,28 +103,16 @@ class Work:
         return made
 
 
-def ingest(
-    source: str,
-    run: Path,
-    config: IngestConfig,
-    *,
-    progress: Progress,
-    executor: Executor | None = None,
-    overwrite: bool = False,
-) -> Ingested:
-    """Read `source` (a path, a URL or a pattern of such) into the tables captions and rejected_records of a run.
+def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -> Ingested:
+    """Read `source` (a path, URL or pattern) into the tables captions and rejected_records of a run. Images are in
+    order of first appearance, all captions of one in source order in a shard. Many files that can be read one by one
+    are read by the workers of `executor` (None, or if they may not see the temporary files: in this process), and a
+    shard ends where a file does. Memory grows by some 10 bytes a record: rows lie in the folder `.ingest` (see
+    engine.storage.scratch_folder), from which an interrupted ingest goes on. Nothing is written before all is read.
 
-    All captions of an image are in one shard; images are in order of first appearance, the captions of an image in
-    source order. Of a source of many files that can be read one by one, the files are read by the workers of `executor`
-    (None, or if they may not see the folder of temporary files: all in this process), and a shard ends where a file
-    ends. Memory grows by some 10 bytes a record: rows lie in files in the folder `.ingest` of the run (see
-    engine.storage.scratch_folder), which take about the space of the captions; an interrupted ingest goes on with what
-    is there. No table is written before the whole source has been read.
-
-    Tables that were made from the same content and config are kept. Raises FileNotFoundError or ValueError, with one
-    line that names the file, when the source cannot be read, has no captions or, with `strict`, a bad record;
-    OtherConfigError when `run` was made from something else and `overwrite` is not set; OSError when a table cannot be
-    written; EngineError when the workers are lost or the run is locked.
+    Tables of the same content and config are kept. Raises FileNotFoundError or ValueError, naming the file, when the
+    source cannot be read, has no captions or, with `strict`, a bad record; OtherConfigError when `run` was made from
+    something else unless `overwrite`; OSError; EngineError when workers are lost or the run is locked.
     """
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
@@ -142,9 +121,9 @@ def ingest(
         checks.in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files_of(source, format, config)
     # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
-    scheduler = getattr(executor, "scheduler", None)
-    shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
-    if executor is None or len(files) < MANY_FILES or not shared:
+    progress, executor = execution.progress, execution.executor
+    shared = executor.scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
+    if len(files) < MANY_FILES or not shared:
         executor = Executor()
     kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
@@ -162,7 +141,7 @@ def ingest(
         held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
         inputs = dict(zip(names, held, strict=True))
         identity = Identity(NAME, described, package(), tuple(outputs), code_of(__name__), inputs)
-        output = Output(run.absolute(), identity, outputs, overwrite)
+        output = Output(run.absolute(), identity, outputs, execution.overwrite)
         if (made := output.finished()) is not None:
             with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in made.counts):
@@ -186,10 +165,7 @@ def ingest(
 def _read_and_group(
     work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress
 ) -> list[tuple[Any, ...]]:
-    """Read all parts, each the files that one call reads, and group their rows; returns the calls of `pack_range`.
-
-    Raises ValueError if there is no caption or, with `strict`, a bad record.
-    """
+    """Read all parts and group their rows; the calls of `pack_range`. ValueError for no, or strict a bad, caption."""
     reports = Reports(lambda _, rows: progress.advance(rows, 0))
     to_read = [(work, number, files) for number, files in enumerate(parts)]
     read = each(executor, read_part, to_read, reports, lambda part: part["rows"])
@@ -219,10 +195,7 @@ def _read_and_group(
 
 
 def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
-    """Read part `number` of the source and write its records as rows.
-
-    Returns `rows`, the number of records, and `characters`, that of the characters in their captions.
-    """
+    """Read part `number` of the source and write its records as rows; the number of `rows` and caption `characters`."""
 
     def make() -> dict[str, Any]:
         read = (readers.read(work.source, work.format, work.config, [file]) for file in files)
@@ -245,11 +218,8 @@ def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Reco
 
 
 def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
-    """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.grouping).
-
-    rows: how many there are. starts: of ranges of positions. Returns `shards`, the number of shards that the images
-    fill whose first captions have positions in each range, and `first`, the first rejected record (None if there is
-    none).
+    """Decide which of all `rows` become captions, in which order, and which are refused. Returns `shards`, how many the
+    images fill whose first captions are in each range from `starts`, and `first`, the first rejected record or None.
     """
 
     def make() -> dict[str, Any]:
@@ -273,10 +243,8 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
 
 
 def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[Made]:
-    """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
-    `high`.
-
-    bad: the range of positions of the rejected records that are written with the first of these shards.
+    """Make the shards, from number `start`, of images whose first caption is at `low` <= position < `high`. bad: the
+    positions of the rejected records that are written with the first.
     """
     check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
@@ -324,10 +292,8 @@ def each(
     counter: Reports | None = None,
     done: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
-    """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.
-
-    counter: a progress counter, which gets the captions that running calls report, and in the end `done(result)` of
-    them.
+    """The results of function(*call), in the order of calls. Raises the error of one that fails. counter: gets the
+    captions that running calls report and, in the end, `done(result)`.
     """
     results: list[Any] = [None] * len(calls)
     try:
@@ -351,11 +317,8 @@ def _described(source: str, bad: Rejected) -> str:
 def ingest_records(
     records: Iterable[Record | Rejected], config: IngestConfig, kept: Mapping[str, pa.DataType]
 ) -> tuple[pa.Table, pa.Table, list[Rejected]]:
-    """The captions of records in memory, their columns to keep (the table source_columns), and the records that cannot
-    be kept, with their reasons.
-
-    kept: the types of the columns to keep, by name. The order of images, caption numbers and ids are as if `ingest` had
-    read the records from a table file. Raises ValueError at the first bad record if `config.strict` is set.
+    """Captions of records in memory, their kept columns (source_columns), and rejected records, all as if `ingest` had
+    read a table file. kept: types by name. Raises ValueError at the first bad record if `config.strict`.
     """
     schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
@@ -373,7 +336,6 @@ def ingest_records(
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
-    """Warnings for the user about the captions that were read."""
     warnings = []
     if config.language != "en" or config.language_column:
         read = f"from the column {config.language_column}" if config.language_column else config.language

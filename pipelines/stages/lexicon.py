@@ -35,11 +35,8 @@ OwnOrGiven = SkipValidation[Path | Literal["own"]]  # see negcap.pipelines.stage
 
 
 class LexiconConfig(Settings):
-    """Which words enter the lexicon.
-
-    lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a run) to use as
-    it is. backoff: that of a reference lexicon (negcap.pipelines.resources.reference writes it) to blend the own counts
-    with; see negcap.augment.lexicon.entries.
+    """Which words enter the lexicon. lexicon: "own" to count, or the path of a lexicon table to use as it is. backoff:
+    that of a reference lexicon to blend the own counts with; see negcap.augment.lexicon.entries.
     """
 
     min_count: MinCount = None  # by default VSE-C's "more than 200", scaled to the corpus
@@ -53,20 +50,14 @@ class LexiconConfig(Settings):
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """How often the captions of a shard use each word in each place (its grammatical context).
-
-    Columns: those of negcap.schemas.captions, and `train` (bool): whether counted in a train split. Empty if the config
-    gives a lexicon.
-    """
+    """How often a shard's captions use each word in each place: columns of LEXICON, and `train`. Empty if given."""
     if config.lexicon != "own":
         return pa.schema([*LEXICON, (TRAIN, pa.bool_())]).empty_table()
     return counted_by_split(parses, lambda rows: count(from_parses(rows)))
 
 
 def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """The counts of the rows in train splits and of the other rows of a table, with a column `train`, and a row of the
-    kind CAPTIONS for the number of rows.
-    """
+    """The counts of rows in and outside train splits, with a column `train`, and rows of kind CAPTIONS."""
     train = pc.is_in(table["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
     for flag, rows in ((True, table.filter(train)), (False, table.filter(pc.invert(train)))):
@@ -78,9 +69,7 @@ def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> 
 
 
 def of_train_splits(counts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    """Of counts by split: those of train splits, or of all where no row is in one; and the counters `captions` (that
-    were counted) and `train_only` (1 if only those of train splits).
-    """
+    """Of counts by split those of train splits, else all; counters `captions` counted, `train_only` (1 if train)."""
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = int(pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0)
     captions = trained or int(pc.sum(total["count"]).as_py() or 0)
@@ -97,12 +86,8 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
-    """The lexicon table: words that are frequent and usable in the train captions, or in all captions if none is in a
-    train split.
-
-    counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
-    captions), min_count, given (1 for a lexicon that was not counted), blended (1 with a backoff), and the number of
-    usable nouns, prepositions, numerals, attributes and verbs.
+    """The lexicon table: frequent and usable words of train captions, or of all if there are none. Counters: captions
+    counted, train_only, min_count, given (not counted), blended (with a backoff), and the number of each kind.
     """
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
@@ -120,10 +105,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
 
 
 def captions_counted(reference: Path) -> int:
-    """The number of captions that a reference lexicon was counted on, from its file's metadata.
-
-    Raises ValueError if the file does not say it.
-    """
+    """The captions that a reference lexicon was counted on, by its metadata. ValueError if they do not say."""
     metadata = pq.read_schema(reference).metadata or {}
     if CAPTIONS.encode() not in metadata:
         raise ValueError(f"{reference} must have {CAPTIONS}, the number that was counted, in its metadata")
@@ -131,7 +113,6 @@ def captions_counted(reference: Path) -> int:
 
 
 def _entries(table: pa.Table) -> dict[str, int]:
-    """The number of usable entries of each kind."""
     plain = table.filter(pc.equal(table["place"], ""))
     return {
         f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
@@ -140,10 +121,7 @@ def _entries(table: pa.Table) -> dict[str, int]:
 
 
 def _words(path: Path | None) -> frozenset[str] | None:
-    """The words of a text file, one per line, in lower case; None without a file.
-
-    Raises ValueError if there are no words or the file is not UTF-8.
-    """
+    """The lower-cased words of a text file, or None. Raises ValueError if there are none or it is not UTF-8."""
     if path is None:
         return None
     try:
@@ -155,6 +133,4 @@ def _words(path: Path | None) -> frozenset[str] | None:
     return words
 
 
-STAGE = ReduceStage(
-    name="lexicon", input="parses", outputs={"lexicon": LEXICON}, partial=count_shard, combine=add, finish=choose
-)
+STAGE = ReduceStage("lexicon", "parses", {"lexicon": LEXICON}, count_shard, add, choose)

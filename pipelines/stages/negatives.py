@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyarrow as pa
 
 from ...augment.generate import NegativesConfig, generate_tables
 from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
@@ -10,9 +10,6 @@ from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..models.scorer import load_scorer
 from ..tables.corpus import load_balanced, load_cloze, load_truth
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["STAGE", "NegativesConfig", "make"]
 
@@ -27,10 +24,5 @@ def make(
     return StageResult(*generate_tables(parses, entries, config, known, scorer))
 
 
-STAGE = Stage(
-    name="negatives",
-    input="parses",
-    outputs={"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES},
-    apply=make,
-    whole=("lexicon", "truth", "balance"),
-)
+OUTPUTS = {"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES}
+STAGE = Stage("negatives", "parses", OUTPUTS, make, whole=("lexicon", "truth", "balance"))

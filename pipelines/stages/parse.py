@@ -31,7 +31,6 @@ class ParseConfig(Settings):
 
 def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
     """Parse the English captions of a shard; the function of the stage. Counters: captions, `skipped.<language>`."""
-
     english = captions.filter(pc.equal(captions["language"], "en"))
     counts = Counter({"captions": english.num_rows})
     for language in captions["language"].to_pylist():
@@ -41,11 +40,7 @@ def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
 
 
 def model_folder(spacy_model: str | None = None) -> Path:
-    """The folder of a spaCy pipeline, found without importing spaCy.
-
-    spacy_model: the name of an installed package, or a folder; None: the shipped parser. Raises ValueError when there
-    is no such pipeline, or it lacks a tagger or a parser.
-    """
+    """The folder of a pipeline (None: shipped), without importing spaCy. ValueError for none, or an incomplete one."""
     if spacy_model is None:
         folder = data_path("english_parser")
     else:
@@ -78,10 +73,5 @@ def _meta(folder: Path) -> Mapping[str, Any] | None:
     return meta if isinstance(meta, dict) else None
 
 
-STAGE = Stage(
-    name="parse",
-    input="captions",
-    outputs={"parses": PARSES},
-    apply=parse,
-    columns=("caption_id", "image_id", "split", "language", "origin", "text"),
-)
+COLUMNS = ("caption_id", "image_id", "split", "language", "origin", "text")
+STAGE = Stage("parse", "captions", {"parses": PARSES}, parse, COLUMNS)

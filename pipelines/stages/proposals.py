@@ -1,7 +1,4 @@
-"""proposals + parses + lexicon + truth -> negatives, rejections and judged: texts of any origin, judged as negatives.
-
-The stages `import` and `propose` end with this one; they differ only in where the proposals come from.
-"""
+"""proposals + parses + lexicon + truth -> negatives, rejections and judged: the end of `import` and `propose`."""
 
 from __future__ import annotations
 
@@ -29,10 +26,8 @@ Row = dict[str, Any]
 def make(
     parses: pa.Table, config: Judging, lexicon: WholeTable, truth: WholeTable, proposals: WholeTable
 ) -> StageResult:
-    """Judge the proposals for the captions of a shard; the function of the stage.
-
-    Counters: captions; proposals; `problem.<name>` of those without a text; `<operator>.rows` of the kept ones and
-    `<operator>.captions` with at least one; `rejected.<operator>.<reason>`; `captions.without` a kept one.
+    """Judge the proposals for a shard's captions. Counters: captions; proposals; `problem.<name>` of those without a
+    text; `<operator>.rows` kept and `<operator>.captions` with one; `rejected.<operator>.<reason>`; `captions.without`.
     """
     cloze = load_cloze(config.cloze)
     entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
@@ -115,10 +110,5 @@ def _shard(proposals: WholeTable, number: int) -> list[Row]:
 
 def judging(name: str) -> Stage:
     """The stage that judges proposals, under the name of the verb that made them."""
-    return Stage(
-        name=name,
-        input="parses",
-        outputs={"rejections": REJECTIONS, "positives": POSITIVES, "judged": JUDGED, "negatives": NEGATIVES},
-        apply=make,
-        whole=("lexicon", "truth", "proposals"),
-    )
+    outputs = {"rejections": REJECTIONS, "positives": POSITIVES, "judged": JUDGED, "negatives": NEGATIVES}
+    return Stage(name, "parses", outputs, make, whole=("lexicon", "truth", "proposals"))

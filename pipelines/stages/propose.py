@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field
@@ -18,8 +19,7 @@ from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
 from ..engine.manifest import describe, hash_value, read_manifest
-from ..engine.progress import Progress
-from ..engine.run import run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -52,30 +52,17 @@ class ProposeConfig(Settings):
     seed: Seed = 0
 
 
-class Proposed(NamedTuple):
-    """The answers of the language model, if one was asked; and whether tables of older proposals may be replaced."""
-
-    answers: Answers | None
-    overwrite: bool
-
-
 def propose(
-    run: Path,
-    config: ProposeConfig,
-    asker: Asker,
-    model: Mapping[str, Any],
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> Proposed:
-    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
+    run: Path, config: ProposeConfig, asker: Asker, model: Mapping[str, Any], execution: Execution
+) -> tuple[Answers, bool]:
+    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions;
+    returns the answers, and whether tables that were made of older proposals may be replaced.
 
-    model: what determines its answers besides the request (its name, temperature …), plain JSON. An answer that is not
-    the JSON that was asked for, or that the server refuses to give, becomes one row with a `problem`; captions for
-    which the budget did not suffice have none. With a larger budget the same command continues: the answers that there
-    are cost nothing. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
+    model: what else determines its answers (name, temperature …), plain JSON. An answer in another form, or refused, is
+    a row with a `problem`; captions beyond the budget have none, and the same command with a larger one continues.
+    Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
-    captions = _captions(run, config, overwrite)
+    captions = _captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
     siblings = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)
     chosen: list[Any] = captions[captions["asked"]].to_dict("records")
@@ -83,26 +70,20 @@ def propose(
     filled = (
         prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k)) for row, prompt in asked
     )
-    answers = collect(NAME, asker, (chat(user, system) for system, user in filled), progress, len(asked))
-    temperature = model.get("temperature")
+    answers = collect(NAME, asker, (chat(user, system) for system, user in filled), execution.progress, len(asked))
     rows = (
         found
         for (row, prompt), answer in zip(asked, answers.answers, strict=True)
         if answer.status != "budget"
-        for found in _rows(row, prompt, answer, config.k, temperature)
+        for found in _rows(row, prompt, answer, config.k, model.get("temperature"))
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return Proposed(answers, _write(run, config, captions, rows, own, progress, overwrite))
+    return answers, _write(run, config, captions, rows, own, execution)
 
 
-def propose_words(
-    run: Path, config: ProposeConfig, filler: Filler, *, progress: Progress, overwrite: bool = False
-) -> Proposed:
-    """Propose other words for single words of the captions by a masked language model, as NegCLIP and CE-CLIP do.
-
-    Writes the table proposals as `propose`; k: words per place. Raises FileNotFoundError without parses.
-    """
-    captions = _captions(run, config, overwrite)
+def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: Execution) -> bool:
+    """Propose k words per place by a masked language model, as NegCLIP and CE-CLIP do; see `propose`. Needs parses."""
+    captions = _captions(run, config, execution.overwrite)
     chosen = set(captions["caption_id"][captions["asked"]])
     own = {"source": filler.name, "prompt": "", "temperature": None, "fingerprint": filler.fingerprint, "problem": ""}
     rows: list[Row] = []
@@ -112,14 +93,12 @@ def propose_words(
             rows.append({**own, "caption_id": caption_id, "asked": label, "text": text})
             texts[caption_id].append(text)
     made = {"filler": filler.fingerprint, "answers": hash_value([*texts.values()])}
-    return Proposed(None, _write(run, config, captions, rows, made, progress, overwrite))
+    return _write(run, config, captions, rows, made, execution)
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
-    """The captions, with the number of their `shard`, and whether they are `asked` about.
-
-    Raises ValueError for a split without captions, and if the run has negatives of operators, which proposals would
-    replace, unless `overwrite`.
+    """Captions with the number of their `shard`, and whether they are `asked` about. Raises ValueError for an empty
+    split, and for negatives of operators, which proposals would replace, unless `overwrite`.
     """
     import pandas as pd
 
@@ -157,14 +136,11 @@ def _write(
     captions: pd.DataFrame,
     rows: Iterable[Row],
     made: Mapping[str, Any],
-    progress: Progress,
-    overwrite: bool,
+    execution: Execution,
 ) -> bool:
-    """Write the proposals of each shard of captions; returns whether tables that were made of them may be replaced.
-
-    made: what determines the rows beside the config: the model, and under `answers` the hash of what it answered.
-    Proposals that only continue those that the run has (the same config and captions, other answers: the budget was
-    raised) replace them without `overwrite`.
+    """Write the proposals of each shard of captions; returns whether tables made of them may be replaced. made: what
+    else determines them: the model, and under `answers` the hash of its answers. Proposals that only continue the run's
+    (same config and captions, a larger budget) need no `overwrite`.
     """
     import pandas as pd
 
@@ -172,7 +148,8 @@ def _write(
     inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
-        overwrite = overwrite or {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
+        continued = {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
+        execution = replace(execution, overwrite=execution.overwrite or continued)
     found = captions[["caption_id", "image_id", "shard"]].merge(pd.DataFrame(list(rows), columns=ROW), on="caption_id")
     found["number"] = found.groupby("caption_id").cumcount()
 
@@ -180,19 +157,9 @@ def _write(
         table = pa.Table.from_pandas(found[found["shard"] == shard], PROPOSALS, preserve_index=False)
         return StageResult({"proposals": table.replace_schema_metadata()}, {"proposals": len(table)})
 
-    shards = range(captions["shard"].max() + 1)
-    run_source(
-        run,
-        NAME,
-        {"proposals": PROPOSALS},
-        (partial(make, shard) for shard in shards),
-        described,
-        inputs=inputs,
-        shards=len(shards),
-        progress=progress,
-        overwrite=overwrite,
-    )
-    return overwrite
+    parts = [partial(make, shard) for shard in range(captions["shard"].max() + 1)]
+    run_source(run, NAME, {"proposals": PROPOSALS}, parts, described, execution, inputs=inputs)
+    return execution.overwrite
 
 
 def acceptance(counts: Mapping[str, int], answers: Answers) -> str:

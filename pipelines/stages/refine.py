@@ -1,6 +1,4 @@
-"""Stage refine: negatives -> refined, at most one per caption and operator, or the best of all operators, so that blind
-models are at chance.
-"""
+"""Stage refine: negatives -> refined, few per caption, on which blind models are at chance."""
 
 from __future__ import annotations
 
@@ -11,27 +9,22 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
-from ..engine import provenance
-from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
-from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
-from ..engine.tables import shards_of
+from ..engine.tables import provenance, shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 NAME = "refine"
 INPUTS = ("captions", "negatives")
@@ -73,58 +66,39 @@ class RefineConfig(Settings):
     vetted: Vetted = False
 
 
-def refine(
-    run: Path,
-    config: RefineConfig,
-    executor: Executor,
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> dict[str, int]:
-    """Bring the table refined of the run in folder `run` up to date with the negatives; returns its counters.
-
-    A shard of refined has the rows kept from the same shard of negatives. A table of more than GROUP_ROWS negatives is
-    refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. With
-    `per_caption`, the operators are balanced together instead of each by itself. Counters: `<operator>.captions`
-    (captions with a negative) and `<operator>.kept`; `<operator>.more` of others than the config's operators (captions
-    without any kept negative that have one of theirs); `left` (captions with a kept negative).
-    Operators with fewer than 10 images cannot be balanced and keep none; paraphrases are true and are left out. Raises
-    FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
-    OtherConfigError as `run_stage`, StageError naming the operator that failed.
+def refine(run: Path, config: RefineConfig, execution: Execution) -> dict[str, int]:
+    """Bring the table refined of a run up to date with its negatives; returns its counters. A shard has the rows kept
+    of that of negatives; more than GROUP_ROWS are refined in groups of shards, each balanced by itself, with models of
+    its own captions; with `per_caption` all operators together. Counters: `<operator>.captions` with a negative,
+    `.kept`, `.more` (of others: captions with theirs alone); `left` (captions with any kept). Operators with fewer than
+    10 images keep none; paraphrases are left out. Raises FileNotFoundError without negatives or captions, ValueError
+    for operators or splits that they lack, OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
-
     rows = [shard.rows for shard in shards]
     first = list(accumulate(rows, initial=0))
     groups = groups_of(rows)
 
-    def parts() -> Parts:
-        @lru_cache(maxsize=1)
-        def kept(batch: int) -> np.ndarray:
-            some = groups[batch * AT_ONCE : (batch + 1) * AT_ONCE]
-            return _choose(run, operators, some, len(groups) > 1, config, executor, progress)
+    @lru_cache(maxsize=1)
+    def kept(batch: int) -> np.ndarray:
+        some = groups[batch * AT_ONCE : (batch + 1) * AT_ONCE]
+        return _choose(run, operators, some, len(groups) > 1, config, execution)
 
-        def make(index: int, group: int, first: int) -> StageResult:
-            return _part(shards[index].read(), first, kept(group // AT_ONCE), config)
-
-        for group, of_group in enumerate(groups):
-            for index in of_group:
-                yield partial(make, index, group, first[index])
+    def make(index: int, group: int) -> StageResult:
+        return _part(shards[index].read(), first[index], kept(group // AT_ONCE), config)
 
     return run_source(
         run,
         NAME,
         {"refined": REFINED},
-        parts(),
+        [partial(make, index, group) for group, indices in enumerate(groups) for index in indices],
         {name: value for name, value in config if value or name not in ("vetted", "per_caption")},
+        execution,
         inputs=(*INPUTS, "verdicts") if config.vetted else INPUTS,
-        metadata=provenance.of_stage(run, INPUTS, config),
-        shards=len(shards),
+        metadata=provenance(run, INPUTS, config),
         steps=len(calls_of(operators, config)) * len(groups),
         unit="pairs",
-        progress=progress,
-        overwrite=overwrite,
     )
 
 
@@ -134,11 +108,7 @@ def calls_of(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, 
 
 
 def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
-    """Ranges of consecutive shards, given the rows of each, that are refined by themselves.
-
-    A group ends before the shard with which it would have more than `most` rows (None: GROUP_ROWS):
-    groups_of([5, 5, 5], 10) -> [range(0, 2), range(2, 3)].
-    """
+    """Ranges of shards refined by themselves, of at most `most` rows: [5, 5, 5], 10: [range(0, 2), range(2, 3)]."""
     groups, start, total = [], 0, 0
     for index, size in enumerate(rows):
         if index > start and total + size > (most or GROUP_ROWS):
@@ -154,22 +124,16 @@ def _choose(
     groups: Sequence[range],
     several: bool,
     config: RefineConfig,
-    executor: Executor,
-    progress: Progress,
+    execution: Execution,
 ) -> np.ndarray:
-    """The rows of the table negatives that are kept of some groups, sorted. What is balanced together is one call.
-
-    several: whether there are other groups, too.
-    """
-    import numpy as np
-
+    """The kept rows of some groups, sorted; a call is what is balanced together. several: there are other groups."""
     kept: list[np.ndarray] = [np.zeros(0, np.int64)]
     together = calls_of(operators, config)
     calls = [(run.absolute(), names, config, group if several else None) for group in groups for names in together]
     try:
-        for _, (captions, numbers) in executor.map(choose, calls):
+        for _, (captions, numbers) in execution.executor.map(choose, calls):
             kept.append(np.array(numbers, np.int64))
-            progress.advance(captions)
+            execution.progress.advance(captions)
     except TaskError as failed:
         raise StageError(f"{NAME} stopped at {', '.join(calls[failed.position][1])}: {failed}") from failed
     return np.sort(np.concatenate(kept))
@@ -178,16 +142,9 @@ def _choose(
 def choose(
     run: Path, operators: Sequence[str], config: RefineConfig, group: range | None = None
 ) -> tuple[int, list[int]]:
-    """Select the negatives of one operator, or with `per_caption` of all together: the number of captions that they
-    have negatives of, summed over operators, and the rows of the table negatives to keep.
-
-    Of operators whose flows are balanced, only what is selected of them alone is selected from with the others. group:
-    only of these shards; None: of all.
+    """Select the negatives of one operator, or with `per_caption` of all together (of operators in `flows` from what is
+    selected of them alone), of a group of shards or all: captions with negatives, summed over operators, and rows kept.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from ..quality.bias.measure import read_corpus
     from ..quality.selection import pool, select
 
@@ -221,8 +178,6 @@ def choose(
 
 def best(rows: pa.Table, most: int) -> pa.Table:
     """The rows of each caption that are most probably sensible and false, at most `most`, the best first."""
-    import numpy as np
-
     number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     order = np.lexsort((rows["row"].to_numpy(), -p_good(rows), number))
     number = number[order]
@@ -231,10 +186,8 @@ def best(rows: pa.Table, most: int) -> pa.Table:
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often but for chance.
-
-    Each that is kept is one or the other by a coin flip: were they exactly equal, half of the pairs would tell of the
-    other half.
+    """The positions in `flows` to keep, so that (a, b) and (b, a) are equally often but for chance, by coin flips: were
+    they exactly equal, half of the pairs would tell of the other half.
     """
     positions: dict[tuple[str, str], list[int]] = {}
     for position, flow in enumerate(flows):
@@ -251,15 +204,9 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> tuple[int, pa.Table]:
-    """The number of captions with a negative of an operator, and the negatives to select from, grouped by caption: of
-    each caption in the configured splits the `best` ones, at most `candidates`.
-
-    shards: which shards of the table negatives to read. Columns: COLUMNS; `plausibility` is 0 where it is not known,
-    and null if captions are other true sentences than the one that it is the log-odds to.
+    """The captions with a negative of an operator, and the `candidates` `best` negatives of each in these splits and
+    shards: COLUMNS; `plausibility` 0 if unknown, null if captions are other sentences than it is the log-odds to.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
     odds = pc.field("plausibility").cast(pa.float64())
@@ -273,9 +220,6 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
 
 def _lowest(plausibility: np.ndarray, config: RefineConfig) -> float:
-    """The lowest plausibility of negatives to select from, given the plausibility of all of an operator."""
-    import numpy as np
-
     lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
     if len(plausibility) and config.most_plausible < 1:
         kept = max(1, round(config.most_plausible * len(plausibility)))
@@ -295,13 +239,7 @@ def _operators(run: Path, config: RefineConfig) -> list[str]:
 
 
 def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -> StageResult:
-    """The kept rows of a shard of negatives, and their counters. first: the row in the whole table where it starts.
-
-    kept: sorted.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """The kept rows (sorted) of a shard, and counters. first: the row of the whole table where it starts."""
     check(table, NEGATIVES)
     start, end = kept.searchsorted([first, first + table.num_rows])
     some = table.take(pa.array(kept[start:end] - first, pa.int64()))
@@ -324,9 +262,7 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
 
 
 def yields(counts: Mapping[str, int], captions: int) -> str:
-    """The counters in plain text: per operator, captions, negatives kept, and their share; how many of all `captions`
-    have a negative left, and how many more have one of an operator that was not refined.
-    """
+    """The counters as text: per operator captions, kept, share; captions with any; what other operators would add."""
     names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
     more = {name.removesuffix(".more"): number for name, number in counts.items() if name.endswith(".more")}
     rows = [("", "captions", "kept", "yield")]

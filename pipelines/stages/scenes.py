@@ -1,30 +1,40 @@
-"""Stage scenes: a run of synthetic scenes with their images, captions, features and facts (what is true of each)."""
+"""Stages scenes: a run of synthetic scenes with their images, captions, features and facts (what is true of each); and
+counterparts: scenes + captions + negatives -> pictures in which a negative is true and its caption false.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from functools import partial
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from ...augment.reproducible import record_rng
-from ...augment.settings import AtLeastOne, Seed, Settings
+from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
-from ...schemas.features import SCENES, features
+from ...schemas.features import COUNTERPARTS, SCENES, features
 from ..engine.errors import require_libraries
 from ..engine.progress import Progress
-from ..engine.run import Parts, run_source
+from ..engine.run import Execution, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
+from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..features.source import table_of
 from ..scenes.captions import captions
-from ..scenes.judge import row
-from ..scenes.world import compose
+from ..scenes.counterparts import counterpart
+from ..scenes.judge import row as scene_row
+from ..scenes.judge import scene_of
+from ..scenes.world import Scene, compose
+from ..tables.columns import having
 
 IMAGES, NEEDED = "images", 'scenes need Pillow: pip install "negcap[features]"'
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
@@ -39,40 +49,30 @@ class ScenesConfig(Settings):
     seed: Seed = 0
 
 
-def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
-    """Bring a run of synthetic scenes up to date with its config; returns its counters, `images` and `captions`.
-
-    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. Raises
-    OtherConfigError when the run has other captions and `overwrite` is not set, ImportError without Pillow, OSError
-    when a file cannot be written.
+def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[str, int]:
+    """Bring a run of scenes, with pictures in images/, up to date; returns its counters, `images` and `captions`.
+    Raises OtherConfigError for other captions unless `overwrite`, ImportError without Pillow, OSError when a file
+    cannot be written.
     """
     require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED
 
-    starts = range(0, config.images, SHARD_SIZE)
+    ends = (range(start, min(start + SHARD_SIZE, config.images)) for start in range(0, config.images, SHARD_SIZE))
     schemas = {}
     for name, shape in (("features", POOLED), ("features_grid", GRID)):
         plain = features(shape, "float16")
         schemas[name] = plain.with_metadata({**(plain.metadata or {}), "shape": json.dumps(shape)})
 
-    def parts() -> Parts:
-        (run / IMAGES).mkdir(parents=True, exist_ok=True)
-        remove_leftovers(run / IMAGES)
-        for start in starts:
-            yield partial(draw_scenes, run, config, range(start, min(start + SHARD_SIZE, config.images)), progress)
-
     return run_source(
         run,
         "scenes",
         {"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
-        parts(),
+        [partial(draw_scenes, run, config, numbers, execution.progress) for numbers in ends],
         config,
+        execution,
         metadata={"scenes_seed": str(config.seed), "backbone": BACKBONE},
-        shards=len(starts),
         unit="images",
         intact=lambda index: pictures_are_whole(run, "scenes", index),
-        progress=progress,
-        overwrite=overwrite,
     )
 
 
@@ -80,6 +80,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
     from ..scenes.draw import draw, encode, png
 
+    (run / IMAGES).mkdir(parents=True, exist_ok=True)
+    remove_leftovers(run / IMAGES)
     scenes, lines, pictures = [], [], []
     names = [f"scene_{number:06d}" for number in numbers]
     for number, name in zip(numbers, names, strict=True):
@@ -88,7 +90,7 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
         pictures.append(draw(scene))
         data = png(pictures[-1])
         write_atomically(run / IMAGES / f"{name}.png", data)
-        scenes.append(row(name, split, scene, hashlib.sha256(data).hexdigest()))
+        scenes.append(scene_row(name, split, scene, hashlib.sha256(data).hexdigest()))
         shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
         texts = captions(scene, record_rng(config.seed, "captions", name))
         lines += [{"caption_id": f"scenes:{name}:{at}", **shared, "text": text} for at, text in enumerate(texts)]
@@ -114,3 +116,86 @@ def pictures_are_whole(run: Path, table: str, index: int) -> bool:
     listed = shard.read(columns).to_pylist()
     pictures = {run / IMAGES / row.get("image", f"{row['image_id']}.png"): row["sha256"] for row in listed}
     return all(path.is_file() and sha256_file(path) == expected for path, expected in pictures.items())
+
+
+NAME = "counterparts"
+COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
+
+
+class CounterpartsConfig(Settings):
+    """For which negatives pictures are drawn: of a share of the captions, the first of each operator."""
+
+    share: ShareAboveZero = Field(0.2, description="share of the captions that get pictures")
+    seed: Seed = 0
+    splits: Splits = ()
+    operators: Operators = ()
+
+
+def make_counterparts(run: Path, config: CounterpartsConfig, execution: Execution) -> dict[str, int]:
+    """Draw the counterparts of a run of scenes into images/counterparts; returns its counters, `negatives` tried and
+    `pictures`, also by operator. Raises FileNotFoundError without scenes or negatives, and as `run_source`.
+    """
+    if not has_table(run, "scenes"):
+        raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
+    require_libraries(NEEDED, "PIL")
+
+    @cache
+    def scenes() -> dict[str, Scene]:
+        return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
+
+    return run_source(
+        run,
+        NAME,
+        {NAME: COUNTERPARTS},
+        [partial(draw_counterparts, run, shard, scenes, config) for shard in shards_of(run, "negatives")],
+        config,
+        execution,
+        inputs=("scenes", "captions", "negatives"),
+        intact=lambda index: pictures_are_whole(run, NAME, index),
+    )
+
+
+def draw_counterparts(
+    run: Path, shard: Shard, scenes: Callable[[], Mapping[str, Scene]], config: CounterpartsConfig
+) -> StageResult:
+    """The counterparts of one shard of negatives, whose pictures are written."""
+    from ..scenes.draw import draw, png
+
+    (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
+    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
+    wanted = having({"split": config.splits, "operator": config.operators})
+    for row in shard.read(COLUMNS).filter(wanted).to_pylist():
+        first.setdefault((row["caption_id"], row["operator"]), row)
+    rows: list[dict[str, Any]] = []
+    counts = Counter(negatives=0, pictures=0)
+    for (caption_id, name), row in first.items():
+        if record_rng(config.seed, "share", caption_id).random() >= config.share:
+            continue
+        counts.update(("negatives", f"{name}.negatives"))
+        rng = record_rng(config.seed, NAME, row["negative_id"])
+        other = counterpart(scenes()[row["image_id"]], row["caption"], row["text"], rng)
+        if other is not None:
+            counts.update(("pictures", f"{name}.pictures"))
+            data = png(draw(other))
+            image = f"{NAME}/{caption_id.replace(':', '-')}-{name}.png"
+            write_atomically(run / IMAGES / image, data)
+            rows.append({**row, "image": image, "sha256": hashlib.sha256(data).hexdigest()})
+    return StageResult({NAME: pa.Table.from_pylist(rows, COUNTERPARTS)}, dict(counts))
+
+
+def write_winoground(run: Path, folder: Path) -> int:
+    """Write counterparts in Winoground's form (image 0: of the caption); returns how many. FileExistsError."""
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} must be empty, holds files")
+    (folder / IMAGES / NAME).mkdir(parents=True)
+    lines: list[dict[str, Any]] = []
+    for table in read_table(run, NAME):
+        for row in table.to_pylist():
+            names = f"{row['image_id']}.png", row["image"]
+            for name in names:
+                if not (folder / IMAGES / name).exists():
+                    shutil.copyfile(run / IMAGES / name, folder / IMAGES / name)
+            example = {"id": len(lines), "image_0": names[0], "image_1": names[1]}
+            lines.append({**example, "caption_0": row["caption"], "caption_1": row["text"], "tag": row["operator"]})
+    write_atomically(folder / "examples.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    return len(lines)

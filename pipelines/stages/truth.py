@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Cloze, Place, Settings
+from ...augment.truth import fit
 from ...schemas.captions import TRUTH
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
@@ -16,14 +18,9 @@ from ..tables.corpus import given_table, load_cloze, load_lexicon
 from .balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
 from .lexicon import OwnOrGiven
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class TruthConfig(Settings):
-    """What is counted: a random sample of images with siblings. `lexicon` is the path of a truth table, see
-    LexiconConfig.
-    """
+    """What is counted: a random sample of images with siblings. lexicon: path of a truth table, see LexiconConfig."""
 
     truth_sample: AtLeastOne = Field(
         15_000, description="captions from which it is estimated what is true although no caption says so"
@@ -34,14 +31,9 @@ class TruthConfig(Settings):
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:
-    """The captions of one shard of parses that may be in the sample to count on; none if the config gives a truth
-    table.
-
-    Captions without siblings (other captions of the image) tell nothing, so the sample is of images with several.
-    """
-    from ...augment.truth.fit import with_siblings
-
-    return sample_images(with_siblings(parses) if config.lexicon == "own" else parses.slice(0, 0), config.truth_sample)
+    """A shard's captions, with siblings, that may be in the sample; none if the config gives a table."""
+    own = config.lexicon == "own"
+    return sample_images(fit.with_siblings(parses) if own else parses.slice(0, 0), config.truth_sample)
 
 
 def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
@@ -50,16 +42,12 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """The table truth: how often captions of an image state both of two things, and the calibration of estimates from
-    it.
-
-    table: the sample (see `combine`), of which train captions are used if there are any. Counters: captions (that were
-    counted), given (1 if none were, since the config gives a table), blended (1 if they were added to a reference).
+    """The table truth: how often captions of an image state both of two things, and the calibration, on the sample's
+    train captions, if any. Counters: captions counted, given (the config gives a table), blended (added to a
+    reference).
     """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})
-    from ...augment.truth import fit
-
     table = fit.with_siblings(in_train_splits(table))
 
     def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
@@ -72,12 +60,7 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
 
 
 def origin(counts: Mapping[str, int]) -> str:
-    """Where the estimates of a truth table come from, given its counters.
-
-    `own`: captions of the run that have siblings. `reference and own`: those, added to the reference. `reference`: no
-    caption has siblings. `none`: none has, and there is no reference either, so that nothing is estimated. `given`:
-    another run, or the reference by choice.
-    """
+    """Where estimates come from, by their table's counters: own, reference and own, reference, none, or given."""
     if counts.get("given"):
         return "given"
     if counts.get("captions"):
@@ -86,20 +69,11 @@ def origin(counts: Mapping[str, int]) -> str:
 
 
 def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """Call `function` in a worker with the tables `given` and the lexicon, which is read there; the last of `given` is
-    the config.
-    """
+    """Call `function` in a worker with the tables `given`, whose last is the config, and the lexicon read there."""
     *tables, config = given
     return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))
 
 
 STAGE = ReduceStage(
-    name="truth",
-    input="parses",
-    outputs={"truth": TRUTH},
-    partial=sample_shard,
-    combine=combine,
-    finish=estimate,
-    whole=("lexicon",),
-    spreads=True,
+    "truth", "parses", {"truth": TRUTH}, sample_shard, combine, estimate, whole=("lexicon",), spreads=True
 )

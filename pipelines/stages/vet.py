@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,8 +20,7 @@ from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
-from ..engine.progress import Progress
-from ..engine.run import run_source
+from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -58,22 +58,11 @@ class VetConfig(Settings):
         return self
 
 
-def vet(
-    run: Path,
-    config: VetConfig,
-    asker: Asker,
-    model: Mapping[str, Any],
-    *,
-    progress: Progress,
-    overwrite: bool = False,
-) -> Answers:
-    """Let a language model read negatives, and write the table verdicts, a shard for each of the negatives.
-
-    A negative of the operator negation is read beside the true sentence that it contradicts. model: as of
-    `negcap.pipelines.stages.propose.propose`. Verdicts of another reader, or of other negatives, that are
-    in the table stay if they are of the same negatives: one more reader adds rows. An answer that is not the JSON that
-    was asked for is a row with a `problem`; questions for which the budget did not suffice have none. Raises
-    FileNotFoundError without negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
+def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], execution: Execution) -> Answers:
+    """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
+    for each of negatives. model: as of `propose`. Verdicts of other readers of the same negatives stay. An answer in
+    another form is a row with a `problem`; questions beyond the budget have none. Raises FileNotFoundError without
+    negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
     wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
@@ -90,13 +79,13 @@ def vet(
         for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), model)
     ]
     requests = [request for *_, request in asked if request is not None]
-    answers = collect(NAME, asker, (request() for request in requests), progress, len(requests))
+    answers = collect(NAME, asker, (request() for request in requests), execution.progress, len(requests))
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(run, (config.table,))
-    rows, readers = _before(run, inputs, own, overwrite)
+    rows, readers = _before(run, inputs, own, execution.overwrite)
     given = iter(answers.answers)
     for number, row, request in asked:
         if request is None:
@@ -104,27 +93,16 @@ def vet(
         elif (answer := next(given)).status != "budget":
             verdict, problem = answer.read(partial(read_verdict, first=row["first"]))
             rows[number].append(row | {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})})
-    run_source(
-        run,
-        NAME,
-        {"verdicts": VERDICTS},
-        (partial(_part, rows[number]) for number in range(len(shards))),
-        {"readers": [*readers, *own]},
-        inputs=inputs,
-        shards=len(shards),
-        progress=progress,
-        overwrite=True,
-    )
+    parts = [partial(_part, rows[number]) for number in range(len(shards))]
+    execution = replace(execution, overwrite=True)
+    run_source(run, NAME, {"verdicts": VERDICTS}, parts, {"readers": [*readers, *own]}, execution, inputs=inputs)
     return answers
 
 
 def _before(
     run: Path, inputs: Mapping[str, str], own: Iterable[Mapping[str, Any]], overwrite: bool
 ) -> tuple[dict[int, list[Row]], list[Any]]:
-    """The verdicts by shard, and the configs, of the other readers and readings that the table has.
-
-    Raises ValueError if the table is of other negatives, unless `overwrite`: then there are none.
-    """
+    """The verdicts by shard, and configs, of other readers and readings. ValueError for other negatives."""
     rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
     if manifest is None or not manifest.complete:
@@ -175,9 +153,7 @@ def plain(text: str) -> str:
 def _questions(
     row: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
 ) -> Iterator[tuple[Row, Callable[[], Request] | None]]:
-    """What is asked of a negative: the row of its verdict, without that, and what makes the request; None if it needs a
-    photo that there is not.
-    """
+    """What is asked of a negative: the row of its verdict, and what makes the request; None if a photo is lacking."""
     found: Row = dict.fromkeys(VERDICTS.names)
     found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
     found |= {"reader": str(model["model"]), "temperature": model.get("temperature"), "fingerprint": ""}
@@ -196,10 +172,7 @@ def _request(prompt: Prompt, said: Mapping[str, str], photo: Path | None) -> Req
 
 
 def read_verdict(text: str, first: str) -> Row:
-    """The columns of a verdict in an answer. first: what stood first (caption or negative); empty: the photo was seen.
-
-    Raises ValueError if the answer is not the JSON that the prompt asks for.
-    """
+    """The verdict in an answer (ValueError in another form). first: what stood first, or "" if the photo was seen."""
     value = json_in(text)
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")

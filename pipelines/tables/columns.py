@@ -50,9 +50,7 @@ def stored_splits(splits: Sequence[str]) -> list[str]:
 
 
 def having(wanted: Wanted) -> pc.Expression:
-    """A filter of the rows that have one of the values wanted in each of these columns, e.g. {"operator": ("noun",),
-    "split": ("test", "unsplit")}; an empty sequence allows any value, "unsplit" stands for captions without a split.
-    """
+    """A filter of rows with one of these values in each column, {"split": ("test", "unsplit")}; () allows any value."""
     found = pc.scalar(True)
     for name, values in wanted.items():
         if values:
@@ -62,10 +60,7 @@ def having(wanted: Wanted) -> pc.Expression:
 
 
 def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
-    """Raise ValueError, listing the splits of `where`, for a name that is none of them.
-
-    stored: the values of its column `split`.
-    """
+    """Raise ValueError, listing those of `where`, for a split that is none of those stored in a column `split`."""
     there = sorted({value or UNSPLIT for value in stored})
     for name in wanted:
         if (name or UNSPLIT) not in there:
@@ -81,10 +76,7 @@ def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object)
 
 
 def splits_of(run: Path) -> tuple[str, ...]:
-    """The splits of a run's captions in order of first occurrence; captions without a split are in `unsplit`.
-
-    Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished.
-    """
+    """The splits of a run's captions in order of occurrence, `unsplit` for captions without. Raises as `read_table`."""
     found: dict[str, None] = {}
     for rows in read_table(run, "captions", ["split"]):
         found |= dict.fromkeys(rows["split"].unique().to_pylist())
@@ -97,11 +89,8 @@ def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
 
 
 def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
-    """`n` random rows of a table in table order (all rows if it has fewer); the same seed gives the same rows.
-
-    wanted: the values allowed in a column, see `having`. Raises ValueError for n < 1 or if no row matches,
-    FileNotFoundError if the run has no such table, DamagedShardError if a shard is not as recorded. Of a table that is
-    still being made, the rows are from its finished shards.
+    """`n` random rows of a table (or all) in its order, the same for the same seed; of one still being made, of
+    finished shards. wanted: see `having`. Raises ValueError for n < 1 or if no row matches, and as `shards_of`.
     """
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
@@ -124,7 +113,6 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
 
 
 def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
-    """The indices of the rows of a shard that have the wanted values."""
     if not wanted:
         return range(shard.rows)
     rows = shard.read(tuple(wanted)).append_column("row", pa.array(range(shard.rows)))
@@ -132,10 +120,7 @@ def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
 
 
 def table_of(operators: Iterable[str]) -> str:
-    """The table with the results of these operators: "positives" for paraphrases, else "negatives".
-
-    Raises ValueError if they are not all in one table.
-    """
+    """ "positives" if these operators make those, "negatives" if none does; ValueError for some of both."""
     from ...augment.operators import OPERATORS
 
     named = sorted(operators)
@@ -151,11 +136,7 @@ SHARE = 0.05  # from which on the user is told
 
 
 def not_english(run: Path) -> list[str]:
-    """A warning if at least 5 % of a sample of a run's English captions do not look English, with one of them; else
-    none.
-
-    Raises what `shards_of` raises.
-    """
+    """A warning, with an example, if at least 5 % of a sample of a run's English captions do not look English."""
     from ...augment.cloze.file import looks_english
 
     shards = shards_of(run, "captions")

@@ -20,37 +20,26 @@ Readable = WholeTable | TableInMemory
 
 @lru_cache(maxsize=1)
 def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
-    """The lexicon of a run, from its table `lexicon`; replacements are drawn from it by `cloze` (None: the shipped
-    cloze model).
-    """
+    """The lexicon of a run, from which `cloze` (None: the shipped model) draws replacements."""
     return Lexicon.from_table(lexicon.read(), cloze)
 
 
 @lru_cache(maxsize=1)
 def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: ClozeModel | None = None) -> Truth:
-    """The estimates of a run that one more caption would make a negative true, from its tables `lexicon` and `truth`.
-
-    max_true: the highest probability of being true that a negative may have. cloze: the cloze model of the lexicon;
-    None: the shipped one.
-    """
+    """Estimates that one more caption would make a negative true; max_true: the most allowed. See `load_lexicon`."""
     table = truth.read(encoded=("kind", "said", "of", "entry"))
     return Truth.from_table(table, load_lexicon(lexicon, cloze), max_true)
 
 
 @lru_cache(maxsize=1)
 def load_balanced(lexicon: Readable, balance: Readable, cloze: ClozeModel | None = None) -> Lexicon:
-    """The lexicon of a run (see `load_lexicon`) with the weights of its table `balance`, so that words enter captions
-    as often as they leave them.
-    """
+    """The lexicon with the weights of `balance`, so that words enter captions as often as they leave them."""
     return load_lexicon(lexicon, cloze).balanced(balance.read())
 
 
 def given_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read a table from a Parquet file, or from a run's folder of its shards, cast to `schema`. Files are kept in
-    memory, those that were read last.
-
-    Raises FileNotFoundError if there is no file or table, ValueError if the columns differ from those of `schema` or
-    the table is unfinished, DamagedShardError for a shard that is not as recorded.
+    """Read a Parquet file, kept in memory, or a table of a run, cast to `schema`. Raises FileNotFoundError without,
+    ValueError for other columns or an unfinished table, DamagedShardError.
     """
     if path.is_file():
         state = path.stat()
@@ -75,10 +64,7 @@ def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.T
 
 
 def load_cloze(path: Path | None) -> ClozeModel | None:
-    """The cloze model in a file, read again if the file has changed; None for None, which means the shipped model.
-
-    Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
-    """
+    """The cloze model in a file, or None (the shipped one). Raises FileNotFoundError or ValueError for a bad file."""
     if path is None:
         return None
     if not path.is_file():

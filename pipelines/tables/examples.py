@@ -1,10 +1,7 @@
-"""The captions of a run with the negatives that are to be published or scored, and questions about them.
-
-Multiple choice in NegBench's templates: questions about a noun that the image shows and one that it does not.
-
-The false options are of all three templates ("with a helmet", "without a hat", "with a helmet but no hat"). One of
-them, drawn at random, is that of the true option ("with a hat", "without a helmet", "with a hat but no helmet"), so
-that neither the words of denial nor the nouns tell which is true.
+"""The captions of a run with the negatives that are to be published or scored, and NegBench's questions about a noun
+that the image shows and one that it does not. The false options are of all three templates ("with a helmet", "without a
+hat", "with a helmet but no hat"), the true one of one at random ("with a hat", "without a helmet", "with a hat but no
+helmet"), so that neither words of denial nor nouns tell which is true.
 """
 
 from __future__ import annotations
@@ -48,15 +45,11 @@ def example_tables(
     shuffle: int | None = None,
     **chosen: Any,
 ) -> Iterator[pd.DataFrame]:
-    """The captions of each shard in order, a row per negative; one in which OF_NEGATIVE is None if there is none.
-
-    The negatives of the operator negation are those of the true sentence that they contradict (see `pair_tables`): if
-    it is not the caption, it comes after the caption. The columns: `text`, of the caption or this sentence, and
-    `text_id`, the caption_id or the positive_id of the sentence; `siblings` and `sibling_ids`, of the other captions of
-    its image and split; measures rounded to DIGITS decimals; and others of COLUMNS.
-
-    p_true: by negative_id, instead of the estimate in the table. shuffle: the seed of a random order of all images
-    instead of shards (`shuffled`). chosen, what is raised: as of `pair_tables`.
+    """The captions of each shard in order, a row per negative, or one with None in OF_NEGATIVE. Negatives of negation
+    are those of the true sentence that they contradict, after the caption if it is another. Columns: `text` and
+    `text_id` of the caption or this sentence; `siblings`, `sibling_ids` of its image and split; measures to DIGITS
+    decimals; others of COLUMNS. p_true: by negative_id, instead of the table's. shuffle: seed of an order of all images
+    (`shuffled`). chosen, errors: see `pair_tables`.
     """
     import pandas as pd
 
@@ -87,10 +80,7 @@ def example_tables(
 
 
 def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_ROWS) -> Iterator[pa.Table]:
-    """The rows of tables with the column image_id, the images in random order; those of an image stay in theirs.
-
-    rows: about how many there are. They wait in temporary files, and come in tables of about `most` rows.
-    """
+    """The rows of tables, images in random order, through temporary files, in tables of about `most`. rows: in all."""
     parts = 1 + rows // most
     with TemporaryDirectory(prefix="negcap-") as folder, ExitStack() as writing:
         files: dict[int, Any] = {}
@@ -135,10 +125,8 @@ def other_wordings(row: Row) -> list[str]:
 def chosen_names(
     run: Path, splits: Sequence[str], operators: Sequence[str], table: str = "negatives"
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """These splits and operators; all of a run and its table if empty. table: "" for none, and no operators.
-
-    Raises ValueError for a split the run lacks, for an operator without negatives in the splits, for a name that cannot
-    be a file name, and what `kinds_of` and `splits_of` raise.
+    """These splits and operators; all of a run and its table ("": no operators) if empty. Raises ValueError for a split
+    the run lacks, an operator without negatives in the splits, or a name that cannot name a file.
     """
     from ...schemas.negatives import POSITIVE
 
@@ -162,10 +150,8 @@ POSITIVE, NEGATIVE, HYBRID = "positive", "negative", "hybrid"
 
 
 class Question(NamedTuple):
-    """A row whose text is the true option, three false ones, and the true one's template.
-
-    The template is that of NegBench: positive, negative (denies something) or hybrid (asserts one thing and denies
-    another).
+    """A row whose text is the true option, three false ones, and NegBench's template of the true one: positive,
+    negative (denies something) or hybrid (asserts one thing and denies another).
     """
 
     true: Row
@@ -179,9 +165,7 @@ def template(said: str) -> str:
 
 
 def questions(rows: Iterable[Row]) -> Iterator[Question]:
-    """The question of each caption that has one about two nouns: all three false sentences, and what they contradict,
-    must be there.
-    """
+    """The question of each caption about two nouns with all three false sentences, and what they contradict."""
     for caption_id, some in groupby(rows, key=lambda row: row.caption_id):
         said: dict[str, Row] = {}
         for row in some:

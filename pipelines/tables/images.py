@@ -27,10 +27,7 @@ class Box(NamedTuple):
 
 
 def safe_path(image: str) -> str:
-    """Return the relative path `image` if it stays inside its folder, as `val/a.jpg` does.
-
-    Raises ValueError for an empty or absolute path, and for one with `..`, a backslash or a control character.
-    """
+    """`image` if that relative path stays in its folder; ValueError if empty, absolute, or with `..` or a backslash."""
     parts = image.split("/")
     if not image or ".." in parts or image[0] in "/~" or "\\" in image or DRIVE.match(image) or not image.isprintable():
         raise ValueError(f"image must be a path inside the image folder, was: {image!r}")
@@ -44,16 +41,11 @@ class Images:
     folder: Path
 
     def __post_init__(self) -> None:
-        """Raise FileNotFoundError if the folder does not exist."""
         if not self.folder.is_dir():
             raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
 
     def find(self, image: str) -> str | None:
-        """The path in the folder of an image: as given, or its file name alone, with or without a suffix; None if there
-        is no such file.
-
-        Raises ValueError for a path that is empty, absolute, or leaves the folder.
-        """
+        """The path of an image in the folder: as given, or its file name, with or without suffix; None without it."""
         path = PurePosixPath(safe_path(image))
         for name in dict.fromkeys((str(path), path.name)):
             for suffix in ("", *SUFFIXES):
@@ -83,10 +75,7 @@ def _full_box(file: Path) -> Box:
 
 
 def read_boxes(file: Path) -> dict[str, Box]:
-    """Read a CSV with the columns image_id, x, y, width, height (pixels) as a dict from image_id to Box.
-
-    Raises ValueError naming the column or line at fault, FileNotFoundError.
-    """
+    """Read a CSV of image_id, x, y, width, height (pixels), by image_id. ValueError names a bad column or line."""
     boxes = {}
     with file.open(encoding="utf-8", newline="") as lines:
         rows = csv.DictReader(lines)

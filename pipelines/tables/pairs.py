@@ -1,7 +1,5 @@
-"""Pairs of a true caption and its negative: with them begins whatever reads the negatives of a run.
-
-`pairs` is one table, `pair_tables` the same a shard at a time, so that memory does not grow with the run: all captions
-of an image, and what was made of them, are in the shards of one number.
+"""Pairs of a true caption and its negative: with them begins whatever reads the negatives of a run. `pairs` is one
+table, `pair_tables` a shard at a time: all of an image is in the shards of one number.
 """
 
 from __future__ import annotations
@@ -32,11 +30,7 @@ Row = dict[str, Any]
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
-    """The probability that each negative is sensible and false, which compares across operators: (rows,).
-
-    It is (1 - p_odd)(1 - p_both)(1 - p_true), from the columns `operator`, `p_odd`, `p_both` and `p_true`; one that is
-    null counts as 0, and p_odd of negation as DENIALS_ODD.
-    """
+    """(rows,): the probability that each is sensible and false: (1 - p_odd)(1 - p_both)(1 - p_true), nulls as 0."""
     odd, *true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_both", "p_true"))
     odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
     return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
@@ -52,31 +46,20 @@ def pairs(
     per_caption: int | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> pa.Table:
-    """The pairs of a run, a row each, in the order of its captions, then of its negatives.
+    """The pairs of a run in the order of its captions, then of its negatives: each with the true sentence that it
+    contradicts, its caption or, of the operator negation, a true denial, if the run has these. operators, splits
+    ("unsplit": without one): only of these, if any; refined: kept by `negcap refine`; vetted: accepted by all readers;
+    per_caption: of each caption and operator, the first drawn; columns: see `pair_tables`. Raises FileNotFoundError
+    without a table, ValueError for an operator or split that it lacks, and as `pair_tables`.
 
-    A pair is a negative with the true sentence that it contradicts: its caption or, of the operator negation, where the
-    run has true denials, one of these. operators, splits: only of these, all if empty; "unsplit" stands for captions
-    without a split. refined: those that `negcap refine` kept; vetted: those that all readers accept. per_caption: at
-    most so many of each caption and operator, those drawn first. columns: some of those that `pair_tables` describes.
-    Paraphrases, which are true, are no negatives. Raises FileNotFoundError if the run lacks a table, ValueError for an
-    operator or split that the table lacks, and as `pair_tables`.
-
-        >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_caption=1).to_pandas()
+    >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_caption=1).to_pandas()
     """
     table = "refined" if refined else "negatives"
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    parts = pair_tables(
-        run,
-        operators,
-        splits,
-        table=table,
-        columns=columns,
-        accepted=accepted(run) if vetted else None,
-        per_caption=per_caption,
-    )
-    return pa.concat_tables(parts)
+    how: dict[str, Any] = {"accepted": accepted(run) if vetted else None, "per_caption": per_caption}
+    return pa.concat_tables(pair_tables(run, operators, splits, table=table, columns=columns, **how))
 
 
 def pair_tables(
@@ -93,24 +76,18 @@ def pair_tables(
     every_caption: bool = False,
     denials: bool = True,
 ) -> Iterator[pa.Table]:
-    """The pairs of each shard; see `pairs`.
+    """The pairs of each shard; see `pairs`. table: "negatives", "refined", or with `every_caption` "" for none.
+    columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption itself; `image`, `siblings` and
+    `sibling_ids` (other captions of its image and split) need the table captions; `draw` counts a caption's and
+    operator's negatives as drawn. accepted: the only negative_ids, None for all; left_out: no captions of these ids.
+    shards: only these of the table. every_caption: captions without a negative have a row, too, with nulls.
 
-    table: "negatives", "refined", or with `every_caption` "" for none. columns: of COLUMNS, or `row`, the row in the
-    table, from 0, or `text`, of the caption itself; `image`, `siblings` (the texts of the other captions of its image
-    and split) and `sibling_ids` need the table captions. `draw` counts the negatives of a caption and operator in the
-    order in which they were drawn, from 0. accepted: the only negative_ids, None for all; left_out: no captions of
-    these ids. per_caption: at most so many of each caption and operator, those drawn first. shards: only these shards
-    of the table. every_caption: captions without a negative have a row, too, in which what is of the negative is null.
-
-    If the run has true denials, and unless `denials` is False, a negative of the operator negation is paired with the
-    true sentence that it contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is
-    left out if there is none. Nobody needs an image to tell a sentence with "without" from its caption; beside a true
-    sentence about the same two things it has such a word as often as that one.
-
-    Raises ValueError for a column that a shard lacks, a negative whose caption is missing, DamagedShardError for
-    a shard that is not as recorded.
+    If the run has true denials, and `denials`, a negative of negation is paired with the true sentence that it
+    contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out without one.
+    Nobody needs an image to tell a sentence with "without" from its caption; a true sentence about the same two things
+    has such a word as often. Raises ValueError for a column that a shard lacks or a missing caption, and as
+    `Shard.read`.
     """
-
     joined = every_caption or bool({"image", "siblings", "sibling_ids"} & {*columns})
     owners = {shard.path.name: shard for shard in shards_of(run, "captions")} if joined else {}
     every = shards_of(run, table) if table else []
@@ -145,9 +122,7 @@ def pair_tables(
 
 
 def earlier(rows: pa.Table) -> np.ndarray:
-    """(rows,): how many rows of the same caption_id and operator were drawn before, or stand before if the table has no
-    column `draw`.
-    """
+    """(rows,): how many rows of the same caption_id and operator were drawn (without `draw`: stand) before."""
     caption, operator = (rows[name].combine_chunks().dictionary_encode().indices for name in ("caption_id", "operator"))
     group = np.asarray(caption, np.int64) * (len(rows) + 1) + np.asarray(operator)
     draw = rows["draw"].to_numpy() if "draw" in rows.column_names else np.arange(len(rows))
@@ -173,7 +148,6 @@ def _joined(
     every: bool,
 ) -> pa.Table:
     """The rows with what the table captions knows of theirs, in the order of the captions; see `pair_tables`."""
-
     captions = shard.read(("caption_id", "image_id", "image", "split", "language", "text"))
     unknown = pc.invert(pc.is_in(rows["caption_id"], captions["caption_id"].combine_chunks()))
     if pc.any(unknown).as_py():
@@ -205,12 +179,8 @@ def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
     return [[value for other, value in together[key] if other != number] for number, key in enumerate(keys)]
 
 
-# denials
-
-
 def _denials(shard: Shard | None) -> pa.Table:
     """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
-
     columns = ("caption_id", "replacement", "positive_id", "text", "operator")
     rows = POSITIVES.empty_table().select(columns) if shard is None else shard.read(columns)
     rows = rows.filter(pc.field("operator") == TRUE_NEGATION)
@@ -227,10 +197,9 @@ def has_denials(run: Path) -> bool:
 
 
 def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
-    """The rows with `positive_id`, and those of `negation` beside the true sentence that they contradict, as `caption`.
-
-    It is that whose `replacement` is the row's `replaced` ("not dog"), or the caption itself if nothing is denied there
-    ("hat", contradicted by "not hat"). A row whose sentence the run lacks is left out.
+    """The rows with `positive_id`, those of `negation` beside the true sentence that they contradict, as `caption`:
+    that whose `replacement` is the row's `replaced` ("not dog"), or the caption itself if nothing is denied there. A
+    row whose sentence the run lacks is left out.
     """
     at = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
     negation = pc.equal(rows["operator"], NEGATION)
@@ -243,11 +212,7 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
 
 
 def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
-    """Rows of negatives, each with the true sentence that it contradicts as `caption`, as `pair_tables` pairs them.
-
-    rows: with caption_id, operator, caption and replaced. Those without such a sentence are left out. Raises as
-    `shards_of`.
-    """
+    """Rows with the true sentence that each contradicts as `caption`; those without one are left out."""
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
     columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}
@@ -257,25 +222,15 @@ def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
     return [{**rows[number], "caption": caption} for number, caption in numbered]
 
 
-# readers' verdicts
-
-
 def accepted(run: Path) -> frozenset[str]:
-    """The ids of negatives that were read, and that no reader refuses in any order: calls odd, true together with its
-    caption, or true of the photo.
-
-    Raises FileNotFoundError if the run has no verdicts.
-    """
+    """The ids of negatives that were read, and no reader calls odd, or true with the caption or of the photo."""
     rows = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
     odd = (row for row in rows if row["odd"] in ("negative", "both") or row["both_true"] or row["false"] is False)
     return frozenset({row["negative_id"] for row in rows} - {row["negative_id"] for row in odd})
 
 
 def p_true_by_readers(run: Path) -> dict[str, float]:
-    """The probability that a negative is true of its photo, by those who saw it, by negative_id; see `likelihoods`.
-
-    Empty if the run has no such verdicts, or an image with two captions: then the captions tell (column p_true).
-    """
+    """By negative_id p_true by who saw the photo (`likelihoods`); {} if captions tell: an image has two."""
     if not has_table(run, "verdicts"):
         return {}
     images = [image for table in read_table(run, "captions", ["image_id"]) for image in table["image_id"].to_pylist()]
@@ -285,10 +240,7 @@ def p_true_by_readers(run: Path) -> dict[str, float]:
 
 
 def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """By negative_id, the mean over readers of the photo: 1 - confidence if they call it false, else confidence.
-
-    A reader who gives no confidence counts as certain; one who has not seen the photo does not count.
-    """
+    """By negative_id the mean over readers of the photo of 1 - confidence (1 if not given) if false, or confidence."""
     found: dict[str, list[float]] = {}
     for row in verdicts:
         if row["reading"] == "image" and not row["problem"]:

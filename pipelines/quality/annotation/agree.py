@@ -1,15 +1,12 @@
-"""Evaluate annotation sheets, and what language models said of negatives (the table verdicts): how many are valid and
-fluent, and how well annotators agree.
-"""
+"""Evaluate filled annotation sheets and the table verdicts: how many negatives are valid and fluent, and agreement."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +20,9 @@ if TYPE_CHECKING:
 
 
 def alpha(votes: pd.DataFrame) -> float | None:
-    """Krippendorff's alpha for nominal values: one row of votes per item, one column per annotator.
-
-    1 - D_o / D_e of the coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C):
-    1 is perfect agreement, 0 chance. Items with fewer than two votes do not count. Returns None if alpha is undefined:
-    no item has two votes, or all votes are equal.
+    """Krippendorff's alpha for nominal values, a row of votes per item, a column per annotator: 1 - D_o / D_e of the
+    coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C). None if it is undefined: no
+    item has two votes, or all votes are equal.
     """
     import pandas as pd
 
@@ -71,12 +66,10 @@ def read_key(file: Path) -> dict[str, Item]:
 
 
 def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFrame:
-    """Read the votes of annotators from filled-in sheets: one sheet each, or one with vote columns for several.
-
-    items: those of the answer key, by their id on the sheet. A row per item on a sheet and annotator, with the columns
-    item, annotator, kind, operator, id (those of the key), and for each question the vote, None if there is none: the
-    side that is meant, "caption" or "text", or both, neither or unsure. Raises ValueError, with file and line, for a
-    vote that is none of the words, an item that is not in the key or occurs twice, or no votes at all.
+    """The votes on filled-in sheets, one per annotator or one with vote columns for several: a row per item and
+    annotator, with the key's kind, operator and id, and for each question the side meant ("caption", "text"), both,
+    neither, unsure or None. items: of the key, by id. Raises ValueError, with file and line, for another word, an item
+    that is not in the key or occurs twice, or no votes at all.
     """
     import pandas as pd
 
@@ -141,56 +134,12 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, s
 ALL, CONTROLS = "all", "controls"
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """The annotators' judgement of one operator's negatives: shares of items in %, with 95 % Wilson intervals.
-
-    A majority is more than half of an item's votes. valid: the majority says that only the caption describes the image;
-    false: it says that the negative does not describe the image, whatever it says of the caption; fluent: it says that
-    the negative is fluent, None without votes on fluency. alpha, alpha_fluent: Krippendorff's alpha of the votes on
-    which texts describe the image and which are fluent, None if undefined. For controls, whose two texts are both true,
-    `valid` means that the majority says so, `false` that it says that the second text does not describe the image.
-    """
-
-    name: str
-    items: int
-    votes: int
-    valid: Accuracy
-    false: Accuracy
-    fluent: Accuracy | None
-    alpha: float | None
-    alpha_fluent: float | None
-
-
-@dataclass(frozen=True)
-class Annotator:
-    """An annotator's number of votes, and the share of controls answered correctly ("both"), None if none answered."""
-
-    name: str
-    votes: int
-    controls: Accuracy | None
-
-
-@dataclass(frozen=True)
-class Report:
-    """The result of the evaluation.
-
-    operators: one entry per operator, then all negatives together and the controls; invalid: ids of negatives that the
-    majority does not find valid; unanswered: number of items without a vote.
-    """
-
-    operators: Sequence[Agreement]
-    annotators: Sequence[Annotator]
-    invalid: Sequence[str]
-    unanswered: int
-
-
-def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
-    """Read filled-in sheets and their key, and evaluate the votes.
-
-    sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for the only `*.key.csv`
-    beside the first sheet. Raises ValueError for invalid votes, items that are not in the key or occur twice (with file
-    and line), or no votes at all; FileNotFoundError if there is no key.
+def agree(sheets: Sequence[Path], key: Path | None = None) -> dict[str, Any]:
+    """Evaluate filled-in sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for
+    the only `*.key.csv` beside the first. Returns `operators`: of each, all and the controls what `judge_votes` finds;
+    `annotators`: name, number of votes, and the share of `controls` answered right, None if none; `invalid`: the ids of
+    negatives that the majority does not find valid; `unanswered`: the number of items without a vote. Raises
+    ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
@@ -209,13 +158,13 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
         answers = some.loc[some["kind"] != NEGATIVE, "describes"].dropna()
         # both sentences of a control are true, so that "both" is its right answer
         right = accuracy((answers == "both").sum(), len(answers)) if len(answers) else None
-        annotators.append(Annotator(str(name), int(some["describes"].notna().sum()), right))
-    return Report(
-        operators=[judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
-        annotators=annotators,
-        invalid=[item.id for item in items.values() if item.item in invalid],
-        unanswered=len(items) - voted["item"].nunique(),
-    )
+        annotators.append({"name": str(name), "votes": int(some["describes"].notna().sum()), "controls": right})
+    return {
+        "operators": [judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
+        "annotators": annotators,
+        "invalid": [item.id for item in items.values() if item.item in invalid],
+        "unanswered": len(items) - voted["item"].nunique(),
+    }
 
 
 def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
@@ -224,10 +173,11 @@ def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
     return given[question].isin(wanted).groupby(given["item"]).mean() > 0.5
 
 
-def judge_votes(name: str, votes: pd.DataFrame) -> Agreement:
-    """The annotators' judgement of some items, at least one of which must have votes: all negatives, or all controls.
-
-    name: of the result, such as an operator; votes: see `read_sheets`.
+def judge_votes(name: str, votes: pd.DataFrame) -> dict[str, Any]:
+    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives, or on controls: shares of
+    items in % with 95 % Wilson intervals, by majorities of votes. valid: only the caption describes the image (of
+    controls: both texts); false: the second text does not; fluent: it is, None without votes. alpha, alpha_fluent:
+    Krippendorff's of the votes on both questions, None if undefined.
     """
 
     def share(question: str, *wanted: str) -> Accuracy:
@@ -235,90 +185,68 @@ def judge_votes(name: str, votes: pd.DataFrame) -> Agreement:
         return accuracy(int(says.sum()), len(says))
 
     describes = votes["describes"].dropna()
-    return Agreement(
-        name,
-        votes.loc[describes.index, "item"].nunique(),
-        len(describes),
-        share("describes", "caption" if (votes["kind"] == NEGATIVE).all() else "both"),
-        share("describes", "caption", "neither"),
-        share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
-        *(alpha(votes.pivot(index="item", columns="annotator", values=question)) for question in VOTES),
-    )
+    alphas = [alpha(votes.pivot(index="item", columns="annotator", values=question)) for question in VOTES]
+    return {
+        "name": name,
+        "items": votes.loc[describes.index, "item"].nunique(),
+        "votes": len(describes),
+        "valid": share("describes", "caption" if (votes["kind"] == NEGATIVE).all() else "both"),
+        "false": share("describes", "caption", "neither"),
+        "fluent": share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
+        **dict(zip(("alpha", "alpha_fluent"), alphas, strict=True)),
+    }
 
 
-def to_text(report: Report) -> str:
-    """The report as plain-text tables."""
+def to_text(report: Mapping[str, Any]) -> str:
+    """What `agree` found as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
-    for one in report.operators:
-        shares = [with_interval(share) for share in (one.valid, one.false, one.fluent)]
-        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
-        rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
+    for one in report["operators"]:
+        shares = [with_interval(one[name]) for name in ("valid", "false", "fluent")]
+        alphas = ["–" if one[name] is None else f"{one[name]:.3f}" for name in ("alpha", "alpha_fluent")]
+        rows.append([one["name"], f"{one['items']:,}", f"{one['votes']:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls right, %"]]
-    people += [[one.name, f"{one.votes:,}", with_interval(one.controls)] for one in report.annotators]
+    people += [[one["name"], f"{one['votes']:,}", with_interval(one["controls"])] for one in report["annotators"]]
     lines = [*aligned(rows), "", *aligned(people)]
-    if report.unanswered:
-        lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
+    if report["unanswered"]:
+        lines += ["", f"{report['unanswered']:,} items have no vote and are left out"]
     return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What one reader said of the negatives of one operator, read blind or with the photo.
+def read_reports(run: Path) -> list[dict[str, Any]]:
+    """What readers said, by a run's table verdicts: by reader and reading, of each operator and, if several, of all.
 
-    negatives: their number; unread: questions without a verdict (malformed or refused answers, missing images). In %,
-    with 95 % intervals corrected for several negatives of an image: told: the caption was taken for the person's;
-    odd: the negative is odd; odd_captions: the caption is; both_true: one photo could be described by both; false: the
-    negative is false of the photo. first: the text that stood first was chosen (50: no preference). steady: the same
-    text was chosen in both orders. None where the reading does not ask for it.
+    unread: questions without a verdict. In %, with 95 % intervals corrected for several negatives of an image, None if
+    not asked: told: the caption is taken for the person's; odd, odd_captions: the negative, the caption is; both_true:
+    one photo fits both; false: the negative is, of the photo; first: the first text was chosen (50: no preference);
+    steady: the same one in both orders.
     """
-
-    reader: str
-    reading: str
-    operator: str
-    negatives: int
-    unread: int
-    told: Accuracy | None
-    odd: Accuracy | None
-    odd_captions: Accuracy | None
-    both_true: Accuracy | None
-    false: Accuracy | None
-    first: Accuracy | None
-    steady: Accuracy | None
-
-
-def read_reports(run: Path) -> list[Reading]:
-    """The reports of a run's table verdicts: by reader and reading, one of each operator and, if there are several, one
-    of all. Raises FileNotFoundError if the run has no such table.
-    """
-    reports, verdicts = list[Reading](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
+    reports, verdicts = list[dict[str, Any]](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}
         groups |= {ALL: rows} if len(groups) > 1 else {}
-        reports += [_reading(str(reader), str(reading), name, some) for name, some in groups.items()]
+        for name, some in groups.items():
+            reports.append({"reader": str(reader), "reading": str(reading), "operator": name, **_reading(some)})
     return reports
 
 
-def _reading(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> Reading:
-    """What one reader says of the pairs of an operator; rows: a question each, of the table readings."""
+def _reading(rows: pd.DataFrame) -> dict[str, Any]:
+    """What one reader says of the pairs of an operator; rows: a question each, of the table verdicts."""
     read = rows[rows["problem"] == ""]
     blind, image = read[read["reading"] == "blind"], read[read["reading"] == "image"]
     told = blind["told"].eq(True)
     twice = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
     agreed = twice.groupby("negative_id", sort=False)["told"].transform("nunique") == 1
-    return Reading(
-        reader,
-        reading,
-        operator,
-        read["negative_id"].nunique(),
-        len(rows) - len(read),
-        _share(blind, told),
-        _share(read, read["odd"].isin(["negative", "both"])),
-        _share(blind, blind["odd"].isin(["caption", "both"])),
-        _share(blind, blind["both_true"].eq(True)),
-        _share(image, image["false"].eq(True)),
-        _share(blind, told == (blind["first"] == "caption")),
-        _share(twice, agreed),
-    )
+    return {
+        "negatives": read["negative_id"].nunique(),
+        "unread": len(rows) - len(read),
+        "told": _share(blind, told),
+        "odd": _share(read, read["odd"].isin(["negative", "both"])),
+        "odd_captions": _share(blind, blind["odd"].isin(["caption", "both"])),
+        "both_true": _share(blind, blind["both_true"].eq(True)),
+        "false": _share(image, image["false"].eq(True)),
+        "first": _share(blind, told == (blind["first"] == "caption")),
+        "steady": _share(twice, agreed),
+    }
 
 
 def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
@@ -329,13 +257,12 @@ def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
     return by_image(means.tolist(), means.index.get_level_values("image_id"))
 
 
-def readings_text(reports: Sequence[Reading]) -> str:
+def readings_text(reports: Sequence[Mapping[str, Any]]) -> str:
     """The reports as a plain-text table."""
     names = ("told", "odd", "odd_captions", "both_true", "false", "first", "steady")
-    rows = [
-        ["reader", "reading", "operator", "negatives", *(name.replace("_", " ") + ", %" for name in names), "unread"]
-    ]
+    shares = [name.replace("_", " ") + ", %" for name in names]
+    rows = [["reader", "reading", "operator", "negatives", *shares, "unread"]]
     for one in reports:
-        cells = [with_interval(getattr(one, name)) for name in names]
-        rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
+        cells = [one["reader"], one["reading"], one["operator"], f"{one['negatives']:,}"]
+        rows.append([*cells, *(with_interval(one[name]) for name in names), f"{one['unread']:,}"])
     return "\n".join(aligned(rows))

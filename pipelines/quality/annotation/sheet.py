@@ -1,7 +1,5 @@
-"""An annotation sheet: caption and negative side by side in random order, mixed with controls; and its answer key.
-
-As in VALSE (Parcalabescu et al. 2022), annotators see an image and two texts, without knowing which is the negative,
-and say which of them describe the image. Controls are pairs of two true texts.
+"""An annotation sheet: caption and negative side by side in random order, mixed with controls; and its answer key. As
+in VALSE (Parcalabescu et al. 2022), annotators see an image and two texts and say which of them describe it.
 """
 
 from __future__ import annotations
@@ -45,10 +43,8 @@ class SheetConfig(Settings):
 
 
 class Item(NamedTuple):
-    """A row of the key: a pair, where it comes from, and on which side ("a" or "b") the caption is.
-
-    item: the random id on the sheet; kind: "negative", or "paraphrase" or "sibling" for controls; id: of the negative,
-    positive or caption; text: the negative, or the second true text of a control.
+    """A row of the key: the random id on the sheet; the kind, "negative" or of controls "paraphrase" or "sibling";
+    where it comes from; the side ("a" or "b") of the caption; text: the negative, or the second true text of a control.
     """
 
     item: str
@@ -66,11 +62,9 @@ class Item(NamedTuple):
 def write_sheet(
     run: Path, output: Path, config: SheetConfig, key: Path | None = None, *, overwrite: bool = False
 ) -> tuple[Path, Path, list[Item]]:
-    """Write the sheet and its key as CSV; returns their paths and the items.
-
-    key: None for `SHEET.key.csv` beside the sheet. Raises FileExistsError if one of the files exists (it may hold
-    votes), unless `overwrite`; FileNotFoundError if the run has no negatives; ValueError for operators or splits that
-    the run lacks, or a key that is the sheet itself.
+    """Write the sheet and its key (None: `SHEET.key.csv` beside it) as CSV; returns their paths and the items. Raises
+    FileExistsError if one exists (it may hold votes), unless `overwrite`; FileNotFoundError without negatives;
+    ValueError for operators or splits that the run lacks, or a key that is the sheet.
     """
     key = key or output.with_name(f"{output.stem}.key.csv")
     if key.resolve() == output.resolve():
@@ -149,18 +143,8 @@ def _item(row: Row, id: str, kind: str, seed: int) -> Item:
     for _ in range(8):
         number, letter = divmod(number, len(LETTERS))
         letters.append(LETTERS[letter])
-    return Item(
-        item="".join(letters),
-        kind=kind,
-        operator=row["operator"],
-        family=row["family"],
-        split=row["split"],
-        caption_id=row["caption_id"],
-        id=id,
-        caption_is="ab"[side],
-        caption=row["caption"],
-        text=row["text"],
-    )
+    of = {name: row[name] for name in ("operator", "family", "split", "caption_id", "caption", "text")}
+    return Item(item="".join(letters), kind=kind, id=id, caption_is="ab"[side], **of)
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:

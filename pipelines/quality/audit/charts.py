@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from ...report.rows import visible
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WIDTH, HEIGHT = 320, 160
 LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
@@ -38,73 +36,46 @@ def draw(
     return Markup("\n").join([head.format(kind, width, height, visible(summary)), *shapes, Markup("</svg>")])
 
 
-def bar(x: float, y: float, width: float, height: float, title: str = "", kind: str = "") -> Markup:
-    """A rectangle with its top left corner at (x, y); `kind` is its CSS class, `title` its tooltip."""
-    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}"{}>{}</rect>')
-    return shape.format(x, y, width, height, _kind(kind), _title(title))
+def shape(tag: str, text: str = "", kind: str = "", **attributes: object) -> Markup:
+    """An SVG element of the CSS class `kind` that says `text`: a text as such, any other as its tooltip."""
+    named = {"class": kind, **attributes}.items()
+    given = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in named if value != "")
+    said = visible(text) if tag == "text" or not text else Markup("<title>{}</title>").format(visible(text))
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, given, said)
 
 
 def line(kind: str, *points: tuple[float, float]) -> Markup:
     """A line through points."""
-    return Markup('<polyline points="{}" class="{}"/>').format(" ".join(f"{x},{y}" for x, y in points), kind)
-
-
-def dot(x: float, y: float, title: str, kind: str) -> Markup:
-    """A circle centred at (x, y)."""
-    return Markup('<circle cx="{}" cy="{}" r="3" class="{}">{}</circle>').format(x, y, kind, _title(title))
+    return shape("polyline", kind=kind, points=" ".join(f"{x},{y}" for x, y in points))
 
 
 def label(x: float, y: float, text: str, anchor: str = "middle", kind: str = "") -> Markup:
     """A text at (x, y); `anchor` is which part of it is there: start, middle or end."""
-    shape = Markup('<text x="{}" y="{}" text-anchor="{}"{}>{}</text>')
-    return shape.format(x, y, anchor, _kind(kind), visible(text))
+    return shape("text", text, kind, x=x, y=y, **{"text-anchor": anchor})
 
 
-def _kind(kind: str) -> Markup:
-    return Markup(' class="{}"').format(kind) if kind else Markup()
-
-
-def _title(text: str) -> Markup:
-    return Markup("<title>{}</title>").format(visible(text)) if text else Markup()
-
-
-class Scale(NamedTuple):
-    """A linear map of values from `low` to `high` to coordinates from `start` to `end`."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """The coordinate of a value, rounded to one decimal."""
-        span = self.high - self.low or 1.0
-        return round(self.start + (value - self.low) / span * (self.end - self.start), 1)
-
-
-class Bin(NamedTuple):
-    """A bar of a histogram: where it begins, the share of cases (%) in it, tooltip and CSS class."""
-
-    start: float
-    share: float
-    title: str
-    kind: str = ""
+def scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """A linear map of values from `low` to `high` to coordinates from `start` to `end`, rounded to one decimal."""
+    return lambda value: round(start + (value - low) / (high - low or 1.0) * (end - start), 1)
 
 
 def _histogram(
     summary: str,
     axis: str,
-    bins: Sequence[Bin],
+    bins: Sequence[tuple[float, float, str, str]],
     ticks: Sequence[tuple[float, str]],
     outline: Sequence[tuple[float, float]] = (),
 ) -> Chart:
-    """A histogram, in %, of bins one unit wide; ticks: labels under the axis; outline: points (value, share)."""
-    low, high = bins[0].start, bins[-1].start + 1
-    top = max(1.0, *(one.share for one in bins), *(share for _, share in outline))
-    x, y = Scale(low, high, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    """A histogram of bins one unit wide: start, share in %, tooltip, CSS class; outline: points (value, share)."""
+    low, high = bins[0][0], bins[-1][0] + 1
+    top = max(1.0, *(share for _, share, *_ in bins), *(share for _, share in outline))
+    x, y = scale(low, high, LEFT, WIDTH - RIGHT), scale(0, top, HEIGHT - BOTTOM, TOP)
     unit = max(0, ceil(low))
     wide = round(x(unit + 1) - x(unit) - 1, 1)
-    shapes = [bar(x(at) + 0.5, y(n), wide, round(y(0) - y(n), 1), title, kind) for at, n, title, kind in bins]
+    shapes = [
+        shape("rect", title, kind, x=x(at) + 0.5, y=y(n), width=wide, height=round(y(0) - y(n), 1))
+        for at, n, title, kind in bins
+    ]
     if outline:
         shapes.append(line("outline", *((x(at), y(share)) for at, share in outline)))
     shapes.append(line("frame", (LEFT, y(0)), (WIDTH - RIGHT, y(0))))
@@ -115,16 +86,13 @@ def _histogram(
 
 
 def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
-    """Histograms of the number of words per text, in % of pairs: negatives as bars, captions as an outline.
-
-    caption, negative: how many texts have each number of words.
-    """
+    """Histograms of words per text, in % of pairs, negatives as bars, captions as an outline; given texts by length."""
     both = caption.add(negative, fill_value=0)
     low, high = both.index[0], both.index[both.cumsum() >= 0.995 * both.sum()][0]
     bins, outline = [], []
     for n in range(low, high + 1):
         false, true = (100 * some.get(n, 0) / negative.sum() for some in (negative, caption))
-        bins.append(Bin(n - 0.5, false, f"{n} words: negatives {false:.1f} %, captions {true:.1f} %"))
+        bins.append((n - 0.5, false, f"{n} words: negatives {false:.1f} %, captions {true:.1f} %", ""))
         outline += [(n - 0.5, true), (n + 0.5, true)]
     mean = [np.average(some.index, weights=some) for some in (caption, negative)]
     summary = f"Words per text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
@@ -132,16 +100,13 @@ def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
 
 
 def added(counts: pd.Series) -> Chart:
-    """Histogram of the characters a negative has more than its caption, in % of pairs.
-
-    Differences beyond ±12 are in the bins at the ends.
-    """
+    """Histogram of the characters that a negative has more than its caption, in % of pairs; the end bins are open."""
     shares = 100 * counts / counts.sum()
     inside = shares.groupby(shares.index.to_series().clip(-SPAN, SPAN)).sum()
     bins = []
     for n in range(-SPAN, SPAN + 1):
         share = inside.get(n, 0.0)
-        bins.append(Bin(n - 0.5, share, f"{_beyond(n)} characters: {share:.1f} %", "middle" if n == 0 else ""))
+        bins.append((n - 0.5, share, f"{_beyond(n)} characters: {share:.1f} %", "middle" if n == 0 else ""))
     sides = (shares[some].sum() for some in (shares.index < 0, shares.index == 0, shares.index > 0))
     summary = "Negatives that are shorter than their caption {:.1f} %, as long {:.1f} %, longer {:.1f} %".format(*sides)
     return _histogram(summary, "characters more", bins, [(n, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)])
@@ -156,7 +121,7 @@ def positions(counts: pd.Series, number: int) -> Chart:
     """Histogram of the positions of edits in the caption, in % of edits; counts: by bin, from 0 to `number` - 1."""
     shares = 100 * counts.reindex(range(number), fill_value=0) / max(counts.sum(), 1)
     bins = [
-        Bin(n, share, f"{100 * n // number}–{100 * (n + 1) // number} % of the caption: {share:.1f} % of the edits")
+        (n, share, f"{100 * n // number}–{100 * (n + 1) // number} % of the caption: {share:.1f} % of the edits", "")
         for n, share in enumerate(shares)
     ]
     first, second = shares[: number // 2].sum(), shares[number // 2 :].sum()
@@ -166,10 +131,7 @@ def positions(counts: pd.Series, number: int) -> Chart:
 
 
 def words(uses: pd.DataFrame) -> Chart | None:
-    """Scatter plot of how often words are put in (filled) and taken out (hollow) against their corpus count.
-
-    Both axes are logarithmic. Only the first 60 words with a corpus count are shown; None if there are none.
-    """
+    """Log-log plot of how often the first 60 words are put in (filled) and out (hollow), by corpus count; or None."""
     some = uses[uses["corpus"].notna()][:SHOWN]
     if not len(some):
         return None
@@ -177,9 +139,9 @@ def words(uses: pd.DataFrame) -> Chart | None:
     numbers = some[["out", "put"]].to_numpy()
     least = floor(log10(numbers[numbers > 0].min()))
     zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
-    x = Scale(log10(min(some["corpus"])) - 0.1, log10(max(some["corpus"])) + 0.1, LEFT, width - RIGHT)
-    low = zero if 0 in numbers else least
-    y = Scale(low, max(log10(numbers.max()), least + 1) + 0.1, height - BOTTOM, TOP)
+    first, last = log10(min(some["corpus"])) - 0.1, log10(max(some["corpus"])) + 0.1
+    top = max(log10(numbers.max()), least + 1) + 0.1
+    x, y = scale(first, last, LEFT, width - RIGHT), scale(zero if 0 in numbers else least, top, height - BOTTOM, TOP)
 
     def place(n: int) -> float:
         return y(log10(n) if n else zero)
@@ -189,7 +151,7 @@ def words(uses: pd.DataFrame) -> Chart | None:
     for word, corpus, out, put in some.itertuples(index=False):
         at, said = x(log10(corpus)), f"{word}: {corpus:,} in the corpus, taken out {out:,}, put in {put:,}"
         stems.append(line("stem", (at, place(out)), (at, place(put))))
-        dots += [dot(at, place(out), said, "out"), dot(at, place(put), said, "put")]
+        dots += [shape("circle", said, kind, cx=at, cy=place(n), r=3) for kind, n in (("out", out), ("put", put))]
     taken: list[tuple[float, float]] = []
     lean = ((some["put"] - some["out"]) / (some["put"] + some["out"]) ** 0.5).abs()  # standard deviations of coin flips
     for word, corpus, out, put, _ in some.assign(lean=-lean).sort_values(["lean", "word"]).itertuples(index=False):
@@ -197,11 +159,11 @@ def words(uses: pd.DataFrame) -> Chart | None:
         if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
             taken.append((at, above))
             labels.append(label(min(max(at, LEFT + 16), width - 22), max(above, 9), word, kind="word"))
-    steps = (1, 2, 5) if x.high - x.low < 2 else (1,)
-    for count in (step * 10**power for power in range(floor(x.low), ceil(x.high)) for step in steps):
-        if count >= 1 and x.low <= log10(count) <= x.high:
+    steps = (1, 2, 5) if last - first < 2 else (1,)
+    for count in (step * 10**power for power in range(floor(first), ceil(last)) for step in steps):
+        if count >= 1 and first <= log10(count) <= last:
             labels.append(label(x(log10(count)), height - 17, f"{count:,}"))
-    for power in range(least, floor(y.high) + 1):
+    for power in range(least, floor(top) + 1):
         labels.append(label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
     if 0 in numbers:
         labels.append(label(LEFT - 4, y(zero) + 3, "0", "end"))
@@ -211,19 +173,17 @@ def words(uses: pd.DataFrame) -> Chart | None:
 
 
 def accuracy(percent: float, low: float, high: float) -> Markup:
-    """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line; the dashed line is the publish limit.
-
-    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little; an interval below
-    50 tells as much as one above.
+    """A blind accuracy (%) as a bar from 50 %, its 95 % interval as a line, dashed the publish limit. Its colour is
+    that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
     wide, tall = 120, 14
-    x = Scale(25, 100, 0, wide)
+    x = scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
     apart = max(low - 50, 50 - high)
     kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"
     said = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
     shapes = [
-        bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind),
+        shape("rect", said, kind, x=start, y=2.5, width=round(max(end - start, 0.5), 1), height=9),
         line("frame", (x(50), 0), (x(50), tall)),
         line("limit", (x(LIMITS[1]), 0), (x(LIMITS[1]), tall)),
         line("interval", (x(max(low, 25)), tall / 2), (x(max(high, 25)), tall / 2)),

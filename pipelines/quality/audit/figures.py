@@ -1,7 +1,4 @@
-"""The counts of an audit per operator: coverage, negatives, refusals, lengths, positions of edits, words.
-
-All of them are counts of items by measure, which are added up over the shards; the page and the table show the same.
-"""
+"""The counts of an audit per operator: of items by measure, added up over the shards. Page and table show the same."""
 
 from __future__ import annotations
 
@@ -39,8 +36,7 @@ class AuditConfig(Settings):
     blind: bool = Field(True, description="do not measure accuracy without the images")
     limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
     search: NotNegative = Field(
-        1_000_000,
-        description="rows that the page can search, at most, of random images; 0: no search",
+        1_000_000, description="rows that the page can search, at most, of random images; 0: no search"
     )
     images: Photos = None
 
@@ -56,13 +52,10 @@ Word = tuple[str, str]  # the word and its kind of lexicon entry, "" if unknown
 
 
 class Made(NamedTuple):
-    """What is counted of one operator in one table; all but `rows` and `p_true` of first draws only.
-
-    captions: those with a row; p_true: mean estimated probability that one more caption of the image makes a row true,
-    of `estimates` rows, None if there are none. counts: by measure the number of each item: words_caption and
-    words_negative (texts by their number of words), characters_added (by how many characters a text has more than its
-    caption), edit_position (edits by the tenth of the caption they are in, from 0). uses, exchanges: see the functions
-    of these names.
+    """What is counted of one operator in a table, of first draws but for `rows` and `p_true`, the mean of `estimates`
+    rows. captions: those with a row. counts: by measure the number of each item: words_caption, words_negative (texts
+    by words), characters_added, edit_position (edits by tenth of the caption). uses, exchanges: see `word_changes`,
+    `exchanges`.
     """
 
     family: str
@@ -77,12 +70,7 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """The counts of a run.
-
-    captions, images: English captions and their images; without: captions without a negative of any operator; made:
-    the counts by table (negatives, refined, positives) and operator; refused: number of refused candidates by operator
-    and reason, the most frequent first.
-    """
+    """A run's counts: English captions, images, captions `without` negatives; `made`, `refused` by operator."""
 
     captions: int
     images: int
@@ -109,11 +97,7 @@ class Figures:
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
-    """Count the tables of a run, shard by shard; splits: only rows of these, all if empty.
-
-    Raises FileNotFoundError if the run lacks captions or negatives, ValueError for a missing column or unknown split,
-    DamagedShardError for a shard that is not as recorded.
-    """
+    """Count a run's tables, shard by shard; splits: only these. FileNotFoundError, ValueError for lacking ones."""
     captions = images = covered = 0  # all captions of an image are in one shard
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
@@ -133,7 +117,6 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 
 
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
-    """What is counted of each operator in a table."""
     import pandas as pd
 
     counted, estimates, changes = [], [], []
@@ -159,16 +142,9 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
         mine = {measure: some.droplevel(0) for measure, some in counts[name].groupby(level=0)}
         total, estimated = p_true.loc[name]
         own = change[change["operator"] == name]
-        made[name] = Made(
-            families[name],
-            int(mine.pop("rows").sum()),
-            int(mine.pop("covered").sum()),
-            total / estimated if estimated else None,
-            int(estimated),
-            mine,
-            word_changes(own, corpus),
-            exchanges(own),
-        )
+        size, covered = (int(mine.pop(measure).sum()) for measure in ("rows", "covered"))
+        mean, words, changed = total / estimated if estimated else None, word_changes(own, corpus), exchanges(own)
+        made[name] = Made(families[name], size, covered, mean, int(estimated), mine, words, changed)
     return made
 
 
@@ -198,12 +174,9 @@ def _words(texts: pa.ChunkedArray) -> np.ndarray:
 
 
 def word_changes(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
-    """How often an operator removes and inserts each word, the most frequent first; rows that only reorder words do not
-    count.
-
-    change: what is replaced by what in `n` rows, columns CHANGE. corpus: the count of each (word, kind) of the lexicon.
-    Columns: word, corpus (its count there, None for a word that is not in the lexicon), out and put (how often it is
-    removed and inserted).
+    """How often words are removed (`out`) and inserted (`put`), the most frequent first, and their count in the
+    `corpus` of (word, kind), None if not there; not where words are only reordered. change: columns CHANGE, and `n`
+    rows of each.
     """
     import pandas as pd
 
@@ -228,10 +201,7 @@ def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
 
 
 def exchanges(change: pd.DataFrame) -> pd.DataFrame:
-    """The most frequent exchanges, at most EXCHANGES: old, new ("" for nothing), n, and reverse: new by old.
-
-    change: see `uses`.
-    """
+    """The most frequent exchanges of changes, at most EXCHANGES: old, new ("": nothing), n, and reverse: new by old."""
     counts = change.groupby(["replaced", "replacement"])["n"].sum()
     found = counts.rename_axis(["old", "new"]).reset_index()
     found["reverse"] = counts.reindex(list(zip(found["new"], found["old"], strict=True)), fill_value=0).to_numpy()
@@ -275,7 +245,6 @@ def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tupl
 
 
 def _rows_of_operator(made: Made) -> Iterator[tuple[Any, ...]]:
-    """The figures of one operator, as `_rows` without table and operator."""
     yield "covered", "", made.captions
     yield "rows", "", made.rows
     if made.p_true is not None:

@@ -1,17 +1,17 @@
-"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table.
-
-The page is made from a template: all texts of the run are escaped. Without scripts it shows all but the search, whose
-data lie beside it; nothing comes from a network.
-"""
+"""Audit a run: one self-contained HTML page, all texts of the run escaped, and a Parquet table of its numbers."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Mapping
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,13 +24,14 @@ from ....schemas.negatives import AUDIT, POSITIVE, REASONS
 from ...engine.errors import require_libraries
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
-from ...engine.provenance import package
 from ...engine.shards import PARQUET
-from ...engine.storage import write_atomically
-from ...engine.tables import no_table, read_table
+from ...engine.storage import names, write_atomically
+from ...engine.tables import has_table, no_table, package, read_table, shards_of
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
+from ...report.rows import summary
 from ...report.summary import component_lines, corpus_lines
+from ...tables.columns import having
 from ...tables.images import Images
 from ..accuracy import Accuracy
 from ..bias.baselines import most_telling
@@ -38,7 +39,6 @@ from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_tabl
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
-from .search import FOLDER, Searched, searched, write_files
 
 PAGE, TABLE = "audit.html", "audit.parquet"
 REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
@@ -47,12 +47,10 @@ SHOWN = {"exchanges": 12, "words": 40}  # of each operator
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
-    """Write the audit page (HTML) and table (Parquet) of a run into the folder `output`; returns their paths. What the
-    page searches lies in `output/rows`.
-
-    The same run gives the same bytes. Raises FileNotFoundError if the run lacks a table, ValueError for a missing
-    column or unknown split, NotADirectoryError if `output` is not a folder, ImportError if photos need Pillow,
-    DamagedShardError for a shard that cannot be read.
+    """Write the audit page (HTML), table (Parquet) and what is searched (`rows`) of a run into the folder `output`;
+    returns the paths of the first two. The same run gives the same bytes. Raises FileNotFoundError without a table,
+    ValueError for a missing column or unknown split, NotADirectoryError, ImportError if photos need Pillow,
+    DamagedShardError.
     """
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"output must be a folder, was: {output}")
@@ -64,14 +62,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     for name in ("negatives", "refined") if config.blind else ():
         operators = tuple(operator for operator in figures.families if operator in figures.made.get(name, ()))
         if operators:
-            how = BlindConfig(
-                seed=config.seed,
-                operators=operators,
-                table=name,
-                splits=config.splits,
-                limit=config.limit,
-                together=True,
-            )
+            how = BlindConfig.of(vars(config), operators=operators, table=name, together=True)
             try:
                 blindness[name] = measure_table(run, how, progress)
             except ImportError as error:
@@ -80,9 +71,9 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     manifest = read_manifest(run / table)
     provenance = manifest.identity.provenance() if manifest is not None else package()
     data = searched(run, config)
-    html = _page(run, figures, blindness, table, config, provenance, data)
+    html = _page(run, config, figures, table, blindness=blindness, provenance=provenance, searched=data)
     output.mkdir(parents=True, exist_ok=True)
-    write_files(data.files, output / FOLDER)
+    write_files(data["files"], output / FOLDER)
     write_atomically(output / PAGE, html.encode())
     numbers, sink = to_table(figures, blindness), pa.BufferOutputStream()
     check(numbers, AUDIT)
@@ -91,18 +82,8 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     return output / PAGE, output / TABLE
 
 
-def _page(
-    run: Path,
-    figures: Figures,
-    blindness: Mapping[str, Blindness],
-    table: str,
-    config: AuditConfig,
-    provenance: Mapping[str, str],
-    data: Searched,
-) -> str:
-    """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
-    data: what can be searched.
-    """
+def _page(run: Path, config: AuditConfig, figures: Figures, table: str, **given: Any) -> str:
+    """The page as HTML, the same at any time, on any machine. table: whose rows are shown; given: for the template."""
     only = {"split": config.splits}
     few = -(-config.n // REFUSED_SHARE)
     made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
@@ -122,19 +103,13 @@ def _page(
         return {"name": name, "made": own, "rows": rows.get((name,), []), "reasons": counts, "refused": sample}
 
     negative = [name for name, family in figures.families.items() if family != POSITIVE]
-    sections = [
-        {
-            **section(name, table, made),
-            "number": number,
-            "says": does(name),
-            "refined": figures.made.get("refined", {}).get(name),
-        }
-        for number, name in enumerate(negative)
-    ]
-    for one in sections:
-        one["plots"] = _plots(one["made"])
+    sections = []
+    for number, name in enumerate(negative):
+        one = section(name, table, made) | {"number": number, "says": does(name)}
+        one |= {"refined": figures.made.get("refined", {}).get(name), "plots": _plots(one["made"])}
         for what, frame in (("words", one["made"].uses), ("exchanges", one["made"].exchanges)):
             one[what] = () if frame is None else [*frame[: SHOWN[what]].itertuples(index=False)]
+        sections.append(one)
     controls = {
         name: section(name, "positives", positives)
         for name in figures.families
@@ -142,36 +117,17 @@ def _page(
     }
     only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
     code, policy = script(__package__, "rows.js", "search.js")
-    return (
-        page_environment(__package__)
-        .get_template("page.html.jinja")
-        .render(
-            config=config,
-            searched=data,
-            script=code,
-            policy=policy,
-            accuracy=charts.accuracy,
-            figures=figures,
-            blindness=blindness,
-            provenance=provenance,
-            facts=[*corpus_lines(run), *component_lines(run), *only_line],
-            siblings=siblings,
-            photos=photos,
-            missing=0 if photos is None else sum(photo is None for photo in photos.values()),
-            sections=sections,
-            controls=controls,
-            reasons=figures.reasons,
-            meaning=REASONS,
-            shown=table,
-            tiles=[(name, *found) for name, measured in blindness.items() if (found := most_guessed(measured))],
-            all=ALL,
-            limits=charts.LIMITS,
-        )
-    )
+    given |= {"config": config, "script": code, "policy": policy, "figures": figures, "shown": table, "all": ALL}
+    given |= {"controls": controls, "sections": sections, "siblings": siblings, "photos": photos}
+    given |= {"reasons": figures.reasons, "meaning": REASONS}
+    given["facts"] = [*corpus_lines(run), *component_lines(run), *only_line]
+    given["missing"] = 0 if photos is None else sum(photo is None for photo in photos.values())
+    given["tiles"] = [(name, *most) for name, found in given["blindness"].items() if (most := most_guessed(found))]
+    page = page_environment(__package__).get_template("page.html.jinja")
+    return page.render(given, accuracy=charts.accuracy, limits=charts.LIMITS)
 
 
 def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
-    """Titles and charts of what an operator made."""
     if made.uses is None:
         return []
     counts = made.counts
@@ -184,22 +140,10 @@ def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
     return [*plots, ("Words put in ● and taken out ○, by their count in the corpus", drawn)] if drawn else plots
 
 
-class Photo(NamedTuple):
-    """A scaled-down image as a `data:` URI, which embeds it in the page, and its size in pixels."""
-
-    uri: str
-    width: int
-    height: int
-
-
 def _beside(
     run: Path, wanted: Iterable[str], folder: Path | None
-) -> tuple[dict[str, dict[str, str]], dict[str, Photo | None] | None]:
-    """By image_id of those wanted, the English captions by caption_id; and photos, None for one without a file.
-
-    folder: that of the image files, None for no photos at all. Only files inside the folder are read (see
-    `Images.find`).
-    """
+) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, Any] | None] | None]:
+    """By image_id of those wanted, English captions by caption_id; and photos, None without a file, or no `folder`."""
     captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
     paths: dict[str, str] = {}
     of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))
@@ -214,7 +158,7 @@ def _beside(
     return captions, {image_id: _photo(images, path) for image_id, path in paths.items()}
 
 
-def _photo(images: Images, path: str) -> Photo | None:
+def _photo(images: Images, path: str) -> dict[str, Any] | None:
     """The image scaled down; None if it is not inside the folder or cannot be read."""
     require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL")
     try:
@@ -226,13 +170,88 @@ def _photo(images: Images, path: str) -> Photo | None:
     image.thumbnail((SIDE, SIDE))
     data = io.BytesIO()
     image.save(data, "JPEG", quality=QUALITY)
-    return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
+    uri = f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}"
+    return {"uri": uri, "width": image.width, "height": image.height}
 
 
 def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
-    """The operator that is guessed best, by which baseline, and how often; None if nothing was measured.
-
-    As `publish` decides: by the lower bound of the 95 % interval (see `most_telling`).
-    """
+    """The operator that is guessed best, by which baseline, and how often (see `most_telling`); None without any."""
     found = ((name, *most_telling(report.baselines)) for name, report in blindness.reports.items())
     return max(found, key=lambda one: (one[2].low, one[2].percent), default=None)
+
+
+# The search reads scripts beside the page, since a page that is opened from a disk can read no other file. Each hands
+# over compressed JSON: [image_id, captions as [caption_id, text], rows as [number of the caption, kind, *summary]].
+FOLDER = "rows"
+PER_FILE = 20_000  # rows, at least, of all files but the last
+REFINED = "refined"
+HELD = ("negatives", "positives", "rejections")
+
+
+def searched(run: Path, config: AuditConfig) -> dict[str, Any]:
+    """The `files` for the search, whole images, random ones if above `config.search` rows, and the number of `images`.
+    The bytes do not depend on how the run is sharded.
+    """
+    chosen = _chosen(run, config)
+    refined = set[str]()
+    for ids in read_table(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
+        refined.update(ids["negative_id"].to_pylist())
+    files, held, rows, images = list[bytes](), list[Any](), 0, 0
+    for image in chain(_images(run, config.splits, chosen, refined), [None]):
+        if held and (image is None or rows >= PER_FILE):
+            data = json.dumps(held, ensure_ascii=False, separators=(",", ":")).encode()
+            files.append(b'unpack("%b");\n' % base64.b64encode(zlib.compress(data)))
+            held, rows = [], 0
+        if image is not None:
+            held.append(image)
+            rows, images = rows + len(image[2]), images + 1
+    return {"files": files, "images": images}
+
+
+def write_files(files: Sequence[bytes], folder: Path) -> None:
+    """Write them into a folder, which has no others of this kind afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {f"{number:05}.js": data for number, data in enumerate(files)}
+    for name, data in written.items():
+        write_atomically(folder / name, data)
+    for name in names(folder):
+        if re.fullmatch(r"\d{5}\.js", name) and name not in written:
+            (folder / name).unlink()
+
+
+def _chosen(run: Path, config: AuditConfig) -> set[str]:
+    """The image_ids of the images to show: all, or random ones that have at most `config.search` rows."""
+    counts: dict[str, int] = {}
+    for table in ("captions", *HELD):
+        for part in read_table(run, table, ["image_id", "split"]) if has_table(run, table) else ():
+            for one in part.filter(having({"split": config.splits}))["image_id"].value_counts().to_pylist():
+                counts[one["values"]] = counts.get(one["values"], 0) + one["counts"] * (table != "captions")
+    left, chosen = config.search, set[str]()
+    for image_id in sorted(counts, key=lambda name: blake2b(f"{config.seed}\x1f{name}".encode()).digest()):
+        left -= counts[image_id]
+        if left < 0:
+            break
+        chosen.add(image_id)
+    return chosen
+
+
+def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[tuple[Any, ...]]:
+    """The chosen images in the order of the captions, each as it stands in a file."""
+    shards = {table: {one.path.name: one for one in shards_of(run, table)} for table in HELD if has_table(run, table)}
+    for owner in shards_of(run, "captions") if chosen else ():
+        images: dict[str, tuple[str, list[list[str]], list[list[Any]]]] = {}
+        number: dict[str, int] = {}
+        for row in _of(owner.read(["caption_id", "image_id", "split", "language", "text"]), splits, chosen):
+            if row["language"] == LANGUAGE:
+                captions = images.setdefault(row["image_id"], (row["image_id"], [], []))[1]
+                number[row["caption_id"]] = len(captions)
+                captions.append([row["caption_id"], row["text"]])
+        for table, of_table in shards.items():
+            for row in _of(of_table[owner.path.name].read(), splits, chosen) if owner.path.name in of_table else ():
+                kind = row.get("reason") or (REFINED if row.get("negative_id") in refined else table)
+                images[row["image_id"]][2].append([number[row["caption_id"]], kind, *summary(row)])
+        yield from images.values()
+
+
+def _of(rows: pa.Table, splits: Sequence[str], chosen: set[str]) -> list[dict[str, Any]]:
+    return rows.filter(having({"split": splits, "image_id": sorted(chosen)})).to_pylist()

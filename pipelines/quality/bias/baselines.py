@@ -1,10 +1,8 @@
-"""The blind baselines on pairs of a caption and its negative, and the report on them.
-
-A format rule; "the shorter is true"; a trigram language model of true captions; and models that learn from pairs: word
-log-odds and a logistic regression on n-gram differences. Those that learn are cross-validated, and have one weight per
-n-gram: the score (gap) of a pair is the weighted sum of the n-gram counts of the true text minus the negative's. The
-last, "regression by topic", has further weights of each n-gram in each topic, which it reads from the words that both
-texts share: "a bus" for "a train" may be as frequent as the reverse, but near the words "station" and "tracks" rarer.
+"""The blind baselines on pairs of a caption and its negative, and the report on them: a format rule; "the shorter is
+true"; a trigram language model of true captions; and, cross-validated, word log-odds and logistic regressions on n-gram
+differences, with one weight per n-gram: a pair's gap is the weighted sum of the true text's counts minus the
+negative's. "regression by topic" has more weights of each n-gram in each topic, read from the words that both texts
+share: "a bus" for "a train" may be as frequent as the reverse, but near "station" and "tracks" rarer.
 """
 
 from __future__ import annotations
@@ -56,11 +54,9 @@ class Cue:
 
 @dataclass(frozen=True)
 class BlindReport:
-    """The accuracies of the blind baselines on some pairs, and the words and n-grams by which negatives can be guessed.
-
-    true_cues, false_cues: the n-grams of the largest positive and negative weights in the regression, as (n-gram,
-    weight); a positive weight indicates the true text. words: up to 15 words with
-    |true - negative| / sqrt(true + negative) above 2 (see `Cue`), the largest first.
+    """The accuracies of the blind baselines on some pairs. true_cues, false_cues: the n-grams with the largest weights
+    for and against the true text, with these. words: up to 15 `Cue`s with |true - negative| / sqrt(true + negative)
+    above 2.
     """
 
     name: str
@@ -73,6 +69,11 @@ class BlindReport:
     language_model: Accuracy
     words: tuple[Cue, ...] = ()
     topics: Accuracy | None = None
+
+    @property
+    def pairs(self) -> int:
+        """The number of pairs."""
+        return self.ngrams.pairs
 
     @property
     def baselines(self) -> dict[str, Accuracy]:
@@ -88,10 +89,8 @@ class BlindReport:
 
 
 def most_telling(baselines: Mapping[str, Accuracy]) -> tuple[str, Accuracy]:
-    """The baseline whose 95 % interval has the highest lower bound, and its accuracy.
-
-    Each counts as the cue that it is (`Accuracy.cue`): 30 % for "the shorter is true" is 70 % for "shorter is true,
-    reversed".
+    """The baseline with the highest lower bound of its 95 % interval, and its accuracy, each as the cue that it is: 30
+    % for "the shorter is true" is 70 % for "…, reversed".
     """
     tried = ((f"{name}, reversed" if found.reversed else name, found.cue) for name, found in baselines.items())
     return max(tried, key=lambda one: (one[1].low, one[1].percent))
@@ -103,11 +102,9 @@ def check_libraries() -> None:
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
-    """Measure all baselines on some pairs, one pair per caption: each text read as n-grams around what differs.
-
-    name: of the report, usually the operator; corpus: (text, image_id) of true captions that the language model is
-    trained on, except the images of the fold that it is tested on; if empty, it is trained on the pairs' true captions.
-    Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
+    """Measure all baselines on some pairs, one per caption, read as n-grams around what differs. name: of the report;
+    corpus: (text, image_id) of true captions for the language model, but for the fold tested on; empty: the pairs' own.
+    Raises ValueError naming `name` for too few pairs or images, ImportError without scikit-learn.
     """
     check_libraries()
     images = [pair.image_id for pair in pairs]
@@ -140,31 +137,24 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     top = np.argsort(-strength, kind="stable")[:CUES]
     top = top[strength[top] > SIGNIFICANT]
     counts = (side[top].astype(int).tolist() for side in (in_true, in_negative))
-    return BlindReport(
-        name,
+    rule, short, spelt = (
         format_rule(pairs),
         shorter(pairs),
-        cross_validated(found.matrix, regression),
-        cues(strongest[0]),
-        cues(strongest[1]),
-        cross_validated(single.matrix, log_odds),
-        by_image(right(gaps).tolist(), images),
         tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts)),
-        cross_validated(by_topic(found.matrix, topics_of(true, windows(true, negative).true)), regression),
     )
+    grams, odds = cross_validated(found.matrix, regression), cross_validated(single.matrix, log_odds)
+    topics = cross_validated(by_topic(found.matrix, topics_of(true, windows(true, negative).true)), regression)
+    likely = by_image(right(gaps).tolist(), images)
+    return BlindReport(name, rule, short, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
 
-
-# rules
 
 SPACED = re.compile(r"\s[.,;:!?]")
 LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
 
 
 def format_faults(text: str) -> int:
-    """Count the formatting errors that careless scripts leave in a text.
-
-    1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
-    no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
+    """Count careless scripts' formatting errors. Once: a lower-case start or "i", a double space, a space before
+    punctuation, no final punctuation, `<unk>`. Each time: a wrong a/an, a doubled word.
     """
     from ....augment.language.grammar import article
 
@@ -198,9 +188,6 @@ def right(gaps: np.ndarray) -> np.ndarray:
     return (gaps > 0) + (gaps == 0) / 2
 
 
-# models that learn from pairs
-
-
 class Features(NamedTuple):
     """n-gram differences of pairs. matrix: (pairs, n-grams), sparse; keys: the n-grams of the columns, ascending."""
 
@@ -223,11 +210,9 @@ def words(found: Features) -> Features:
 
 
 def topics_of(texts: Texts, window: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """(texts,): the topic, 0 to TOPICS - 1, of the words outside a window of each text.
-
-    A mixture of multinomials, fitted by TOPIC_ROUNDS rounds of hard EM: each text is of the topic that makes its words
-    most likely. It starts from the most frequent words, a text being of the rarest of those that it has. All sums are
-    of whole numbers, so that the result is the same on every machine.
+    """(texts,): the topic, 0 to TOPICS - 1, of the words outside a window of each text: a mixture of multinomials by
+    TOPIC_ROUNDS of hard EM, which starts from the most frequent words, a text being of the rarest that it has. All sums
+    are of whole numbers: the same on every machine.
     """
     from scipy.sparse import csr_matrix
 
@@ -264,10 +249,7 @@ def by_topic(matrix: csr_matrix, topic: np.ndarray) -> csr_matrix:
 
 
 def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:
-    """Assign images at random to `count` folds; returns the fold of each entry of `images`, (n,).
-
-    Raises ValueError if there are fewer images than folds.
-    """
+    """The random fold, of `count`, of each image's entries: (n,). Raises ValueError for fewer images than folds."""
     names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
     if len(names) < count:
         raise ValueError(f"too few images: {len(names)}, needs {count}")
@@ -275,10 +257,8 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
 
 
 def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
-    """The weights (n-grams,) of a logistic regression that tells which text of a pair is the true one.
-
-    matrix: (pairs, n-grams) differences; every second row is negated and forms the other class. penalty: the C of
-    scikit-learn. n-grams that are in only one pair have weight 0.
+    """(n-grams,): weights of a logistic regression that tells a pair's true text, 0 for n-grams of one pair. matrix:
+    (pairs, n-grams) differences, every second row negated as the other class; penalty: scikit-learn's C.
     """
     from sklearn.linear_model import LogisticRegression
 

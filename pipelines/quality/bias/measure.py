@@ -40,11 +40,6 @@ class Unmeasured(NamedTuple):
     pairs: int
 
 
-def number_of_pairs(result: BlindReport | Unmeasured) -> int:
-    """How many pairs a report is about, or that of which there is none."""
-    return result.pairs if isinstance(result, Unmeasured) else result.ngrams.pairs
-
-
 @dataclass(frozen=True)
 class Blindness:
     """By operator (`all`: all operators together), its blind report, or why there is none."""
@@ -89,10 +84,8 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
 
 
 def measure_table(run: Path, config: BlindConfig, progress: Progress | None = None) -> Blindness:
-    """Measure the blind baselines on a run's negatives, operator by operator, in the order of `config.operators`.
-
-    Operators with negatives of fewer than 5 images are `unmeasured`. Raises FileNotFoundError if the run lacks the
-    table, ValueError for an operator or split without rows, ImportError if scikit-learn is missing.
+    """Measure a run's negatives operator by operator, in their configured order; those of fewer than 5 images are
+    `unmeasured`. Raises FileNotFoundError without the table, ValueError for an operator or split without rows.
     """
     table, splits, operators = config.table, config.splits, config.operators
     pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.limit)
@@ -101,7 +94,7 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
     pairs = {name: pairs[name] for name in operators or pairs}
     pairs = with_all(pairs) if config.together else pairs
-    measured = CachedReports(run, config.seed, read_corpus(run), config.limit)
+    measured = cached_reports(run, config.seed, read_corpus(run), config.limit)
     progress = progress or Progress()
 
     def one(name: str, some: Sequence[Pair]) -> BlindReport:
@@ -115,10 +108,7 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
 
 
 def measure_each(pairs: Mapping[str, Sequence[Pair]], one: Measure) -> Blindness:
-    """Measure each of these lists of pairs; those that are too small to be measured are `unmeasured`.
-
-    one: makes the report of a name and its pairs, like `blind`. Raises ImportError if scikit-learn is missing.
-    """
+    """Measure each list of pairs by `one` (like `blind`); too small ones are `unmeasured`. Needs scikit-learn."""
     check_libraries()
     results: dict[str, BlindReport | Unmeasured] = {}
     for name, some in pairs.items():
@@ -135,23 +125,13 @@ def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
     return {**pairs, **together}
 
 
-# pairs and captions of a run
-
-
 def read_all(
-    run: Path,
-    table: str = "negatives",
-    splits: Sequence[str] = (),
-    seed: int = 0,
-    limit: int = LIMIT,
+    run: Path, table: str = "negatives", splits: Sequence[str] = (), seed: int = 0, limit: int = LIMIT
 ) -> dict[str, list[Pair]]:
-    """Pairs by operator, one per caption, from a run's table: of each shard in the order of the caption_ids.
-
-    splits: only rows of these, all if empty. Of each caption it is the first draw, a fair sample of what the operator
-    makes: later draws exclude earlier ones, so that any would over-represent unlikely negatives. limit: of each
-    operator at most so many pairs, as by `of_random_images`; then memory does not grow with the run. Raises
-    FileNotFoundError if the run has no such table, ValueError for a missing column or a split without rows, and as
-    `pair_tables`.
+    """Pairs by operator, one per caption, of a run's table, ordered by caption_id in each shard; splits: only these.
+    Each is the first draw, a fair sample: later draws exclude earlier ones, so that they over-represent unlikely
+    negatives. limit: pairs per operator (see `of_random_images`), which bounds memory. Raises FileNotFoundError without
+    the table, ValueError for a missing column or a split without rows, and as `pair_tables`.
     """
     check_splits(splits, (kind.split for kind in kinds_of(run, table)) if splits else (), run / table)
     made: dict[str, list[Pair]] = {}
@@ -167,9 +147,7 @@ def read_all(
 
 
 def read_corpus(run: Path, shards: slice = slice(None)) -> list[tuple[str, str]]:
-    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table. At most
-    CORPUS captions, those of random images.
-    """
+    """(text, image_id) of the English captions of a run or some shards, of random images if above CORPUS."""
     corpus: list[tuple[str, str]] = []
     for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
         rows = shard.read(("text", "image_id", "language")).filter(pc.field("language") == "en")
@@ -180,11 +158,8 @@ def read_corpus(run: Path, shards: slice = slice(None)) -> list[tuple[str, str]]
 
 
 def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row]:
-    """All rows if there are at most `limit`; else those of random images, as many as stay within `limit` rows.
-
-    rows: the last value of each is its image_id. The order in which images are taken depends on the seed and their ids
-    only, so that rows may be left out as soon as there are too many, before all have been read. Raises ValueError for a
-    limit below 1.
+    """All rows (image_id last) if at most `limit`; else those of random images within it. The order of images depends
+    on the seed and their ids alone, so rows may be left out before all are read. Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be >= 1, was: {limit}")
@@ -197,51 +172,37 @@ def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row
     return [row for row in rows if row[-1] in kept]
 
 
-# reports that are kept
-
 FOLDER = ".cache/blind"
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
-class CachedReports:
-    """A callable like `blind`, on the pairs of random images up to a limit, that caches reports in `run`/.cache/blind.
-
-    A report's file is named by the hash of all that determines it: the pairs, the corpus, the seed, the code and the
-    versions of the libraries. A damaged one is measured again; without a place to write nothing is cached.
+def cached_reports(run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> Measure:
+    """`blind` on pairs of random images up to a limit, with reports kept in `run`/.cache/blind by the hash of all that
+    determines them. A damaged one is measured again; nothing is kept where none can write. corpus: see `blind`.
     """
+    check_libraries()
+    folder, base = scratch_folder(run, FOLDER), hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
-    def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
-        """corpus: (text, image_id) of true captions for the language model; limit: most pairs per report."""
-        check_libraries()
-        self.folder = scratch_folder(run, FOLDER)
-        self.seed, self.corpus, self.limit = seed, corpus, limit
-        self.base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
-
-    def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
-        """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
-        some = of_random_images(pairs, self.limit, self.seed)
-        file = self.folder / f"{hash_value([self.base, name, some])}.json"
+    def measure(name: str, pairs: Sequence[Pair]) -> BlindReport:
+        some = of_random_images(pairs, limit, seed)
+        file = folder / f"{hash_value([base, name, some])}.json"
         with suppress(OSError, ValueError):
             sha256, _, value = file.read_text("utf-8").partition("\n")
             if sha256 == hash_value(value):
                 return TypeAdapter(BlindReport).validate_json(value)
-        report = blind(name, some, self.seed, self.corpus)
+        report = blind(name, some, seed, corpus)
         value = json.dumps(asdict(report))
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file, f"{hash_value(value)}\n{value}".encode())
         return report
 
-
-# as text
+    return measure
 
 
 def to_text(found: Blindness) -> str:
-    """A table of the accuracies, then for every operator the words and n-grams that identify its negatives.
-
-    Words have counts (only in the true text : only in the negative), n-grams have regression weights; n-grams are named
-    only where the interval of the regression lies above 50 %. Operators without a report have dashes in the table, and
-    a line that says why.
+    """A table of the accuracies, then by operator the words (only in the true text : only in the negative) and, where
+    the regression is above chance, the n-grams (weights) that identify negatives; why others were not measured.
     """
     if not found.reports:
         return ""
@@ -252,7 +213,7 @@ def to_text(found: Blindness) -> str:
         if isinstance(one, BlindReport):
             told = [(found.cue, " reversed" * found.reversed) for found in one.baselines.values()]
             cells = [f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}{turned}" for cue, turned in told]
-        rows.append([name, f"{number_of_pairs(one):,}", *cells])
+        rows.append([name, f"{one.pairs:,}", *cells])
     lines = aligned(rows)
     for name, left in found.unmeasured.items():
         lines += ["", f"{name}: not measured, {left.reason}"]
@@ -262,7 +223,6 @@ def to_text(found: Blindness) -> str:
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
-    """Lines with the words and n-grams that identify an operator's negatives."""
     words = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words]
     label = f"{report.name}: words only in the true text : only in the negative:"
     yield from wrapped(label, words or ["none significantly"])

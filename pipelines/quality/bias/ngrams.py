@@ -1,7 +1,5 @@
-"""Word n-grams as integers: the n-grams in which the two texts of a pair differ, as one sparse row of counts.
-
-Each word is a number of 20 bits; an n-gram of up to 3 words is a 64-bit number that joins them, its key. Only the part
-around the edit is read, since the two texts agree elsewhere.
+"""Word n-grams as integers: those in which the texts of a pair differ, as a sparse row of counts. A word is a number of
+20 bits, an n-gram's key joins up to 3. Only the part around the edit is read: elsewhere both texts agree.
 """
 
 from __future__ import annotations
@@ -29,10 +27,7 @@ class NgramVocabulary:
     number: dict[str, int] = field(default_factory=lambda: {"": 0, "<s>": START, "</s>": END})
 
     def encode(self, texts: Sequence[str]) -> Texts:
-        """Encode the lower-cased words of texts between the start and end marks: "A dog." -> <s> a dog . </s>.
-
-        Raises ValueError if there are more than 2^20 different words.
-        """
+        """The lower-cased words of texts, "A dog." as <s> a dog . </s>. ValueError for more than 2^20 words."""
         number, flat, offsets = self.number, [], [0]
         for text in texts:
             flat.append(START)
@@ -68,10 +63,7 @@ class Texts(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Where the texts of pairs differ: start and end (exclusive), each (pairs,), as positions in `Texts.flat`.
-
-    One window is in the true texts, one in the negatives.
-    """
+    """Where the texts of pairs differ: start and end (pairs,) in `Texts.flat`, of the true texts and the negatives."""
 
     true: tuple[np.ndarray, np.ndarray]
     negative: tuple[np.ndarray, np.ndarray]
@@ -98,10 +90,7 @@ def windows(true: Texts, negative: Texts) -> Windows:
 
 
 def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarray, side: int) -> np.ndarray:
-    """How many words the two texts of each pair share at the start (side 0) or at the end (1).
-
-    rows: indices of pairs; shorter: the length of each pair's shorter text.
-    """
+    """How many words the texts of each pair in `rows` share at the start (side 0) or the end (1)."""
     steps = np.arange(int(shorter.max(initial=0)))
     columns = -1 - steps if side else steps
     first, second = true.offsets[rows + side], negative.offsets[rows + side]
@@ -125,10 +114,8 @@ def grams_of(texts: Texts, window: tuple[np.ndarray, np.ndarray], order: int) ->
 
 
 def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.ndarray]:
-    """The n-grams in which the texts of pairs differ, as ((row, column, value), keys).
-
-    row: the pair; column: the n-gram; value: its count in the true text minus that in the negative, never 0. They are
-    sorted by row and column; keys: (n-grams,) the n-gram of each column, ascending.
+    """The n-grams in which pairs differ: ((pair, n-gram, count in the true text minus that in the negative), keys),
+    sorted by pair and n-gram, never 0; keys: (n-grams,) ascending.
     """
     around = windows(true, negative)
     rows, keys, values = [], [], []
@@ -150,10 +137,8 @@ DISCOUNT = 0.75
 
 
 class Counts(NamedTuple):
-    """Counts of the n-grams of one order; column f of each table counts in the captions of all folds but f.
-
-    keys: (n-grams,) ascending, with the first word in the low bits; seen: (n-grams, folds) occurrences; follow, types:
-    (n-grams, folds) how often the n-gram is followed by a word, and by how many different words.
+    """Counts of the n-grams of one order (keys: ascending, first word in the low bits), by fold of all others: seen;
+    follow, types: how often it is followed by a word, and by how many different ones; all (n-grams, folds).
     """
 
     keys: np.ndarray
@@ -170,21 +155,15 @@ class Counts(NamedTuple):
 
 
 class LanguageModel(NamedTuple):
-    """The models of all folds.
-
-    orders: the counts of unigrams, bigrams and trigrams; words: (folds,) number of tokens in the other folds; entries:
-    size of the vocabulary.
-    """
+    """The models of all folds: counts of unigrams, bigrams, trigrams; tokens outside each fold; vocabulary size."""
 
     orders: tuple[Counts, ...]
     words: np.ndarray
     entries: int
 
     def score(self, texts: Texts, window: tuple[np.ndarray, np.ndarray], folds: np.ndarray) -> np.ndarray:
-        """(texts,): log probability of the words in each text's window and of the two words after it.
-
-        window: start and end positions in `texts.flat`, (texts,) each; those two words have trigrams that overlap it.
-        folds: (texts,) the fold whose model scores the text.
+        """(texts,): log probability of the words in each text's window and the two after it, whose trigrams overlap it.
+        window: (texts,) starts and ends in `texts.flat`; folds: (texts,) whose model scores the text.
         """
         end = np.minimum(window[1] + ORDER - 1, texts.offsets[1:])
         start = np.maximum(window[0], texts.offsets[:-1] + 1)
@@ -195,10 +174,9 @@ class LanguageModel(NamedTuple):
         return np.bincount(row, logs, len(texts))
 
     def _probability(self, keys: list[np.ndarray], fold: np.ndarray) -> np.ndarray:
-        """p(last word | words before) of n-grams (`keys`, one array per order) by the models trained without `fold`.
-
-        Interpolated absolute discounting (Ney, Essen and Kneser 1994): max(c - d, 0) / c(h) + d t(h) / c(h) p_shorter,
-        where c counts the n-gram, c(h) its context h, and t(h) the different words that follow h.
+        """p(last word | words before) of n-grams (keys by order) by the models without `fold`: interpolated absolute
+        discounting (Ney, Essen and Kneser 1994), max(c - d, 0) / c(h) + d t(h) / c(h) p_shorter, of counts c, contexts
+        h, and t(h) different words after h.
         """
         at, found = self.orders[0].find(keys[0])
         count = np.where(found, self.orders[0].seen[at, fold], 0)
@@ -255,10 +233,7 @@ def train(texts: Texts, folds: np.ndarray, count: int, entries: int) -> Language
 
 
 def _keys(texts: Texts, at: np.ndarray, start: np.ndarray) -> list[np.ndarray]:
-    """For every order, the keys of the n-grams that end at positions `at` of `texts.flat`.
-
-    start: where the text of each position begins; an n-gram that would begin before it repeats the first word.
-    """
+    """By order, keys of n-grams that end at `at` in `texts.flat`; before the text's `start` its first word repeats."""
     words = [texts.flat[np.maximum(at - back, start)].astype(np.int64) for back in range(ORDER)]
     keys = []
     for order in range(1, ORDER + 1):

@@ -199,29 +199,29 @@ def test_three_annotators_three_files(sheet: tuple[Path, Path], tmp_path: Path) 
     judges = {"anna": good, "ben": numerals_are_true, "cleo": careful}
     files = [vote(sheet[0], tmp_path / f"{name}.csv", sheet[1], judge) for name, judge in judges.items()]
     report = agree(files)
-    assert [one.name for one in report.operators] == ["noun", "numeral", "all", "controls"]
-    noun, numeral, everything, controls = report.operators
-    assert (noun.items, noun.votes, noun.valid.percent, noun.false.percent) == (10, 30, 100.0, 100.0)
-    assert (numeral.valid.percent, numeral.false.percent) == (100.0, 100.0)  # two of three
-    assert everything.items == 20 and everything.fluent is not None and everything.fluent.percent == 100.0
+    assert [one["name"] for one in report["operators"]] == ["noun", "numeral", "all", "controls"]
+    noun, numeral, everything, controls = report["operators"]
+    assert (noun["items"], noun["votes"], noun["valid"].percent, noun["false"].percent) == (10, 30, 100.0, 100.0)
+    assert (numeral["valid"].percent, numeral["false"].percent) == (100.0, 100.0)  # two of three
+    assert everything["items"] == 20 and everything["fluent"] is not None and everything["fluent"].percent == 100.0
     # Wilson's interval of 10 in 10: 100 * 10 / (10 + 1.96^2)
-    assert noun.valid.low == pytest.approx(72.25, abs=0.01) and noun.valid.high == pytest.approx(100.0)
-    assert controls.valid.percent == 100.0 and controls.alpha is None
-    assert noun.alpha == pytest.approx(1 - 29 * 20 / (900 - 400 - 100))  # every unit: caption, caption, neither
-    assert report.invalid == [] and report.unanswered == 0
-    assert [(one.name, one.votes) for one in report.annotators] == [(str(file), 30) for file in files]
-    assert all(one.controls and one.controls.percent == 100.0 for one in report.annotators)
+    assert noun["valid"].low == pytest.approx(72.25, abs=0.01) and noun["valid"].high == pytest.approx(100.0)
+    assert controls["valid"].percent == 100.0 and controls["alpha"] is None
+    assert noun["alpha"] == pytest.approx(1 - 29 * 20 / (900 - 400 - 100))  # every unit: caption, caption, neither
+    assert report["invalid"] == [] and report["unanswered"] == 0
+    assert [(one["name"], one["votes"]) for one in report["annotators"]] == [(str(file), 30) for file in files]
+    assert all(one["controls"] and one["controls"].percent == 100.0 for one in report["annotators"])
 
 
 def test_what_a_majority_finds_true_is_not_valid(sheet: tuple[Path, Path], tmp_path: Path) -> None:
     judges = [good, numerals_are_true, numerals_are_true]
     files = [vote(sheet[0], tmp_path / f"{n}.csv", sheet[1], judge) for n, judge in enumerate(judges)]
     report = agree(files, sheet[1])
-    noun, numeral, everything, _ = report.operators
-    assert noun.valid.percent == 100.0 and numeral.valid.percent == 0.0 and everything.valid.percent == 50.0
-    assert noun.fluent and noun.fluent.percent == 0.0
+    noun, numeral, everything, _ = report["operators"]
+    assert noun["valid"].percent == 100.0 and numeral["valid"].percent == 0.0 and everything["valid"].percent == 50.0
+    assert noun["fluent"] and noun["fluent"].percent == 0.0
     key = read_key(sheet[1])
-    assert sorted(report.invalid) == sorted(item.id for item in key.values() if item.operator == "numeral")
+    assert sorted(report["invalid"]) == sorted(item.id for item in key.values() if item.operator == "numeral")
 
 
 def test_a_tie_is_no_majority_and_no_vote_does_not_count(sheet: tuple[Path, Path], tmp_path: Path) -> None:
@@ -230,10 +230,13 @@ def test_a_tie_is_no_majority_and_no_vote_does_not_count(sheet: tuple[Path, Path
 
     one = vote(sheet[0], tmp_path / "one.csv", sheet[1], half)
     report = agree([one], sheet[1])
-    assert [(entry.name, entry.items, entry.votes) for entry in report.operators] == [("noun", 10, 10), ("all", 10, 10)]
-    assert report.unanswered == 20 and report.operators[0].alpha is None
+    assert [(entry["name"], entry["items"], entry["votes"]) for entry in report["operators"]] == [
+        ("noun", 10, 10),
+        ("all", 10, 10),
+    ]
+    assert report["unanswered"] == 20 and report["operators"][0]["alpha"] is None
     two = vote(sheet[0], tmp_path / "two.csv", sheet[1], lambda item: ("both", ""))
-    assert agree([one, two], sheet[1]).operators[0].valid.percent == 0.0
+    assert agree([one, two], sheet[1])["operators"][0]["valid"].percent == 0.0
 
 
 def test_what_spreadsheets_do_to_a_csv_is_read(sheet: tuple[Path, Path], tmp_path: Path) -> None:
@@ -243,9 +246,9 @@ def test_what_spreadsheets_do_to_a_csv_is_read(sheet: tuple[Path, Path], tmp_pat
         line["describes"] = f" {line['describes'].upper()} "
     mangled = save(tmp_path / "mangled.csv", list(reversed(lines)), ";")
     mangled.write_bytes(b"\xef\xbb\xbf" + mangled.read_bytes() + b";;;;;\r\n\r\n")
-    assert agree([mangled], sheet[1]).operators == agree([plain], sheet[1]).operators
+    assert agree([mangled], sheet[1])["operators"] == agree([plain], sheet[1])["operators"]
     tabs = save(tmp_path / "tabs.csv", [{k: v for k, v in line.items() if k != "image"} for line in lines], "\t")
-    assert agree([tabs], sheet[1]).operators == agree([plain], sheet[1]).operators
+    assert agree([tabs], sheet[1])["operators"] == agree([plain], sheet[1])["operators"]
 
 
 def changed_line(number: int, **cells: str) -> Callable[[list[Line]], None]:

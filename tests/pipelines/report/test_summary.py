@@ -16,9 +16,9 @@ from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
 from negcap.pipelines.engine.progress import (
     STATISTICS,
     Measured,
-    Measuring,
     Progress,
     Timing,
+    measured,
     read_statistics,
     report,
     write_statistics,
@@ -146,7 +146,7 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
 
 def test_the_page_sums_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {"captions": 1000, "rejected.noun.likely_true": 2, "rejected.verb.likely_true": 1, "rejected.verb.odd": 5}
-    line = Measuring().line(0, counts)
+    line = measured(0, (0.0, 0.0), counts)
     assert (line.shard, line.captions, line.refused) == (0, 1000, {"likely_true": 3, "odd": 5})
     lines = [
         Measured(0, "a:1", 1000, 7200.0, 7000.0, 300_000_000, {"odd": 5, "no_candidate": 4}),

@@ -11,7 +11,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_clip
-from negcap.pipelines.score import vectors
+from negcap.pipelines.score import encoders as vectors
 from negcap.pipelines.score.encoders import (
     ENCODERS,
     Encoder,

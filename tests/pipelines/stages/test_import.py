@@ -11,6 +11,7 @@ import pytest
 from negcap.augment.edits import Edit, apply
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.imports import ImportConfig, read_foreign
 
@@ -96,8 +97,7 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
 
 def test_what_is_read_is_counted_in_proposals(run: Path, tmp_path: Path) -> None:
     progress = Progress()
-    given = {"progress": progress}
-    counts = read_foreign(str(run.parent / "set.json"), tmp_path, ImportConfig(), **given)
+    counts = read_foreign(str(run.parent / "set.json"), tmp_path, ImportConfig(), Execution(progress=progress))
     (timing,) = progress.timings
     assert (timing.captions, timing.unit) == (counts["proposals"], "proposals") and timing.captions == len(PAIRS)
 

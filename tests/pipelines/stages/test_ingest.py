@@ -23,6 +23,7 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import grouping
@@ -39,7 +40,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real captions ar
 
 def run_ingest(source: str | Path, run: Path, *, overwrite: bool = False, **config: object) -> Ingested:
     settings = IngestConfig(**config)  # type: ignore[arg-type]
-    return ingest(str(source), run, settings, progress=Progress(), overwrite=overwrite)
+    return ingest(str(source), run, settings, Execution(overwrite=overwrite))
 
 
 def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") -> Path:
@@ -246,9 +247,9 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
     run_ingest(path, run)
     before = contents(run)
     with pytest.raises(ValueError, match=message):
-        ingest(str(path), run, IngestConfig(strict=True), progress=Progress(stream))
+        ingest(str(path), run, IngestConfig(strict=True), Execution(progress=Progress(stream)))
     assert contents(run) == before and stream.getvalue() == ""
-    ingest(str(path), run, IngestConfig(), progress=Progress(stream))
+    ingest(str(path), run, IngestConfig(), Execution(progress=Progress(stream)))
     assert stream.getvalue() == "ingest: up to date\n"
 
 
@@ -305,6 +306,7 @@ import os, signal
 from pathlib import Path
 from negcap.pipelines.engine import shards
 from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.stages import ingest as stage
 
 class Killer(Progress):
@@ -313,7 +315,8 @@ class Killer(Progress):
         if self._steps == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50), progress=Killer())
+how = Execution(progress=Killer())
+stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50), how)
 """
     killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60)
     assert killed.returncode == -9
@@ -380,7 +383,7 @@ def test_config_errors_name_rule_and_value(config, message):
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "REPORT_EVERY", 4)
     progress = Progress()
-    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), progress=progress)
+    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), Execution(progress=progress))
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
 
 

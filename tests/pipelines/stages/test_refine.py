@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.manifest import Identity
 from negcap.pipelines.engine.output import Output
-from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.quality.bias.baselines import Pair, blind
@@ -139,8 +138,7 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
 
 
 def run_refine(run: Path, overwrite: bool = False, **config: object) -> dict[str, int]:
-    workers = executor(scheduler="synchronous")
-    return refine(run, RefineConfig(**config), workers, progress=Progress(), overwrite=overwrite)  # type: ignore[arg-type]
+    return refine(run, RefineConfig(**config), Execution(overwrite=overwrite))  # type: ignore[arg-type]
 
 
 @pytest.fixture
