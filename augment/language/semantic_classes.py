@@ -150,7 +150,6 @@ def _names(*anchors: str) -> Callable[[str], bool]:
 
 
 is_animal = _names("animal.n.01")
-is_building = _names("building.n.01")
 is_location = _names(
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
 )

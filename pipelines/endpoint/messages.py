@@ -114,8 +114,8 @@ def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
 class Answer:
     """What became of a request. status: "answered"; "refused" (HTTP 4xx, or no chat completion; see `detail`);
     "budget": not sent, as that is spent. text: of the first choice. model, fingerprint: as the server names them, or
-    "". tokens: of prompt and answer as it counts them, None if it does not, or beyond MAX_TOKENS. cached: from the
-    disk.
+    "". tokens: of prompt and answer as it counts them, None if it does not, below 0, or beyond MAX_TOKENS. cached: from
+    the disk.
     """
 
     status: Literal["answered", "refused", "budget"]

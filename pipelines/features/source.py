@@ -58,7 +58,9 @@ class FeaturesConfig(Settings):
         Field(TABLE, description="table to write: features or features_NAME")
     )
     limit: AtLeastOne | None = Field(None, description="read only the first N images; none: all")
-    shard_size: AtLeastOne | None = Field(None, description="images per Parquet file; none: 64 MiB, 1000 at most")
+    shard_size: AtLeastOne | None = Field(
+        None, description="images per Parquet file; none: what fits in 64 MiB, at most 1000"
+    )
     strict: bool = Field(False, description="stop at the first bad image instead of rejecting it")
 
     @model_validator(mode="after")

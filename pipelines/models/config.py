@@ -70,7 +70,7 @@ class TrainConfig(Settings):
     weight_decay: NotNegativeNumber = Field(0.0, description="factor of the L2 penalty in Adam")
     dropout: BelowOne = Field(0.2, description="share of the image features that are set to 0 in training")
     average: BelowOne = Field(0.998, description="decay of the moving average of weights, which is kept; 0: none")
-    languages: tuple[str, ...] = Field(("en",), description="ISO 639 codes of the captions; mha-d: of several")
+    languages: tuple[str, ...] = Field(("en",), description="ISO 639 code of the captions; mha-d: several")
     features: str = Field(TABLE, description="table of image features: features, or NAME for features_NAME")
     transform: Transform = Field("root", description="of image features; root: signed square root, then l2: length 1")
     vectors: Path | None = Field(None, description="file of initial word vectors, GloVe's text or npz; none: random")
@@ -83,7 +83,9 @@ class TrainConfig(Settings):
         description="train images held out where there is no such split, the same ones for every seed; by default a "
         "tenth, at most 500",
     )
-    train_captions: AtLeastOne | None = Field(None, description="only so many first captions of an image, and `extra`")
+    train_captions: AtLeastOne | None = Field(
+        None, description="only the first N captions of each image, besides `extra`"
+    )
     extra: str = Field("", description="table of more captions to train on, e.g. generated; no metric is of them")
     extra_share: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of the extra captions that an epoch visits, drawn anew in each"
@@ -166,7 +168,9 @@ class NegativesConfig(TrainConfig):
     negative_families: tuple[str, ...] = Field(
         ("noun", "numeral", "relation"), description="negatives of these families"
     )
-    balance_families: bool = Field(True, description="draw families equally likely; else negatives, as VSE-C's paper")
+    balance_families: bool = Field(
+        True, description="draw all families equally likely; else all negatives (VSE-C's paper)"
+    )
     negative_operators: tuple[str, ...] = Field(OPERATORS, description="negatives made by these operators")
     negatives: AtLeastOne = Field(8, description="negatives sampled per caption of a batch, anew in every epoch")
     negatives_after: NotNegative = Field(0, description="first epochs without negatives; 1 in VSE-C's released code")

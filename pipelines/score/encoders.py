@@ -172,7 +172,9 @@ LISTS = ("images.txt", "texts.txt")
 
 
 def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
-    """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises ValueError if one does not fit."""
+    """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises FileNotFoundError, or
+    ValueError if one does not fit.
+    """
     wanted = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
     paths = [Path(part) for part in rest.split(",")]
     if len(paths) != 2:

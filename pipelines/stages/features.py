@@ -28,7 +28,7 @@ _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Execution) -> dict[str, int]:
     """Bring a run's table of features up to date with a source; returns its counters: images, `rejected.<reason>`.
     Raises FileNotFoundError or ValueError, naming the file, when it cannot be read, has no usable image or, with
-    `strict`, one without a feature; OtherConfigError for another table unless `overwrite`; OSError when it cannot be
+    `strict`, one without a feature; OtherConfigError for another table unless it overwrites; OSError when it cannot be
     written.
     """
     opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)

@@ -104,15 +104,16 @@ class Work:
 
 
 def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -> Ingested:
-    """Read `source` (a path, URL or pattern) into the tables captions and rejected_records of a run. Images are in
-    order of first appearance, all captions of one in source order in a shard. Many files that can be read one by one
-    are read by the workers of `executor` (None, or if they may not see the temporary files: in this process), and a
+    """Read `source` (a path, URL or pattern) into the tables captions and rejected_records of a run.
+
+    Images are in order of first appearance, all captions of one in source order in a shard. Many files that can be read
+    one by one are read by the workers of `execution` (in this process if they may not see the temporary files), and a
     shard ends where a file does. Memory grows by some 10 bytes a record: rows lie in the folder `.ingest` (see
     engine.storage.scratch_folder), from which an interrupted ingest goes on. Nothing is written before all is read.
 
     Tables of the same content and config are kept. Raises FileNotFoundError or ValueError, naming the file, when the
     source cannot be read, has no captions or, with `strict`, a bad record; OtherConfigError when `run` was made from
-    something else unless `overwrite`; OSError; EngineError when workers are lost or the run is locked.
+    something else, unless it overwrites; OSError; EngineError when workers are lost or the run is locked.
     """
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":

@@ -98,7 +98,7 @@ def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: E
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
     """Captions with the number of their `shard`, and whether they are `asked` about. Raises ValueError for an empty
-    split, and for negatives of operators, which proposals would replace, unless `overwrite`.
+    split, and for negatives of operators, which proposals would replace, unless it overwrites.
     """
     import pandas as pd
 

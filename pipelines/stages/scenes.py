@@ -51,7 +51,7 @@ class ScenesConfig(Settings):
 
 def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[str, int]:
     """Bring a run of scenes, with pictures in images/, up to date; returns its counters, `images` and `captions`.
-    Raises OtherConfigError for other captions unless `overwrite`, ImportError without Pillow, OSError when a file
+    Raises OtherConfigError for other captions unless it overwrites, ImportError without Pillow, OSError when a file
     cannot be written.
     """
     require_libraries(NEEDED, "PIL")
@@ -184,7 +184,12 @@ def draw_counterparts(
 
 
 def write_winoground(run: Path, folder: Path) -> int:
-    """Write counterparts in Winoground's form (image 0: of the caption); returns how many. FileExistsError."""
+    """Write counterparts in Winoground's form (Thrush et al. 2022); returns how many.
+
+    `examples.jsonl` has lines `{"id", "image_0", "image_1", "caption_0", "caption_1", "tag"}`, where image 0 is that of
+    the caption and image 1 that of the negative; `images` has the pictures. Raises FileExistsError for a folder that
+    holds something.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)

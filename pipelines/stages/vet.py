@@ -102,7 +102,9 @@ def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], ex
 def _before(
     run: Path, inputs: Mapping[str, str], own: Iterable[Mapping[str, Any]], overwrite: bool
 ) -> tuple[dict[int, list[Row]], list[Any]]:
-    """The verdicts by shard, and configs, of other readers and readings. ValueError for other negatives."""
+    """The verdicts by shard, and configs, of other readers and readings. ValueError for other
+    negatives, unless `overwrite`: then there are none.
+    """
     rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
     if manifest is None or not manifest.complete:

@@ -45,7 +45,10 @@ class Images:
             raise FileNotFoundError(f"images must be a folder, was: {self.folder}")
 
     def find(self, image: str) -> str | None:
-        """The path of an image in the folder: as given, or its file name, with or without suffix; None without it."""
+        """The path of an image in the folder: as given, or its file name, with or without suffix; None without it.
+
+        Raises ValueError for a path that is empty, absolute, or leaves the folder.
+        """
         path = PurePosixPath(safe_path(image))
         for name in dict.fromkeys((str(path), path.name)):
             for suffix in ("", *SUFFIXES):

@@ -223,7 +223,10 @@ def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
 
 
 def accepted(run: Path) -> frozenset[str]:
-    """The ids of negatives that were read, and no reader calls odd, or true with the caption or of the photo."""
+    """The ids of negatives that were read, and no reader calls odd, or true with the caption or of the photo.
+
+    Raises FileNotFoundError without verdicts.
+    """
     rows = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
     odd = (row for row in rows if row["odd"] in ("negative", "both") or row["both_true"] or row["false"] is False)
     return frozenset({row["negative_id"] for row in rows} - {row["negative_id"] for row in odd})

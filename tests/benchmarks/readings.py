@@ -8,7 +8,7 @@ the negative, whether the reader (a language model that knew nothing of the prog
 that one photo could be rightly described by both, each 1 or 0; `refused`, whether rules of negcap keep such a negative
 from the judge, so that what was said of both is left out of the labels; and what the reader had before them:
 
-list: a caption with some 14 changes to it, among them also such that rules of negcap refuse.
+list: a caption with some 12 changes to it, among them also such that rules of negcap refuse.
 pair: the caption and the negative, in random order, without being told which is which. A fifth are of negatives of the
 lists, more often of those that were neither odd nor both true there; the others were drawn among those that earlier
 fits called sensible and false, or nearly so. weight: how many negatives each stands for.

@@ -97,7 +97,9 @@ class Figures:
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
-    """Count a run's tables, shard by shard; splits: only these. FileNotFoundError, ValueError for lacking ones."""
+    """Count a run's tables, shard by shard; splits: only these. Raises FileNotFoundError for tables that the run lacks,
+    ValueError for splits, DamagedShardError.
+    """
     captions = images = covered = 0  # all captions of an image are in one shard
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):

@@ -45,7 +45,9 @@ class TrainingConfig(Settings):
     dropout: float = Field(0.15, description="dropout of vectors and states")
     forget: float = Field(0.03, description="share of the words read that are replaced by UNKNOWN")
     samples: AtLeastOne = Field(2000, description="words that targets are told from, drawn by count^0.75")
-    normalise: float = Field(0.05, description="weight of the squared log of the sum of probabilities, to be 0")
+    normalise: float = Field(
+        0.05, description="weight of the squared log of the sum of probabilities, which it draws to 0"
+    )
     average: float = Field(0.999, description="decay of the moving average of the weights")
     fixed_point: NotNegative = Field(1, description="last epochs with the file's rounding in the loop, in float32")
     half: bool = Field(

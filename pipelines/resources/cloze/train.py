@@ -33,7 +33,7 @@ def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, l
     t, and the loss is log Z - s(t): Jean, Cho, Memisevic and Bengio, "On Using Very Large Target Vocabulary for Neural
     Machine Translation", 2015. If D is the whole vocabulary, this is the softmax.
 
-    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_q, (units,).
+    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_q: log q of each unit, (units,).
     """
     vectors = net.vectors
     true = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
@@ -146,6 +146,7 @@ def train(
         after_step=after_step,
         evaluate=after,
         say=report,
+        about=f"{len(captions):,} captions",
         length=per_epoch,
     )
     net.load_state_dict(average.state_dict())

@@ -148,6 +148,12 @@ def test_which_prepositions_may_replace_which() -> None:
     )
 
 
+def test_without_and_between_do_not_come_in() -> None:
+    for text in ("A dog stands next to a car.", "A dog with a ball sits on a car.", "A man in a hat."):
+        assert all({"without", "between"}.isdisjoint(found) for found in replacements("preposition", text).values())
+    assert any("between" in found for found in replacements("preposition", "A dog stands behind two cars.").values())
+
+
 def replacements(kind: str, text: str) -> dict[str, set[str]]:
     """For each word of a kind, what may replace it: for "a dog on a couch", {"on": {"under", …}}."""
     (caption,) = parse([text])
