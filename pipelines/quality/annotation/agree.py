@@ -176,8 +176,8 @@ def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
 def judge_votes(name: str, votes: pd.DataFrame) -> dict[str, Any]:
     """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives, or on controls: shares of
     items in % with 95 % Wilson intervals, by majorities of votes (more than half). valid: only the caption describes
-    the image (of controls: both texts); false: the second text does not; fluent: it is, None without votes. alpha, alpha_fluent:
-    Krippendorff's of the votes on both questions, None if undefined.
+    the image (of controls: both texts); false: the second text does not; fluent: it is, None without votes. alpha,
+    alpha_fluent: Krippendorff's of the votes on both questions, None if undefined.
     """
 
     def share(question: str, *wanted: str) -> Accuracy:
