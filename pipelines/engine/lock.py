@@ -130,11 +130,13 @@ def _object(run: RemotePath) -> Iterator[None]:
                     lock.write_bytes(mine)
 
     _acquire(run, lock, mine)
-    threading.Thread(target=beat, daemon=True).start()
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
+        thread.join()  # else it may write the lock anew after it was removed
         with suppress(OSError):
             if lock.read_bytes() == mine:
                 lock.unlink()
