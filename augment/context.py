@@ -87,13 +87,14 @@ class Batch:
         form: str = "",
         given: Change | None = None,
     ) -> np.ndarray:
-        """How each replacement compares with its caption, from estimates of the cloze model's surrogate: `whole`, as of
-        `plausibility.Change`, and the probabilities that readers would call it odd, and true of the same photo as well
-        (`negcap.augment.judgement`): (3, replacements).
+        """Three estimates for each replacement, (3, replacements): `whole`, as in `plausibility.Change`, and the
+        probabilities that readers would call the negative odd, and that they would say that the same photo may fit it
+        and its caption (`negcap.augment.judgement`).
 
-        NaN where it has to be read as a whole, and everywhere if there is no surrogate. of: for each replacement, the
-        number of its slot, ascending; new: and that of the entry. given: what is taken for the change of each, instead
-        of estimates. Other arguments as of `log_probabilities`.
+        They are made from what the cloze model's surrogate estimates. NaN where only reading the negative tells, and
+        everywhere if there is neither a surrogate nor `given`. of: for each replacement, the number of its slot,
+        ascending. new: for each, the number of its entry. given: the change to assume for all, instead of the
+        surrogate's estimates. The other arguments are those of `log_probabilities`.
         """
         found = np.full((3, len(of)), np.nan)
         if not len(of) or ((surrogate := surrogate_of(self.readings[0].model)) is None and given is None):
@@ -194,7 +195,8 @@ class Context:
     def may_be_true(self, replaced: str) -> np.ndarray:
         """Boolean mask of the lexicon's nouns that may be true of the image in place of the noun `replaced`: (nouns,).
 
-        These may name the same thing as a noun of one of the image's captions, or are `ImageTruth.likely_nouns`.
+        A noun is in it if it may name the same thing as a noun of one of the image's captions, or is one of
+        `ImageTruth.likely_nouns`.
         """
         return self._may_be_true(self.heard(replaced))
 

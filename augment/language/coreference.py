@@ -91,7 +91,7 @@ def may_corefer(one: str, other: str) -> bool:
 
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
-    """Those of some nouns that say less than `noun` of what it names, see `says_less`."""
+    """Those of some nouns that name what `noun` names, but less specifically (see `says_less`)."""
     asked, less = _compared(noun)
     if new := nouns - asked:
         less.update(one for one in new if says_less(one, noun))

@@ -241,9 +241,9 @@ class Prepositions:
     """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
-    idioms, adverbs, governors, owned: words that form a set phrase with a preposition. visible: nouns that WordNet
-    fails to class as things. beside: entries of neighbourhood. symmetric: entries that hold in both directions.
-    synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry.
+    idioms, adverbs, governors, owned: words that form a set phrase with a preposition. visible: nouns of visible
+    things that WordNet classes as abstract. beside: entries that express nearness. symmetric: those that hold in both
+    directions. synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
     overlaps: pairs that may both be true. places: noun -> entries that may all be true of it at once.
     """
 
@@ -263,8 +263,8 @@ class Prepositions:
     places: dict[str, frozenset[str]]
 
     def may_replace(self, old: str, new: str, noun: str) -> bool:
-        """Whether `new` is neither a synonym of `old` nor in one of its sets in VSE-C's Table 8, and not both may be
-        true of this noun.
+        """Whether `new` is no synonym of `old` and shares no set with it in VSE-C's Table 8 (Shi et al. 2018), and the
+        two are not among those that may both be true of this noun.
         """
         same = old == new or (old, new) in self.synonyms or self._both_fit(old, new, noun)
         return not same and set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))

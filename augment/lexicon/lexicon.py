@@ -202,7 +202,7 @@ def sample(
     chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
     often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
     which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: for each slot, a
-    boolean mask of its entries; such a pair is drawn, and counts, but is not yielded.
+    boolean mask of its entries; a pair that is True in it is drawn, and counts towards `limit`, but is not yielded.
     """
     out = [its.tolist() for its in refused] if refused is not None else None
     pairs, weights, left = list[tuple[int, int]](), list[float](), 0

@@ -37,10 +37,12 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock. A
-    local folder is made, and removed if it stays empty. A lock whose owner has ended is taken over, as stderr says. A
-    folder that cannot be written, or has no locks, is not locked. Raises LockedError naming the owner, ValueError if it
-    is a file, OSError if the lock cannot be written.
+    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
+
+    A local folder is made if it is missing, and removed again if it is still empty. A lock whose owner has ended is
+    taken over, with a message on stderr. A read-only folder, or one on a file system without locks, is not locked.
+    Raises LockedError, which names the owner, if another has the lock; ValueError if `run` is a file; OSError if the
+    lock cannot be written for another reason.
     """
     folder = run.resolve()
     if folder in _held.get():

@@ -156,7 +156,9 @@ class Measured:
 
 
 def measured(shard: int, began: tuple[float, float], counts: Mapping[str, int]) -> Measured:
-    """What it took to make a shard since `began`, by time.perf_counter and process_time; counts: of its stage."""
+    """The time, memory and rejections that a shard took. began: time.perf_counter() and time.process_time() at the
+    start. counts: the counters of the stage for this shard.
+    """
     refused: Counter[str] = Counter()
     for name, count in counts.items():
         if name.startswith("rejected."):

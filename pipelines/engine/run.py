@@ -278,16 +278,18 @@ def run_source(
 ) -> dict[str, int]:
     """Bring the stage `name`, whose source is other than the shards of one table, up to date in the folder `run`, in
     this process; returns the summed counters. Raises ValueError if `run` is a file, whatever `parts` and `check` raise,
-    OtherConfigError if the output was made from something else unless `execution` overwrites, LockedError, OSError.
+    OtherConfigError if the output was made from something else unless `execution` overwrites, LockedError if another
+    command writes into `run`, OSError if a file cannot be written.
 
     Args:
-        outputs: the schemas of the tables made, by name; the last is the primary table, and a result may lack others.
-        parts: for each shard a function that makes it, called unless the shard is up to date. If they are no sequence,
-            old shards are kept only if all are complete, and nothing is written before the first is yielded.
+        outputs: the schemas of the tables made, by name; the last is the primary table; a result may omit others.
+        parts: for each shard a function that makes it, called unless the shard is up to date. If it is no sequence, old
+            shards are kept only if all are complete, and nothing is written before the first is yielded.
         config: what determines the rows (see engine.manifest.describe).
-        inputs: the tables of the run that are read; or a hash of each file or table, by name.
-        metadata: provenance beside the version of negcap.
-        unit: what progress counts, which `parts` reports, as it does `steps` beyond one per shard.
+        inputs: the tables of the run that are read; or the hash of each file or table, by its name.
+        metadata: provenance, besides the version of negcap.
+        unit: what the progress display counts; `parts` reports these.
+        steps: how many steps `parts` reports beyond one per shard.
         intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """

@@ -67,12 +67,16 @@ class RefineConfig(Settings):
 
 
 def refine(run: Path, config: RefineConfig, execution: Execution) -> dict[str, int]:
-    """Bring the table refined of a run up to date with its negatives; returns its counters. A shard has the rows kept
-    of that of negatives; more than GROUP_ROWS are refined in groups of shards, each balanced by itself, with models of
-    its own captions; with `per_caption` all operators together. Counters: `<operator>.captions` with a negative,
-    `.kept`, `.more` (of others: captions with theirs alone); `left` (captions with any kept). Operators with fewer than
-    10 images keep none; paraphrases are left out. Raises FileNotFoundError without negatives or captions, ValueError
-    for operators or splits that they lack, OtherConfigError as `run_stage`, StageError naming the operator that failed.
+    """Bring the table `refined` of a run up to date with its negatives; returns its counters.
+
+    Each shard holds the rows that are kept of the same shard of `negatives`. More than GROUP_ROWS negatives are refined
+    in groups of shards; each group is balanced by itself, with models trained on its own captions. With `per_caption`,
+    all operators are balanced together. Operators with fewer than 10 images keep none; paraphrases are left out.
+
+    Counters: `<operator>.captions` (captions with a negative) and `<operator>.kept`; `<operator>.more` of those
+    not refined (captions without a kept negative that have one of theirs); `left` (captions with a kept negative).
+    Raises FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
+    OtherConfigError as `run_stage`, StageError, which names the operator that failed.
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
