@@ -308,7 +308,8 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         object = caption.tokens[slot.noun]
         several = object.tag == "NNS" or caption.has(slot.noun, "conj")
         place = object.lemma if object.lemma in prepositions().places else ""
-        same.append(take_out(batch, row, _kept_out(slot.entry, entries.names, several, place), "preposition"))
+        left = take_out(batch, row, _kept_out(slot.entry, entries.names, several, place), "preposition")
+        same.append([n for n in left if not prepositions().may_replace(slot.entry, entries.names[n], place)])
     candidates = (
         partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
         for number, slot in slots
