@@ -41,8 +41,8 @@ from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_s
 # The lowest log p(replacement | rest of the caption), by operator; of shuffle, the lowest sum of the log-odds of both
 # nouns in each other's place. Of nouns also the lowest score, which is log p + LIFT * the log lift given the governor
 # of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
-FLOORS = {"noun": -6.0, "preposition": -7.5, "attribute": -6.0, "verb": -5.0, "shuffle": -12.0}
-MIN_SCORE = -6.5
+FLOORS = {"noun": -8.0, "preposition": -9.0, "attribute": -8.0, "verb": -7.0, "shuffle": -15.0}
+MIN_SCORE = -8.5
 LOWEST = -1e30  # below all scores
 LIFT = 2.0
 MAX_LIFT = 1.0
@@ -156,20 +156,20 @@ def _choices(
 ) -> list[Choice]:
     """The choices in some slots, each with the number of its caption.
 
-    log_odds: of the words that may come in; None: not known, so that nothing is refused before it is checked.
+    log_odds: of the words that may come in; None: those of the whole negatives, as far as they are estimated.
     candidates: for each slot, what makes a candidate. same: for each, the numbers of the plausible entries that may be
     true of the same thing. form: see `plausibility.entry_units`.
     """
     entries, plural = batch.lexicon.entries(kind), form == "nns"
     whole, odd, both = batch.judged(kind, slots, open.slot, open.new, form)
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = None if log_odds is None else (odd > batch.max_odd) | (both > batch.max_both)
+    refused = (odd > batch.max_odd) | (both > batch.max_both)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
     made = []
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):
         tokens = (slot.noun,) if kind == "noun" else (slot.start,) if kind == "verb" else (slot.start, slot.noun)
-        out, its = None if refused is None else refused[part], [names[number] for number in open.new[part].tolist()]
-        known = weights[part], odds[part], candidate, plural, probabilities[:, part], out
+        its = [names[number] for number in open.new[part].tolist()]
+        known = weights[part], odds[part], candidate, plural, probabilities[:, part], refused[part]
         made.append(Choice(tokens, slot.entry, its, *known, [names[number] for number in left]))
     return made
 
@@ -291,8 +291,7 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
 def preposition_choices(batch: Batch) -> list[list[Choice]]:
     """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table".
 
-    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced. The
-    negatives are read as a whole to know how plausible they are.
+    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced.
     """
     entries = batch.lexicon.prepositions
     slots = [
