@@ -46,13 +46,17 @@ def write_parses(run: Path, texts: list[tuple[str, str]]) -> pa.Table:
     return parses
 
 
+@pytest.mark.parametrize("languages", [(), ("en", "de")])
 def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, languages: tuple[str, ...]
 ) -> None:
     generator = torch.Generator().manual_seed(0)
     vocabulary = build_vocabulary(["dog cat"], 1)
     learned = word_embedding(len(vocabulary), 4, generator, None, True)
-    model = SimpleNamespace(text=SimpleNamespace(embedding=learned))
+    text = torch.nn.Module()
+    text.embedding = learned
+    others = {language: torch.nn.Module() for language in languages[1:]}
+    model = SimpleNamespace(text=torch.nn.ModuleDict({languages[0]: text, **others}) if languages else text)
     monkeypatch.setattr(task, "load_model", lambda folder, device: (model, {"en": vocabulary}, None))
     (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
     tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
