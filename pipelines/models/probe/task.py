@@ -50,7 +50,8 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
 
     The first are the file's own. To them are joined those of each model, made as long as the file's, in the mean, since
     what reads both parts learns little from one that is much shorter; and, as a control, as many random numbers as the
-    first model adds: they alone make words easier to tell apart. Of a model of several languages the first. Raises ValueError for a file without any of the words.
+    first model adds: they alone make words easier to tell apart. Of a model of several languages, those of the first.
+    Raises ValueError for a file without any of the words.
     """
     vocabulary = WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *words))))
     rows = torch.tensor([vocabulary.ids[word] for word in words])
