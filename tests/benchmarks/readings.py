@@ -1,12 +1,15 @@
 """What readers said of negatives, with their captions: labels for `python -m negcap.pipelines.resources judgement`.
 
     python -m tests.benchmarks.readings DATA > labels.tsv
+    python -m tests.benchmarks.readings DATA --left-out > unseen.tsv
 
-DATA: the folder with the captions of COCO, Multi30K and others. The file `readings.parquet` beside this one has no text
-of a caption, but says where it stands, `file` in DATA and `line`, from 0. It also has the operator, the edits that make
-the negative, whether the reader (a language model that knew nothing of the program) called the negative odd, and said
-that one photo could be rightly described by both, each 1 or 0; `refused`, whether rules of negcap keep such a negative
-from the judge, so that what was said of both is left out of the labels; and what the reader had before them:
+The first writes the readings that the shipped judge was fitted to, the second those that were made afterwards, of other
+captions: what it says of them is a test. DATA: the folder with the captions of COCO, Multi30K and others. The file
+`readings.parquet` beside this one has no text of a caption, but says where it stands, `file` in DATA and `line`, from
+0. It also has the operator, the edits that make the negative, whether the reader (a language model that knew nothing of
+the program) called the negative odd, and said that one photo could be rightly described by both, each 1 or 0;
+`refused`, whether rules of negcap keep such a negative from the judge, so that what was said of both is left out of the
+labels; `fitted`, whether the judge was fitted to the reading; and what the reader had before them:
 
 list: a caption with some 12 changes to it, among them also such that rules of negcap refuse.
 pair: the caption and the negative, in random order, without being told which is which. A fifth are of negatives of the
@@ -30,8 +33,8 @@ from negcap.pipelines.resources.judgement import COLUMNS
 READINGS = Path(__file__).with_name("readings.parquet")
 
 
-def main(data: Path) -> None:
-    """Write the labels, tab-separated, to stdout."""
+def main(data: Path, *, fitted: bool) -> None:
+    """Write the labels, tab-separated, to stdout: those that the shipped judge was fitted to, or the others."""
 
     @cache
     def captions(name: str) -> list[str]:
@@ -39,7 +42,7 @@ def main(data: Path) -> None:
 
     out = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
     out.writerow(COLUMNS)
-    for row in pq.read_table(READINGS).to_pylist():
+    for row in pq.read_table(READINGS, filters=[("fitted", "==", fitted)]).to_pylist():
         caption = captions(row["file"])[row["line"]]
         edits = [Edit(its["start"], its["end"], its["new"]) for its in row["edits"]]
         said = row["shown"], round(row["weight"], 3), int(row["odd"]), "" if row["refused"] else int(row["both"])
@@ -47,4 +50,4 @@ def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), fitted="--left-out" not in sys.argv[2:])
