@@ -148,7 +148,7 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
     parses = sample_parses().slice(0, 60)
-    config = NegativesConfig(operators=("noun", "verb", "shuffle"), max_both=1.0)
+    config = NegativesConfig(operators=("noun", "verb", "shuffle"), max_both=1.0, per_family=500)
     texts = []
     for max_odd in (1.0, 0.35, 0.1):
         tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_odd=max_odd))
