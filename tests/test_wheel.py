@@ -65,7 +65,7 @@ def test_the_main_job_runs_from_the_wheel_alone(environment: Path, hostile: Path
     assert (site / "negcap" / "py.typed").exists()
     here = {"cwd": hostile, "PYTHONPATH": str(hostile)}
     run(command, *"build captions.csv --output run --workers 1 --quiet".split(), **here)
-    assert "noun:" in run(environment, *"-m negcap show run --n 1".split(), **here)
+    assert "[-" in run(environment, *"-m negcap show run --n 1".split(), **here)
     rows = "import negcap; print(len(negcap.negatives(['A dog sleeps on a couch.'])) > 0)"
     assert run(environment, "-c", rows, **here) == "True\n"
 

@@ -262,11 +262,11 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
 
 def test_an_augmenter_refuses_what_the_model_finds_implausible(folders: dict[str, Path]) -> None:
     model, folder = load_scorer(folders["causal"]), folders["causal"]
-    every = negcap.Augmenter(n=20, scorer=folder)(TEXTS[:2])
+    every = negcap.Augmenter(n=60, scorer=folder)(TEXTS[:2])
     odds = [model.log_likelihoods(its) - model.log_likelihoods([text]) for text, its in zip(TEXTS, every, strict=False)]
     limit = float(np.median(np.concatenate(odds)))
-    likely = negcap.Augmenter(n=20, scorer=folder, min_plausibility=limit)(TEXTS[:2])
-    assert every == negcap.Augmenter(n=20)(TEXTS[:2])
+    likely = negcap.Augmenter(n=60, scorer=folder, min_plausibility=limit)(TEXTS[:2])
+    assert every == negcap.Augmenter(n=60)(TEXTS[:2])
     for text, negatives, kept in zip(TEXTS[:2], every, likely, strict=True):
         log_odds = model.log_likelihoods(negatives) - model.log_likelihoods([text])
         assert set(kept) == {negative for negative, odds in zip(negatives, log_odds, strict=True) if odds >= limit}
