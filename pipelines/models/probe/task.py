@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -66,7 +67,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     for folder in models:
         model, vocabularies, _ = load_model(folder, torch.device("cpu"))
         known = next(iter(vocabularies.values()))
-        text = next(iter(model.text.values())) if isinstance(model.text, nn.ModuleDict) else model.text
+        text: Any = next(iter(model.text.values())) if isinstance(model.text, nn.ModuleDict) else model.text
         learned = learned_vectors(text.embedding)
         ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
         if RANDOM not in tables:
