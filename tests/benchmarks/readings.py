@@ -3,8 +3,8 @@
     python -m tests.benchmarks.readings DATA > labels.tsv
     python -m tests.benchmarks.readings DATA --left-out > unseen.tsv
 
-The first writes the readings that the shipped judge was fitted to, the second those that were made afterwards, of other
-captions: what it says of them is a test. DATA: the folder with the captions of COCO, Multi30K and others. The file
+The first writes the readings that the shipped judge was fitted to, the second those made afterwards, of other captions,
+on which the judge can be tested. DATA: the folder with the captions of COCO, Multi30K and others. The file
 `readings.parquet` beside this one has no text of a caption, but says where it stands, `file` in DATA and `line`, from
 0. It also has the operator, the edits that make the negative, whether the reader (a language model that knew nothing of
 the program) called the negative odd, and said that one photo could be rightly described by both, each 1 or 0;
