@@ -92,7 +92,7 @@ def _passing(kind: str, choice: Choice, context: Context) -> list[int]:
     """Which of the replacements in a slot would pass the checks; of nouns, also those that leave a pronoun without an
     antecedent.
     """
-    left = [*range(len(choice.names))] if choice.refused is None else np.flatnonzero(~choice.refused).tolist()
+    left = np.flatnonzero(~choice.refused).tolist()
     if kind == "noun":  # the others are left out already
         return left
     made = [(at, choice.candidate(choice.names[at])) for at in left]

@@ -64,8 +64,8 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]
-        known = open.score[part], None, candidate
-        choices[number].append(Choice((slot.noun,), slot.entry, words, *known, refused=refused[part]))
+        known = open.score[part], None, candidate, refused[part]
+        choices[number].append(Choice((slot.noun,), slot.entry, words, *known))
     return choices
 
 

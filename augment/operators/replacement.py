@@ -56,10 +56,10 @@ class Choice:
     tokens: as `Candidate.slots`. entry: the lexicon entry in the slot. names: the entries that may replace it. weights:
     for each, its chance of being drawn, not normalised, (names,). log_odds: for each, the plausibility of the negative
     with it, (names,), NaN or None if only reading the whole negative tells. candidate: makes the candidate with an
-    entry; None if the entry has no form that fits. plural: of a noun. judged: for each, as `Candidate.judged`, (2,
-    names), NaN or None if only reading the whole negative tells. refused: which are not drawn since readers would call
-    them odd, or true as well, (names,); None: none. compatible: the plausible entries that are not drawn since they may
-    be true of the same thing.
+    entry; None if the entry has no form that fits. refused: which are not drawn since readers would call them odd, or
+    true as well, (names,). plural: of a noun. judged: for each, as `Candidate.judged`, (2, names), NaN or None if only
+    reading the whole negative tells. compatible: the plausible entries that are not drawn since they may be true of the
+    same thing.
     """
 
     tokens: tuple[int, ...]
@@ -68,9 +68,9 @@ class Choice:
     weights: np.ndarray
     log_odds: np.ndarray | None
     candidate: Callable[[str], Candidate | None]
+    refused: np.ndarray
     plural: bool = False
     judged: np.ndarray | None = None
-    refused: np.ndarray | None = None
     compatible: Sequence[str] = ()
 
 
@@ -83,8 +83,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     """
     if excluded:
         yield from _compatible_ones(choices)
-    nothing = np.zeros(max([len(choice.weights) for choice in choices], default=0), bool)
-    refused = [nothing if choice.refused is None else choice.refused for choice in choices]
+    refused = [choice.refused for choice in choices]
     for slot, number in sample([choice.weights for choice in choices], rng, limit, None if excluded else refused):
         choice = choices[slot]
         candidate = choice.candidate(choice.names[number])
@@ -169,7 +168,7 @@ def _choices(
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):
         tokens = (slot.noun,) if kind == "noun" else (slot.start,) if kind == "verb" else (slot.start, slot.noun)
         its = [names[number] for number in open.new[part].tolist()]
-        known = weights[part], odds[part], candidate, plural, probabilities[:, part], refused[part]
+        known = weights[part], odds[part], candidate, refused[part], plural, probabilities[:, part]
         made.append(Choice(tokens, slot.entry, its, *known, [names[number] for number in left]))
     return made
 
