@@ -24,7 +24,9 @@ NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines 
 
 
 def code_of(*functions: Callable[..., Any] | str) -> str:
-    """The hash of what in negcap makes rows, and of other modules of `functions`: any change makes tables anew."""
+    """A hash of negcap's source code that decides rows, and of the modules outside of it that define `functions` (a str
+    is a module's name). If any of it changes, tables are made again.
+    """
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
@@ -63,8 +65,9 @@ class Identity:
     sharded: str = ""
 
     def key(self, shard: str = "") -> str:
-        """The key of an output shard, a sha256: shards with equal keys have equal bytes. shard: the sha256 of the shard
-        of `sharded` that it is made of; other inputs enter with the hash of the whole table. Empty: all inputs do.
+        """The key of an output shard, a sha256: shards with equal keys have equal bytes. shard: the sha256 of the input
+        shard that it is made of, of the table `sharded`; every other input counts by the hash of its whole table. If
+        `shard` is empty, all inputs count so.
         """
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
         return hash_value([self.stage, self.config, self.metadata, list(self.tables), self.code, whole, shard])

@@ -66,7 +66,9 @@ def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
 
 
 def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The types of `options.keep_columns` in the files `urls`. Raises ValueError for a format or file without such."""
+    """The types of `options.keep_columns` in the files `urls`. Raises ValueError for a format
+    that has no columns to keep, or a file that lacks one of them.
+    """
     if options.keep_columns and format not in ("table", "webdataset"):
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
     types: Mapping[str, pa.DataType] = {}

@@ -243,7 +243,9 @@ def p_true_by_readers(run: Path) -> dict[str, float]:
 
 
 def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """By negative_id the mean over readers of the photo of 1 - confidence (1 if not given) if false, or confidence."""
+    """How probably each negative is true of its photo, by negative_id: the mean over the models that were shown the
+    photo of their confidence if they called it true, and of 1 - confidence if false. A missing confidence counts as 1.
+    """
     found: dict[str, list[float]] = {}
     for row in verdicts:
         if row["reading"] == "image" and not row["problem"]:
