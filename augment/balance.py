@@ -73,7 +73,7 @@ def exchanges(
     rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
     first = 0
     for batch in batches(images):
-        read = contexts(batch, lexicon, truth, false_only=True)
+        read = contexts(batch, lexicon, truth)
         for row, context in enumerate(read, first):
             for kind in kinds:
                 number = lexicon.entries(kind).number
@@ -92,7 +92,7 @@ def _passing(kind: str, choice: Choice, context: Context) -> list[int]:
     """Which of the replacements in a slot would pass the checks; of nouns, also those that leave a pronoun without an
     antecedent.
     """
-    left = np.flatnonzero(~choice.refused).tolist()
+    left = np.flatnonzero(choice.refused == "").tolist()
     if kind == "noun":  # the others are left out already
         return left
     made = [(at, choice.candidate(choice.names[at])) for at in left]

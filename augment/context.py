@@ -31,8 +31,7 @@ class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
     `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
     say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd. false_only: whether nouns of which `Context.may_be_true` holds are never
-    proposed, which saves the time to judge them; contexts: one for each caption, in order, needed for this.
+    since it may be true or is too odd. contexts: one for each caption, in order.
     """
 
     lexicon: Lexicon
@@ -41,7 +40,6 @@ class Batch:
     max_odd: float = MAX_P_ODD
     max_both: float = MAX_P_BOTH
     excluded: bool = False
-    false_only: bool = False
     contexts: list[Context] = field(default_factory=list)
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
 
@@ -214,18 +212,17 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd, max_both, excluded and false_only, see `Batch`.
+    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`.
     """
     images = list(images)
     batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)
-    contexts = batch.contexts if batch.false_only else []
     for captions in map(tuple, images):
         known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}
         estimates = truth.of_image(captions) if truth is not None else None
         for number, caption in enumerate(captions):
             siblings = Mentions(captions, number, known)
-            contexts.append(Context(Mentions((caption,)), siblings, batch, len(contexts), estimates))
-    return contexts
+            batch.contexts.append(Context(Mentions((caption,)), siblings, batch, len(batch.contexts), estimates))
+    return batch.contexts
 
 
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:

@@ -156,6 +156,7 @@ def generate_for_images(
         for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
     left = reject_implausible(read, generated, settings, scorer)
+    read.clear()  # its batch refers to it
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
         for of_caption in left

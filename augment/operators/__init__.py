@@ -10,7 +10,7 @@ from ..context import Context
 from ..edits import Candidate
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
-from .replacement import attribute_choices, draw, noun_choices, preposition_choices, verb_choices
+from .replacement import attribute_choices, draw_or_reason, noun_choices, preposition_choices, verb_choices
 from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
     draw_evenly,
@@ -51,7 +51,9 @@ class Operator(NamedTuple):
     kinds: tuple[str, ...] = ()
 
 
-def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw) -> Propose:
+def replacing(
+    choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw_or_reason
+) -> Propose:
     """The operator that draws from what may replace the words of a caption: by weight, or `draw_evenly`."""
 
     def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

@@ -14,7 +14,7 @@ from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import Change
 from ..slots.nouns import Slot, quantity_slots, quantity_value
-from .replacement import Choice, Open
+from .replacement import Choice, Open, refusal
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -60,7 +60,7 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     weights = likely * (entries.balance[0] / entries.factors(names)[:, None])
     of, new = weights.nonzero()
     open = Open(of, new, weights[of, new])
-    refused = batch.judged("numeral", slots, of, new, given=LENIENT)[1] > batch.max_odd
+    refused = refusal(batch.judged("numeral", slots, of, new, given=LENIENT)[1], np.zeros(len(of)), batch)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]

@@ -6,6 +6,7 @@ among the replacements of all of them together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ import numpy as np
 
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
-from ..edits import Candidate, Edit, Kind, cased, replace
+from ..edits import NOTHING, Candidate, Edit, Kind, cased, replace
 from ..judgement import preference
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
@@ -47,6 +48,8 @@ LOWEST = -1e30  # below all scores
 LIFT = 2.0
 MAX_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
+# Why a replacement is not drawn: readers would call it odd, or true as well; or it is likely true of the image.
+ODD, COMPATIBLE, LIKELY = "implausible", "compatible", "likely_true"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +59,10 @@ class Choice:
     tokens: as `Candidate.slots`. entry: the lexicon entry in the slot. names: the entries that may replace it. weights:
     for each, its chance of being drawn, not normalised, (names,). log_odds: for each, the plausibility of the negative
     with it, (names,), NaN or None if only reading the whole negative tells. candidate: makes the candidate with an
-    entry; None if the entry has no form that fits. refused: which are not drawn since readers would call them odd, or
-    true as well, (names,). plural: of a noun. judged: for each, as `Candidate.judged`, (2, names), NaN or None if only
-    reading the whole negative tells. compatible: the plausible entries that are not drawn since they may be true of the
-    same thing.
+    entry; None if the entry has no form that fits. refused: for each, why it is not drawn, (names,): "" if it is,
+    ODD or COMPATIBLE if readers would call it that, LIKELY if it may be true of the image. plural: of a noun. judged:
+    for each, as `Candidate.judged`, (2, names), NaN or None if only reading the whole negative tells. compatible: the
+    plausible entries that are not drawn since they may be true of the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -84,13 +87,14 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     if excluded:
         yield from _compatible_ones(choices)
     refused = [choice.refused for choice in choices]
-    for slot, number in sample([choice.weights for choice in choices], rng, limit, None if excluded else refused):
+    out = None if excluded else [its != "" for its in refused]
+    for slot, number in sample([choice.weights for choice in choices], rng, limit, out):
         choice = choices[slot]
         candidate = choice.candidate(choice.names[number])
         if candidate is None:
             continue
-        if refused[slot][number] and not candidate.rejected:
-            candidate = candidate._replace(rejected="implausible")
+        if refused[slot][number] in (ODD, COMPATIBLE) and not candidate.rejected:
+            candidate = candidate._replace(rejected=str(refused[slot][number]))
         if choice.log_odds is not None and (odds := float(choice.log_odds[number])) == odds:
             judged = None
             if choice.judged is not None and _is_alone(candidate.edits):
@@ -98,6 +102,19 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
                 judged = (odd, both) if odd == odd else None
             candidate = candidate._replace(plausibility=odds, judged=judged)
         yield candidate
+
+
+def draw_or_reason(
+    choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False
+) -> Iterator[Candidate]:
+    """As `draw`, but if no word may be drawn, a candidate for all of them, rejected for the reason that most have."""
+    proposed = False
+    for candidate in draw(choices, rng, limit, excluded=excluded):
+        proposed = True
+        yield candidate
+    reasons = Counter(reason for choice in choices for reason in choice.refused.tolist() if reason)
+    if reasons and not proposed:
+        yield NOTHING._replace(rejected=max(sorted(reasons), key=reasons.__getitem__))
 
 
 def _is_alone(edits: Sequence[Edit]) -> bool:
@@ -109,7 +126,12 @@ def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
     for choice in choices:
         for name in choice.compatible:
             if name != choice.entry and (candidate := choice.candidate(name)):
-                yield candidate._replace(rejected="compatible")
+                yield candidate._replace(rejected=COMPATIBLE)
+
+
+def refusal(odd: np.ndarray, both: np.ndarray, batch: Batch) -> np.ndarray:
+    """Why replacements are not drawn, by what readers would say of them (see `Choice.refused`): (replacements,)."""
+    return np.where(odd > batch.max_odd, ODD, np.where(both > batch.max_both, COMPATIBLE, ""))
 
 
 class Open(NamedTuple):
@@ -152,17 +174,24 @@ def _choices(
     candidates: Iterable[Callable[[str], Candidate | None]],
     same: Iterable[Sequence[int]],
     form: str = "",
+    true: np.ndarray | None = None,
 ) -> list[Choice]:
     """The choices in some slots, each with the number of its caption.
 
     log_odds: of the words that may come in; None: those of the whole negatives, as far as they are estimated.
     candidates: for each slot, what makes a candidate. same: for each, the numbers of the plausible entries that may be
-    true of the same thing. form: see `plausibility.entry_units`.
+    true of the same thing. form: see `plausibility.entry_units`. true: which replacements may be true of the image,
+    (replacements,): they are not drawn, and not judged, which is what takes time.
     """
     entries, plural = batch.lexicon.entries(kind), form == "nns"
-    whole, odd, both = batch.judged(kind, slots, open.slot, open.new, form)
+    left = slice(None) if true is None else ~true
+    estimates = np.full((3, len(open.new)), np.nan)
+    estimates[:, left] = batch.judged(kind, slots, open.slot[left], open.new[left], form)
+    whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = (odd > batch.max_odd) | (both > batch.max_both)
+    refused = refusal(odd, both, batch)
+    if true is not None:
+        refused[true] = LIKELY
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
     made = []
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):
@@ -191,9 +220,10 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
         at = [i for i, (_, slot) in enumerate(slots) if slot.plural == plural]
         own, form, forms = [slots[i] for i in at], "nns" if plural else "nn", lexicon.forms(many=plural)
         some, log_odds, same = open_nouns(batch, own, plural=plural)
+        true = may_be_true(batch, own, some)
         same = [[number for number in left if nouns.names[number] in forms] for left in same]
         candidates = (noun_candidates(batch.captions[number], lexicon, slot) for number, slot in own)
-        made |= zip(at, _choices(batch, "noun", own, some, log_odds, candidates, same, form), strict=True)
+        made |= zip(at, _choices(batch, "noun", own, some, log_odds, candidates, same, form, true), strict=True)
     return _by_caption(batch, slots, made)
 
 
@@ -218,10 +248,18 @@ def open_nouns(
     lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
     scores = (some.score + LIFT * np.minimum(lift, MAX_LIFT)).astype(likely.dtype)
     good = scores >= MIN_SCORE
-    for (number, slot), part in zip(slots, some.parts(len(slots)), strict=True) if batch.false_only else ():
-        good[part] &= ~batch.contexts[number].may_be_true(slot.entry)[some.new[part]]
     log_odds = (some.score - of_old[some.slot])[good]
     return Open(some.slot[good], some.new[good], scores[good]), log_odds, same
+
+
+def may_be_true(batch: Batch, slots: Sequence[tuple[int, Slot]], open: Open) -> np.ndarray:
+    """Which nouns that may replace those in slots may be true of the image, see `Context.may_be_true`: (replacements,)
+    booleans.
+    """
+    true = np.zeros(len(open.new), bool)
+    for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
+        true[part] = batch.contexts[number].may_be_true(slot.entry)[open.new[part]]
+    return true
 
 
 def _by_caption(batch: Batch, slots: Sequence[tuple[int, Slot]], choices: Mapping[int, Choice]) -> list[list[Choice]]:

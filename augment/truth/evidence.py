@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from ..context import Context
-from ..edits import Candidate, Judged, apply
+from ..edits import NOTHING, Candidate, Judged, apply
 from ..mentions import mentioned_nouns
 from .contradiction import CHECKS
 from .estimates import ASSERTIONS, KIND_OF_CHANGE
@@ -20,11 +20,14 @@ def explained(judged: Judged, context: Context) -> Judged:
     """A rejection with the word that decided as its detail, and the caption_id of the first sibling that has it.
 
     Of `likely_true` nouns and verbs, the word with the largest lift (see `negcap.augment.truth.estimates`); of other
-    likely changes, the thing. Unchanged if a limit or a fault of the sentence decided.
+    likely changes, the thing; of what stands for all words that are not drawn, how to list them. Unchanged if a limit
+    or a fault of the sentence decided.
     """
+    candidate, own = judged.candidate, context.caption
     if judged.reason is None or judged.detail is not None:
         return judged
-    candidate, own = judged.candidate, context.caption
+    if candidate.change == NOTHING.change:
+        return judged._replace(detail="no word is left, most of them for this reason; excluded=true lists all")
     if judged.reason == "likely_true":
         word = _likely(candidate.assertion or candidate, context)
         places = (one for one in (own, *context.siblings.captions) if word in mentioned_nouns(one))

@@ -123,22 +123,18 @@ def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
 class EntailedEntries:
     """Finds, of the entries of a lexicon, those that a caption entails: that must be true of the image if it is.
 
-    A noun entails itself, and its hypernyms and hyponyms by first senses: a "puppy" entails "puppy", "dog" and
-    "animal". This is narrower than negcap.augment.language.coreference, which compares all senses in use, since any
-    doubt must reject a negative; here, pairs that are really true are counted.
+    A noun entails itself, its synonyms, and their hypernyms by first senses: a "puppy" entails "puppy", "dog" and
+    "animal", but no "poodle". This is narrower than negcap.augment.language.coreference, which compares all senses in
+    use, and looks down as well, since any doubt must reject a negative; here, pairs that are really true are counted.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
-        """Index the nouns by their first senses and the hypernyms of these."""
+        """Index the nouns by their first senses."""
         self.lexicon = lexicon
         self._is: defaultdict[int, list[int]] = defaultdict(list)
-        self._below: defaultdict[int, list[int]] = defaultdict(list)
         for number, entry in enumerate(lexicon.nouns.names):
-            above = _hypernyms(entry)
-            for synset in above[:1]:
+            for synset in _hypernyms(entry)[:1]:
                 self._is[synset].append(number)
-            for synset in above:
-                self._below[synset].append(number)
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
         """Entry numbers: of kind "noun", those that its nouns entail, ascending; of "verb", those it mentions."""
@@ -149,12 +145,10 @@ class EntailedEntries:
 
     @cached(NOUNS)
     def of_noun(self, noun: str) -> frozenset[int]:
-        """The numbers of the nouns that a noun entails: itself, its synonyms, and what lies above or below it."""
-        above = _hypernyms(noun)
+        """The numbers of the nouns that a noun entails: itself, its synonyms, and what lies above them."""
         number = self.lexicon.nouns.number.get(noun)
         named = [] if number is None else [number]
-        below = (self._below.get(synset, ()) for synset in above[:1])
-        return frozenset(named).union(*below, *(self._is.get(synset, ()) for synset in above))
+        return frozenset(named).union(*(self._is.get(synset, ()) for synset in _hypernyms(noun)))
 
 
 def _hypernyms(noun: str) -> list[int]:
@@ -325,8 +319,10 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
         batch = Batch.read([shown[0] for shown, _, _ in held], lexicon)
+        own = [(Mentions(shown[:1]), Mentions(shown[1:])) for shown, _, _ in held]
+        batch.contexts.extend(Context(*its, batch, number) for number, its in enumerate(own))
         for number, (shown, held_out, rng) in enumerate(held):
-            context = Context(Mentions(shown[:1]), Mentions(shown[1:]), batch, number)
+            context = batch.contexts[number]
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
                 true = is_true(candidate, shown[0], held_out, entailed)
                 if true is not None:

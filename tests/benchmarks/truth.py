@@ -2,8 +2,8 @@
 
 Negatives are made from the first captions of every image (`--shown`, default 2), as if there were no others, once
 without refusing likely true ones, and once with each `--max-true`. The other captions judge them. A replacement noun is
-true if it occurs there as a token (literal), is a synonym of a noun there, or its hypernym or hyponym in WordNet by
-first senses (closure). A quantity, preposition, attribute or verb is true if they state it of the same thing (said); a
+true if it occurs there as a token (literal), is a synonym of a noun there, or its hypernym in WordNet by first senses
+(closure). A quantity, preposition, attribute or verb is true if they state it of the same thing (said); a
 lower quantity is true of a part ("a dog" if there are two; part). Lexicon, truth and balance are estimated on the shown
 captions, and, if given, on those of `--train`.
 
@@ -77,12 +77,12 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
     texts = [f" {' '.join(caption.lowered)} " for caption in held]
     if noun in said or any(f" {surface} " in text for surface in surfaces for text in texts):
         return "literal"
-    (sense, mine), others = above(noun), [above(other) for other in said]
+    (sense, _), others = above(noun), [above(other) for other in said]
     if sense is None:
         return None
     if any(other == sense for other, _ in others):
         return "synonym"
-    return "closure" if any(sense in theirs or other in mine for other, theirs in others) else None
+    return "closure" if any(sense in theirs for _, theirs in others) else None
 
 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
