@@ -26,7 +26,7 @@ def explained(judged: Judged, context: Context) -> Judged:
     candidate, own = judged.candidate, context.caption
     if judged.reason is None or judged.detail is not None:
         return judged
-    if candidate.change == NOTHING.change:
+    if candidate.change == NOTHING.change and candidate.rejected:
         return judged._replace(detail="no word is left, most of them for this reason; excluded=true lists all")
     if judged.reason == "likely_true":
         word = _likely(candidate.assertion or candidate, context)

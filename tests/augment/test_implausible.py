@@ -168,8 +168,7 @@ def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
     lexicon, pairs = sample_lexicon(), []
     for own in contexts(by_image(from_parses(sample_parses())), lexicon):
         for choice in numeral_choices(own.caption, own):
-            assert choice.refused is not None
-            made = ((choice.candidate(choice.names[number]), out) for number, out in enumerate(choice.refused))
+            made = ((choice.candidate(choice.names[number]), bool(why)) for number, why in enumerate(choice.refused))
             pairs += [(own, candidate, out) for candidate, out in made if candidate and candidate.edits]
     read, candidates, out = zip(*pairs, strict=True)
     captions, readings = [own.caption for own in read], [own.reading for own in read]

@@ -50,7 +50,7 @@ def choice(entry: str, weights: list[float], log_odds: list[float] | None = None
 
     names = [f"x{n}" for n in range(len(weights))]
     odds = None if log_odds is None else np.array(log_odds)
-    return Choice((0,), entry, names, np.array(weights), odds, candidate, np.zeros(len(weights), bool))
+    return Choice((0,), entry, names, np.array(weights), odds, candidate, np.full(len(weights), ""))
 
 
 def test_candidates_of_all_slots_are_drawn_once_and_have_their_log_odds() -> None:

@@ -99,12 +99,12 @@ def test_a_word_speaks_for_what_it_or_its_kind_comes_with_and_unknown_words_for_
     assert known.score(["dog"])[0] > 0 > known.score(["dog"])[1]
 
 
-def test_nouns_make_themselves_and_those_above_and_below_true() -> None:
+def test_nouns_make_themselves_and_those_above_true() -> None:
     entailed = EntailedEntries(sample_lexicon())
     names = sample_lexicon().nouns.names
     made = {noun: {names[n] for n in entailed.of_noun(noun)} for noun in ("puppy", "dog", "animal", "zzyzx")}
     assert "dog" in made["puppy"] and "cat" not in made["puppy"]
-    assert {"dog", "cat"} <= made["animal"] and {"dog"} <= made["dog"] <= made["animal"] | {"animal"}
+    assert made["dog"] == {"dog"} and not {"dog", "cat"} & made["animal"]
     assert made["zzyzx"] == set() and not {"table", "man"} & (made["animal"] | made["dog"])
 
 
@@ -181,8 +181,9 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     estimated = [row for row in made if row["operator"] != "numeral"]
     assert all((row["p_true"] is None) == (row["operator"] == "shuffle" or not row["replaced"]) for row in estimated)
     likely = [row for row in refused if row["reason"] == "likely_true"]
-    assert len(likely) > 10 and all(row["p_true"] > 0.02 for row in likely)
-    judged_later = [row for row in refused if row["reason"] == "implausible"]
+    assert all(row["p_true"] > 0.02 for row in likely if row["replacement"])
+    assert sum(row["replacement"] is not None for row in likely) > 10
+    judged_later = [row for row in refused if row["reason"] == "implausible" and row["replacement"]]
     estimates = [row["p_true"] for row in judged_later if row["operator"] in ("noun", "verb", "preposition")]
     assert estimates and all(0 <= p_true <= 0.02 for p_true in estimates)
     assert all(
@@ -199,7 +200,7 @@ def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Tabl
         assert with_it[name].select(columns).equals(table.select(columns))
 
 
-def test_a_quantity_is_estimated_of_what_stands_in_one_place_and_a_lower_one_never_refused(
+def test_a_quantity_is_estimated_of_what_stands_in_one_place_also_a_lower_one(
     sample_truth: pa.Table,
 ) -> None:
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
@@ -215,7 +216,7 @@ def test_a_quantity_is_estimated_of_what_stands_in_one_place_and_a_lower_one_nev
         return [*zip(nouns, [one.replacement for one in made], reasons, p_true, strict=True)]
 
     reasons = {new: reason for _, new, reason, _ in numerals("Two dogs run.", "Two dogs on a beach.")}
-    assert reasons["a"] is None and reasons["three"] == "likely_true"
+    assert reasons["a"] == reasons["three"] == "likely_true"
     for text, alone in (("A dog runs.", True), ("A dog and a cat.", True), ("A black dog and a brown dog.", False)):
         made = numerals(text, "An animal.")
         assert {p_true is not None for noun, _, _, p_true in made if noun == "dog"} == {alone}
