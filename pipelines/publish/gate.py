@@ -18,7 +18,7 @@ from ...schemas.captions import TRAIN_SPLITS
 from ..engine.tables import read_table
 from ..quality.accuracy import with_interval
 from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
-from ..quality.bias.measure import Measure, Unmeasured, measure_each, with_all
+from ..quality.bias.measure import ALL, Measure, Unmeasured, measure_each, with_all
 from ..report.summary import plain_table
 from ..tables.examples import Row, negatives_of
 
@@ -36,12 +36,14 @@ class Verdict(NamedTuple):
 
     def outcome(self, name: str) -> str:
         """REFUSED if the most telling baseline's lower 95 % bound is above `limit`, or nothing can be measured although
-        there are enough pairs; TOO_FEW for fewer than 100 pairs; else PASSED.
+        there are enough pairs; TOO_FEW for fewer than 100 pairs; else PASSED. So few pairs of an operator are not
+        REFUSED if all operators together have PASSED: `refine --per-caption 1` leaves some operators a handful.
         """
         found = self.results[name]
-        if isinstance(found, BlindReport) and most_telling(found.baselines)[1].low > self.limit:
-            return REFUSED
         few = found.pairs < LEAST_PAIRS
+        if isinstance(found, BlindReport) and most_telling(found.baselines)[1].low > self.limit:
+            part = few and name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
+            return TOO_FEW if part else REFUSED
         return TOO_FEW if few else REFUSED if isinstance(found, Unmeasured) else PASSED
 
     @property

@@ -91,6 +91,13 @@ def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: 
     assert verdict.doubtful == ({"noun": pairs} if outcome == TOO_FEW else {})
 
 
+def test_a_handful_of_an_operator_does_not_stop_a_set_that_passes_as_a_whole() -> None:
+    few, many, told = report(29, 29), report(150, 300), report(290, 300)
+    assert Verdict(60, {"preposition": few, "noun": many, "all": many}).refused == []
+    assert Verdict(60, {"preposition": few, "noun": told, "all": told}).refused == ["preposition", "noun", "all"]
+    assert Verdict(60, {"preposition": told, "noun": many, "all": many}).refused == ["preposition"]
+
+
 def test_a_baseline_that_is_mostly_wrong_counts_reversed() -> None:
     for told, named in ((report(100, 200, shorter=(40, 200)), "shorter is true"), (report(40, 200), "n-gram")):
         baseline, accuracy = most_telling(told.baselines)
