@@ -112,11 +112,10 @@ class Batch:
             changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
         beside, olds = places_of(readings, at)
-        beside = network.of_places(beside)[of]
-        shares = unit_shares(self.lexicon, kind, form)[new[known]]
+        shares = network.of_places(beside), unit_shares(self.lexicon, kind, form)
         sizes, means = scores_of(readings)
-        number = KINDS.index("quantity" if kind == "numeral" else kind)
-        judged = network.judge(number, terms(changes, sizes[of], means[of], olds[of]), beside, shares)
+        kinds = np.full(len(of), KINDS.index("quantity" if kind == "numeral" else kind))
+        judged = network.judge(kinds, terms(changes, sizes[of], means[of], olds[of]), *shares, of, new[known])
         found[:, known] = changes[:, 3], *judged
         return found
 

@@ -36,6 +36,7 @@ SURE = 0.01  # the lowest probability of being odd or true as well that counts
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TERMS = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
 LOWEST, WHOLE, MEAN = -12.0, (-15.0, 5.0), -6.0  # nats: what is lower, or outside, is taken for these
+TOGETHER = 128  # negatives that are judged together: they fit into a core's cache
 EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that sums are the same in any order
 
 
@@ -72,16 +73,23 @@ class Judge:
     def _shares(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return vectors @ weights if self._own else np.zeros((len(vectors), weights.shape[1]))
 
-    def judge(self, kinds: np.ndarray | int, terms: np.ndarray, places: np.ndarray, units: np.ndarray) -> Judgements:
-        """The `Judgements` of negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. places,
-        units: the rows of `of_places` and `of_units`, a row each.
+    def judge(
+        self, kinds: np.ndarray, terms: np.ndarray, places: np.ndarray, units: np.ndarray,
+        of: np.ndarray, new: np.ndarray,
+    ) -> Judgements:  # fmt: skip
+        """The `Judgements` of negatives. kinds: their numbers in KINDS. terms: see `terms`. places, units: some rows of
+        `of_places` and `of_units`; of, new: the numbers of those of each negative.
         """
-        size = len(self._bias)
-        hidden = places[:, :size] + units[:, :size] + terms @ self._terms
-        hidden += self._kinds[kinds] + self._bias
-        np.maximum(hidden, 0.0, out=hidden)
-        products = _exact(places[:, size:] * units[:, size:]) @ self._output[size:]
-        return Judgements(*sigmoid(_exact(hidden) @ self._output[:size] + products + self._last).round(4).T)
+        size, shifts = len(self._bias), self._kinds + self._bias
+        logits = np.empty((len(of), len(self._last)))
+        for start in range(0, len(of), TOGETHER):
+            block = slice(start, start + TOGETHER)
+            place, unit = places[of[block]], units[new[block]]
+            hidden = place[:, :size] + unit[:, :size] + terms[block] @ self._terms + shifts[kinds[block]]
+            np.maximum(hidden, 0.0, out=hidden)
+            logits[block] = _exact(hidden) @ self._output[:size]
+            logits[block] += _exact(place[:, size:] * unit[:, size:]) @ self._output[size:]
+        return Judgements(*sigmoid(logits + self._last).round(4).T)
 
 
 def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
@@ -177,7 +185,8 @@ def judge(
     if not candidates:
         return Judgements(np.zeros(0), np.zeros(0))
     network, given = judge_of(readings[0].model), inputs(captions, readings, candidates, changes)
-    return network.judge(given.kinds, given.terms, network.of_places(given.places), network.of_units(given.units))
+    places, units, each = network.of_places(given.places), network.of_units(given.units), np.arange(len(candidates))
+    return network.judge(given.kinds, given.terms, places, units, each, each)
 
 
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:

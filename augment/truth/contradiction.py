@@ -79,9 +79,11 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
     place replaces the thing in it where somebody is (`overlap_in_caption`).
     """
     old, new = candidate.replaced, candidate.replacement
-    number, index = context.lexicon.nouns.number.get(new), context.lexicon.coreference
+    number, index, may_be = context.lexicon.nouns.number.get(new), context.lexicon.coreference, True
     if number is None:
         number, index = 0, CoreferenceIndex((new,))
+    else:  # mostly not, which one look tells
+        may_be = bool(context.may_be_true(old)[number])
 
     def finding(reason: str, where: str, mentions: Mentions, nouns: frozenset[str]) -> Finding:
         def is_one(noun: str) -> bool:
@@ -89,13 +91,13 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
 
         return Finding(f"{reason}_in_{where}", partial(_first_said, context, mentions, "nouns", is_one))
 
-    if reason := index.with_any(context.own.nouns).reason(number):
+    if may_be and (reason := index.with_any(context.own.nouns).reason(number)):
         yield finding(reason, "caption", context.own, context.own.nouns)
     if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
         if is_location(new):  # "at a table", "at a restaurant"
             yield Finding("overlap_in_caption", lambda: (old, None))
     heard = context.heard(old)
-    if reason := index.with_any(heard).reason(number):
+    if may_be and (reason := index.with_any(heard).reason(number)):
         yield finding(reason, "sibling", context.siblings, heard)
 
 

@@ -82,7 +82,9 @@ def test_a_model_without_a_judge_of_its_own_has_that_of_the_shipped_one_without_
     units = own.reading.model.embedding[10:12].astype(float)
     assert not other.of_places(places).any() and not other.of_units(units).any()
     assert judge_of(own.reading.model).of_places(places).all(1).any()
-    odd, both = other.judge(0, np.zeros((2, 6)), other.of_places(places), other.of_units(units))
+    odd, both = other.judge(
+        np.zeros(2, int), np.zeros((2, 6)), other.of_places(places), other.of_units(units), *[np.arange(2)] * 2
+    )
     assert 0 < odd[0] == odd[1] < 1 and 0 < both[0] == both[1] < 1
 
 

@@ -29,7 +29,8 @@ def inputs(count: int, seed: int = 0) -> Inputs:
 def judged(arrays: dict[str, np.ndarray], given: Inputs) -> np.ndarray:
     judge = Judge(arrays, own=True)
     of = judge.of_places(given.places), judge.of_units(given.units)
-    return np.stack(judge.judge(given.kinds, given.terms, *of), axis=1)
+    each = np.arange(len(given.kinds))
+    return np.stack(judge.judge(given.kinds, given.terms, *of, each, each), axis=1)
 
 
 def said_by(network: Network, given: Inputs, *, lists: bool) -> np.ndarray:
