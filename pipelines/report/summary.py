@@ -139,10 +139,10 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 WITHOUT = {
-    "implausible": "only odd ones found",
-    "likely_true": "only ones that are likely true",
-    "refused": "only ones refused for other reasons",
-    NO_CANDIDATE: "nothing to change, or no plausible word (--set excluded=true lists them)",
+    "implausible": "mostly odd ones found",
+    "likely_true": "ones that are likely true",
+    "refused": "ones refused for other reasons",
+    NO_CANDIDATE: "nothing to change, or no plausible word",
 }
 
 
