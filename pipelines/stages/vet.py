@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
-from ..endpoint.client import Answers, Asker, collect
+from ..endpoint.client import Answers, Endpoint, collect
 from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
@@ -58,7 +58,7 @@ class VetConfig(Settings):
         return self
 
 
-def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], execution: Execution) -> Answers:
+def vet(run: Path, config: VetConfig, endpoint: Endpoint, model: Mapping[str, Any], execution: Execution) -> Answers:
     """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
     for each of negatives. model: as of `propose`. Verdicts of other readers of the same negatives stay. An answer in
     another form is a row with a `problem`; questions beyond the budget have none. Raises FileNotFoundError without
@@ -79,7 +79,7 @@ def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], ex
         for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), model)
     ]
     requests = [request for *_, request in asked if request is not None]
-    answers = collect(NAME, asker, (request() for request in requests), execution.progress, len(requests))
+    answers = collect(NAME, endpoint, (request() for request in requests), execution.progress, len(requests))
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
