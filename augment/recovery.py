@@ -276,8 +276,11 @@ def judge(
                 reason = doubt
             items.append((context, negative, recovered, verdict, reason, p_true))
             seen.add(negative.text.lower())
-    compared = [item for item in items if item[4] not in NOT_COMPARED]
-    pairs = [(context.caption, context.reading, recovered.candidate) for context, _, recovered, *_ in compared]
+    pairs = [
+        (context.caption, context.reading, recovered.candidate)
+        for context, _, recovered, _, reason, _ in items
+        if reason not in NOT_COMPARED
+    ]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
     probabilities = judgement.judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
     following, judged = iter(zip(changes, *probabilities, strict=True)), []
