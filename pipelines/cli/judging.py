@@ -124,17 +124,15 @@ def _kept(counts: dict[str, int]) -> str:
     )
 
 
-def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Endpoint, dict[str, Any]]:
-    """The language model of the flags, and what identifies it."""
+def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
+    """The language model of the flags."""
     from ..endpoint.client import Endpoint, cache_path
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     sent = {"max_tokens": 512, "seed": 0} | {name: value for name, value in given.items() if value is not None}
-    config = EndpointConfig.of(sent)
-    identity = {name: getattr(config, name) for name in ("model", "url", "temperature", "seed", "extra")}
-    return Endpoint(config, given["cache"] or cache_path(run), purpose), identity
+    return Endpoint(EndpointConfig.of(sent), given["cache"] or cache_path(run), purpose)
 
 
 @negcap.command(
@@ -161,9 +159,8 @@ def propose(run: Path, **given: Any) -> None:
 
     with with_workers(given) as execution, locked(run):
         config = ProposeConfig.of(given)
-        endpoint, model = _endpoint(run, given, "propose")
-        with endpoint:
-            answers, overwrite = propose(run, config, endpoint, model, execution)
+        with _endpoint(run, given, "propose") as endpoint:
+            answers, overwrite = propose(run, config, endpoint, execution)
         execution = replace(execution, overwrite=overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
@@ -196,9 +193,8 @@ def vet(run: Path, as_json: bool, **given: Any) -> None:
 
     with locked(run):
         config = VetConfig.of(given)
-        endpoint, model = _endpoint(run, given, "vet")
-        with endpoint:
-            answers = vet(run, config, endpoint, model, alone(given))
+        with _endpoint(run, given, "vet") as endpoint:
+            answers = vet(run, config, endpoint, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
         left = answers.counts["not_asked"]

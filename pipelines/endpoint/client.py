@@ -121,6 +121,11 @@ class Endpoint:
         self._cache.close()
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the answers beside the requests, as plain JSON: model, url, temperature …"""
+        return {name: getattr(self._config, name) for name in ("model", "url", "temperature", "seed", "extra")}
+
+    @property
     def spent(self) -> Spent:
         """What has been spent for this purpose since the cache was made."""
         return self._cache.spent(self._purpose)

@@ -49,15 +49,13 @@ class ProposeConfig(Settings):
     seed: Seed = 0
 
 
-def propose(
-    run: Path, config: ProposeConfig, endpoint: Endpoint, model: Mapping[str, Any], execution: Execution
-) -> tuple[Answers, bool]:
+def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Execution) -> tuple[Answers, bool]:
     """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions;
     returns the answers, and whether tables that were made of older proposals may be replaced.
 
-    model: what else determines its answers (name, temperature …), plain JSON. An answer in another form, or refused, is
-    a row with a `problem`; captions beyond the budget have none, and the same command with a larger one continues.
-    Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
+    An answer in another form, or refused, is a row with a `problem`; captions beyond the budget have none, and the same
+    command with a larger one continues. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`,
+    OtherConfigError.
     """
     captions = _captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
@@ -72,9 +70,9 @@ def propose(
         found
         for (row, prompt), answer in zip(asked, answers.answers, strict=True)
         if answer.status != "budget"
-        for found in _rows(row, prompt, answer, config.k, model.get("temperature"))
+        for found in _rows(row, prompt, answer, config.k, endpoint.identity["temperature"])
     )
-    own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
+    own = {"model": endpoint.identity, "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
     return answers, _write(run, config, captions, rows, own, execution)
 
 
