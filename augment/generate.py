@@ -22,10 +22,10 @@ from .edits import NOTHING, Generated, Judged, apply
 from .judgement import MAX_P_BOTH, MAX_P_ODD, judge
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
-from .plausibility import SentenceScorer, compare
+from .plausibility import compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
-from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxBoth, MaxOdd, MaxTrue, Scorer, Seed, Settings
+from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, Seed, Settings
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth
 from .truth.evidence import explained
@@ -51,7 +51,7 @@ FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.
 
 
 class NegativesConfig(Settings):
-    """How negatives are made. The caller loads `scorer` and `cloze`.
+    """How negatives are made. The caller loads `cloze`.
 
     Each operator makes at most its `share` times `per_family` negatives per caption.
     """
@@ -60,10 +60,8 @@ class NegativesConfig(Settings):
     operators: tuple[str, ...] = Field(PRESETS["vse-c"], description="operator to run, instead of a preset")
     per_family: AtLeastOne = Field(20, description="negatives per caption and family, at most")
     max_true: MaxTrue = MAX_P_TRUE
-    min_plausibility: LeastPlausibility = None
     max_odd: MaxOdd = MAX_P_ODD
     max_both: MaxBoth = MAX_P_BOTH
-    scorer: Scorer = None
     cloze: Cloze = None
     excluded: bool = Field(
         False, description="record as rejections also words that are not drawn: they may be true, or are too odd"
@@ -83,11 +81,7 @@ class NegativesConfig(Settings):
 
 
 def generate_tables(
-    parses: pa.Table,
-    lexicon: Lexicon,
-    settings: NegativesConfig,
-    truth: Truth | None = None,
-    scorer: SentenceScorer | None = None,
+    parses: pa.Table, lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None = None
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
     """The tables negatives, positives and rejections for a `parses` table, by name, and counters.
 
@@ -103,7 +97,7 @@ def generate_tables(
     counts = Counter({"captions": len(captions)})
     row = 0
     for images in batches(by_image(captions)):
-        for generated in generate_for_images(images, lexicon, settings, truth, scorer, explain=True):
+        for generated in generate_for_images(images, lexicon, settings, truth, explain=True):
             families = set()
             for name, (accepted, rejected) in generated.items():
                 family = OPERATORS[name].family
@@ -138,7 +132,6 @@ def generate_for_images(
     lexicon: Lexicon,
     settings: NegativesConfig,
     truth: Truth | None = None,
-    scorer: SentenceScorer | None = None,
     *,
     explain: bool = False,
 ) -> list[dict[str, Generated]]:
@@ -155,7 +148,7 @@ def generate_for_images(
         generated.append({name: try_operator(name, context.caption, context, settings) for name in settings.operators})
         for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
-    left = reject_implausible(read, generated, settings, scorer)
+    left = reject_implausible(read, generated, settings)
     read.clear()  # its batch refers to it
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
@@ -218,22 +211,14 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
 
 
 def reject_implausible(
-    contexts: Sequence[Context],
-    generated: Sequence[Mapping[str, Generated]],
-    settings: NegativesConfig,
-    scorer: SentenceScorer | None = None,
+    contexts: Sequence[Context], generated: Sequence[Mapping[str, Generated]], settings: NegativesConfig
 ) -> list[dict[str, Generated]]:
-    """Move implausible negatives from the accepted to the rejected, and give the others what was estimated of them.
+    """Compare negatives with their captions, and move those that readers would refuse to the rejected.
 
-    contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form.
-
-    - First the cloze model compares each negative with its caption, and those of which readers would say that they are
-      odd, or that they may be true of the same photo, are rejected: with a probability above the settings' `max_odd` or
-      `max_both` (see `negcap.augment.judgement`), whether or not there is a scorer. Operators that are not compared
-      keep all their negatives, unchanged.
-    - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
-      minus that of the caption. Negatives rejected before have none.
-    - Last, negatives whose plausibility is below the settings' `min_plausibility` are rejected.
+    contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form,
+    with what was estimated of each negative. Refused is what readers would call odd with a probability above the
+    settings' `max_odd`, or true of the same photo with one above `max_both` (see `negcap.augment.judgement`). Operators
+    that are not compared keep all their negatives, unchanged.
     """
     results: list[dict[str, Generated]] = []
     read: list[tuple[Context, Generated, Judged]] = []
@@ -247,29 +232,18 @@ def reject_implausible(
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
     odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
     compared_now = zip((change.log_odds for change in changes), odd.tolist(), both.tolist(), strict=True)
-    left: list[tuple[Caption, Generated, Judged]] = []
-    for context, kept, negative in read:
-        its, text, p_true, *_ = negative
+    for _, kept, negative in read:
+        its, text, p_true = negative[:3]
         log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
         negative = Judged(its, text, p_true, log_odds, p_odd, p_both)
-        if p_odd <= settings.max_odd and p_both <= settings.max_both:
-            left.append((context.caption, kept, negative))
+        if p_odd > settings.max_odd:
+            detail = f"p_odd must be <= {settings.max_odd:g}"
+            kept.rejected.append(negative._replace(reason=IMPLAUSIBLE, detail=detail))
+        elif p_both > settings.max_both:
+            detail = f"p_both must be <= {settings.max_both:g}"
+            kept.rejected.append(negative._replace(reason=COMPATIBLE, detail=detail))
         else:
-            too_odd = p_odd > settings.max_odd
-            limit = f"p_odd must be <= {settings.max_odd:g}" if too_odd else f"p_both must be <= {settings.max_both:g}"
-            refused = negative._replace(reason=IMPLAUSIBLE if too_odd else COMPATIBLE, detail=limit)
-            kept.rejected.append(refused if scorer is None else refused._replace(plausibility=None))
-    odds: list[float | None] = [negative.plausibility for _, _, negative in left]
-    if scorer is not None:
-        new = scorer.log_likelihoods([negative.text for _, _, negative in left])
-        odds = (new - scorer.log_likelihoods([caption.text for caption, _, _ in left])).tolist()
-    minimum = settings.min_plausibility
-    for (_, kept, negative), log_odds in zip(left, odds, strict=True):
-        if minimum is not None and log_odds is not None and log_odds < minimum:
-            detail = f"plausibility must be >= {minimum:g}"
-            kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
-        else:
-            kept.accepted.append(negative if scorer is None else negative._replace(plausibility=log_odds))
+            kept.accepted.append(negative)
     return results
 
 

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,14 +34,6 @@ WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
 REPLACED = ("noun", "attribute", "verb", "preposition")  # changes that may replace a single unit
 WINDOW = 3  # number of words on either side of an edit that are looked at with it
 CACHED = 64  # number of lexicons, kinds and forms whose units are cached
-
-
-class SentenceScorer(Protocol):
-    """Any language model that scores whole texts, such as negcap.pipelines.models.scorer.LanguageModelScorer."""
-
-    def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
-        """The log-likelihood of each text in nats: (texts,)."""
-        ...
 
 
 def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:

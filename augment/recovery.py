@@ -24,8 +24,8 @@ from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .plausibility import SentenceScorer, compare
-from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
+from .plausibility import compare
+from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, check, relation_said
@@ -227,27 +227,12 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
     return Recovered("swap", Candidate("none", edits, (), *exchanged(" ".join(one), " ".join(other))))
 
 
-def word_slots(caption: Caption) -> list[tuple[str, int]]:
-    """(kind, token index) of each place where one word may be replaced by another of its kind, in text order.
-
-    Kinds: noun (its last word), attribute, preposition, verb, quantity.
-    """
-    kinds: dict[int, str] = {}
-    for slot in _slots(caption):
-        index = slot.end - 1
-        if slot.end - slot.start == 1 or slot.kind == "noun":
-            kinds.setdefault(index, "quantity" if slot.kind == "numeral" else slot.kind)
-    return [(kind, index) for index, kind in sorted(kinds.items()) if caption.lowered[index] not in ("a", "an")]
-
-
 class Judging(Settings):
-    """How negatives of unknown origin are judged. The caller loads `scorer` and `cloze`."""
+    """How negatives of unknown origin are judged. The caller loads `cloze`."""
 
     cautious: bool = Field(False, description="reject undecidable negatives that may be true, too, as operators do")
     max_true: MaxTrue = MAX_P_TRUE
     plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
-    min_plausibility: LeastPlausibility = None
-    scorer: Scorer = None
     cloze: Cloze = None
     spacy_model: SpacyModel = None
 
@@ -264,10 +249,7 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    contexts: Sequence[Context],
-    negatives: Sequence[Sequence[Caption]],
-    settings: Judging,
-    scorer: SentenceScorer | None = None,
+    contexts: Sequence[Context], negatives: Sequence[Sequence[Caption]], settings: Judging
 ) -> list[list[Verdict]]:
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
 
@@ -294,13 +276,12 @@ def judge(
                 reason = doubt
             items.append((context, negative, recovered, verdict, reason, p_true))
             seen.add(negative.text.lower())
-    compared = [item for item in items if item[4] not in NOT_COMPARED]
-    pairs = [(context.caption, context.reading, recovered.candidate) for context, _, recovered, *_ in compared]
+    pairs = [
+        (context.caption, context.reading, recovered.candidate)
+        for context, _, recovered, _, reason, _ in items
+        if reason not in NOT_COMPARED
+    ]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    if scorer is not None:
-        odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
-        odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
-        changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
     probabilities = judgement.judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
     following, judged = iter(zip(changes, *probabilities, strict=True)), []
     for context, negative, (operator, candidate), verdict, reason, p_true in items:
@@ -308,10 +289,8 @@ def judge(
         if reason not in NOT_COMPARED:
             change, odd, both = next(following)
             log_odds, odd, both = change.log_odds, float(odd), float(both)
-            allowed = not settings.plausible or odd <= judgement.MAX_P_ODD
-            if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
-                allowed = False
-            reason = reason or (None if allowed else "implausible")
+            if reason is None and settings.plausible and odd > judgement.MAX_P_ODD:
+                reason = "implausible"
         candidate = candidate._replace(plausibility=log_odds)
         found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)
         judged.append(Verdict(operator, verdict, explained(found, context)))

@@ -50,17 +50,6 @@ MaxOdd = Annotated[
     Share,
     Field(description="reject what readers would call odd with a higher estimated probability than this; 1: nothing"),
 ]
-Scorer = Annotated[
-    Path | None,
-    Field(
-        description="folder of a Hugging Face language model, causal or masked, that says how plausible negatives are; "
-        "none: the cloze model does"
-    ),
-]
-LeastPlausibility = Annotated[
-    float | None,
-    Field(description="reject negatives of a lower plausibility (log-odds to the caption, in nats); none: no limit"),
-]
 MaxBoth = Annotated[
     Share,
     Field(

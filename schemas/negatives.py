@@ -39,9 +39,7 @@ _MEASURES = dict(
         nullable=True,
     ),
     plausibility=float32(
-        "log-odds of the negative to its caption in nats, by the cloze model or, if one was given, the "
-        "language model of the setting `scorer`; null if not computed",
-        nullable=True,
+        "log-odds of the negative to its caption in nats, by the cloze model; null if not computed", nullable=True
     ),
     p_odd=float32(
         "estimated probability that a reader calls it odd: ungrammatical, or hardly ever seen or said; comparable "
@@ -100,7 +98,7 @@ REASONS = {  # of rejections, and what each means
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
     "compatible": "both may be true of one photo: words that are not drawn, or readers would say so of the whole",
-    "implausible": "readers would call it odd, or it is much less likely than its caption: a limit is not kept",
+    "implausible": "readers would call it odd: a limit is not kept",
     "repeated": "the caption has the same negative already",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
     "too_long": "the caption, or a negative that others wrote, is too long to be parsed",

@@ -19,7 +19,6 @@ from ...augment.truth.estimates import Truth
 from ...schemas.captions import BALANCE, LEXICON, TRUTH
 from ...schemas.negatives import POSITIVE
 from ..engine.stage import TableInMemory, collector_paused
-from ..models.scorer import load_scorer
 from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
 from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
 from .captions import check_sentences
@@ -50,8 +49,6 @@ class Augmenter:
         max_true: float | None = None,
         spacy_model: str | None = None,
         cloze: str | PathLike[str] | None = None,
-        scorer: str | PathLike[str] | None = None,
-        min_plausibility: float | None = None,
         max_odd: float | None = None,
     ) -> None:
         """Store the settings; resources are loaded at the first call.
@@ -65,17 +62,12 @@ class Augmenter:
                 lower numbers excepted; None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
-            scorer: the folder of a Hugging Face language model that gives the plausibility of negatives; None: the
-                cloze model does.
-            min_plausibility: the lowest plausibility of a negative (its log-odds to the text, in nats) by the scorer or
-                else the cloze model; None: no limit.
             max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25. Lower ones give
                 fewer and less odd negatives.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
             FileNotFoundError: the lexicon or a model does not exist.
-            ImportError: a scorer needs `pip install "negcap[scorer]"`.
         """
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
@@ -88,11 +80,8 @@ class Augmenter:
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
-        given = dict(max_true=max_true, cloze=cloze, scorer=scorer)
-        given |= dict(min_plausibility=min_plausibility, max_odd=max_odd)
-        self._settings: NegativesConfig = configure(
-            "negatives", {"seed": seed, "operators": names, "per_family": n, **given}
-        )
+        given = dict(seed=seed, operators=names, per_family=n, max_true=max_true, cloze=cloze, max_odd=max_odd)
+        self._settings: NegativesConfig = configure("negatives", given)
 
     def __call__(
         self, texts: Sequence[str], *, images: Sequence[Hashable] | None = None, seed: int | None = None
@@ -124,12 +113,11 @@ class Augmenter:
         made: list[list[str]] = [[] for _ in texts]
         with collector_paused():
             lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
-            scorer = None if settings.scorer is None else load_scorer(settings.scorer)
             empty = [""] * len(texts)
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
             captions = from_parses(parse_table(table, self._spacy_model))
             siblings = [[captions[row] for row in rows] for rows in groups.values()]
-            results = generate_for_images(siblings, lexicon, settings, truth, scorer)
+            results = generate_for_images(siblings, lexicon, settings, truth)
             for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
                 made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
         return made

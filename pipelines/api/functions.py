@@ -75,8 +75,8 @@ def negatives(
             (min_count, theta, concreteness, attributes).
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, keep_columns, spacy_model, cloze, scorer, min_plausibility, max_odd, limit,
-            strict … (`negcap build --help` says what each means). `preset` may be given instead of `operators`.
+            caption_column, split_column, keep_columns, spacy_model, cloze, max_odd, limit, strict … (`negcap build
+            --help` says what each means). `preset` may be given instead of `operators`.
 
     Returns:
         A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of

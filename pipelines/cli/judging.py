@@ -6,13 +6,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
 from .group import alone, negcap, to_json, with_workers
 from .options import FOLDER
+
+if TYPE_CHECKING:
+    from ..endpoint.client import Endpoint
 
 JUDGED = "stages.proposals:Judging stages.build:LexiconSource stages.lexicon:LexiconConfig stages.truth:TruthConfig"
 ASKED = "endpoint.messages:EndpointConfig"
@@ -28,14 +31,8 @@ def _copy_prompts(ctx: click.Context, flag: click.Parameter, folder: Path | None
         ctx.exit()
 
 
-local = options.section(
+endpoint_flags = options.section(
     "The language model",
-    click.option(
-        "--local",
-        type=FOLDER,
-        metavar="FOLDER",
-        help="Use a causal Hugging Face model in this folder instead of a server.",
-    ),
     click.option("--cache", type=FOLDER, metavar="FILE", help="File where answers are kept; default: RUN/_answers."),
     click.option(
         "--copy-prompts",
@@ -127,72 +124,47 @@ def _kept(counts: dict[str, int]) -> str:
     )
 
 
-def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:
-    """The language model of the flags, and what identifies it."""
+def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
+    """The language model of the flags."""
     from ..endpoint.client import Endpoint, cache_path
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
-    cache, local = given.get("cache") or cache_path(run), given["local"]
     sent = {"max_tokens": 512, "seed": 0} | {name: value for name, value in given.items() if value is not None}
-    if local is not None:
-        from ..models.filler import LocalModel
-
-        config = EndpointConfig.of(sent, url="http://localhost", model=local.name)
-        asker: Any = LocalModel(local, config, cache, purpose)
-        return asker, {"model": local.name, "temperature": config.temperature, "fingerprint": asker.fingerprint}
-    if not given["url"] or not given["model"]:
-        raise ValueError("a language model must be given: --url and --model of a server, or --local FOLDER")
-    config = EndpointConfig.of(sent)
-    identity = {"model": config.model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
-    return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
+    return Endpoint(EndpointConfig.of(sent), given["cache"] or cache_path(run), purpose)
 
 
 @negcap.command(
     configs=f"stages.propose:ProposeConfig {ASKED} {JUDGED}", flags={"Options": "kinds k splits sample seed", **MODEL}
 )
 @options.run
-@local
-@click.option(
-    "--filler", type=FOLDER, metavar="FOLDER", help="Propose single words by this masked Hugging Face model instead."
-)
+@endpoint_flags
 @click.option("--undecidable", "cautious", flag_value=False, default=True, help="Keep what may be true, too.")
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
 @options.workers
-def propose(run: Path, filler: Path | None, **given: Any) -> None:
+def propose(run: Path, **given: Any) -> None:
     """Let a language model write negatives, and judge them.
 
-    Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) or a local model for negatives of the captions in
-    RUN (from negcap build). They are judged as the operators' are; rejected ones are kept with their reasons. Every
-    answer is kept on disk, so a second call pays only for what is missing. With a masked model, --filler, the likeliest
-    other words of each place are proposed.
+    Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) for negatives of the captions in RUN (from negcap
+    build). They are judged as the operators' are; rejected ones are kept with their reasons. Every answer is kept on
+    disk, so a second call pays only for what is missing.
 
     \b
     Example: negcap propose outputs/mine --url http://localhost:8000/v1 --model qwen --sample 500
     """
     from ..engine.lock import locked
-    from ..engine.tables import has_table
-    from ..stages.build import configure, judge_proposals, make
-    from ..stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
+    from ..stages.build import judge_proposals
+    from ..stages.propose import STAGE, ProposeConfig, acceptance, propose
 
     with with_workers(given) as execution, locked(run):
-        config, answers = ProposeConfig.of(given), None
-        if filler is not None:
-            from ..models.filler import Filler
-
-            if not has_table(run, "parses"):
-                make("parse", run, configure("parse", given), execution)
-            overwrite = propose_words(run, config, Filler(filler), execution)
-        else:
-            asker, model = _asker(run, given, "propose")
-            with asker:
-                answers, overwrite = propose(run, config, asker, model, execution)
+        config = ProposeConfig.of(given)
+        with _endpoint(run, given, "propose") as endpoint:
+            answers, overwrite = propose(run, config, endpoint, execution)
         execution = replace(execution, overwrite=overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
-    if answers is not None:
-        print(acceptance(counts, answers))
+    print(acceptance(counts, answers))
 
 
 @negcap.command(
@@ -200,7 +172,7 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 )
 @options.run
 @options.refined
-@local
+@endpoint_flags
 @options.as_json
 @options.overwrite
 @options.quiet
@@ -221,9 +193,8 @@ def vet(run: Path, as_json: bool, **given: Any) -> None:
 
     with locked(run):
         config = VetConfig.of(given)
-        asker, model = _asker(run, given, "vet")
-        with asker:
-            answers = vet(run, config, asker, model, alone(given))
+        with _endpoint(run, given, "vet") as endpoint:
+            answers = vet(run, config, endpoint, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
         left = answers.counts["not_asked"]

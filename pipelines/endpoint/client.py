@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ..engine.errors import EngineError, require_libraries
 from ..engine.places import local_path
@@ -121,6 +121,11 @@ class Endpoint:
         self._cache.close()
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the answers beside the requests, as plain JSON: model, url, temperature …"""
+        return {name: getattr(self._config, name) for name in ("model", "url", "temperature", "seed", "extra")}
+
+    @property
     def spent(self) -> Spent:
         """What has been spent for this purpose since the cache was made."""
         return self._cache.spent(self._purpose)
@@ -216,15 +221,6 @@ class Endpoint:
         return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))
 
 
-class Asker(Protocol):
-    """A language model behind an endpoint, or a local one; see Endpoint."""
-
-    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]: ...  # noqa: D102
-
-    @property
-    def spent(self) -> Spent: ...  # noqa: D102
-
-
 class Answers(NamedTuple):
     """The answers in order, their hash, counts (answered, refused, not_asked, cached), and what this call spent."""
 
@@ -239,16 +235,16 @@ def cache_path(run: Path) -> Path:
     return local_path(run, "the cache of answers (--set cache=FILE)") / "_answers" / "answers.sqlite"
 
 
-def collect(name: str, asker: Asker, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
+def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
     """Ask all `total` requests of the stage `name`. Raises EndpointError as `Endpoint.ask`; answers until then stay."""
-    before, answers = asker.spent, []
+    before, answers = endpoint.spent, []
     digest, counts = sha256(), Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
     with progress.stage(name, total, unit="requests"):
-        for answer in asker.ask(requests):
+        for answer in endpoint.ask(requests):
             answers.append(answer)
             digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())
             counts["not_asked" if answer.status == "budget" else answer.status] += 1
             counts["cached"] += answer.cached
             progress.advance(1)
-    spent = Spent(asker.spent.requests - before.requests, asker.spent.tokens - before.tokens)
+    spent = Spent(endpoint.spent.requests - before.requests, endpoint.spent.tokens - before.tokens)
     return Answers(tuple(answers), digest.hexdigest(), dict(counts), spent)

@@ -1,4 +1,4 @@
-"""PyTorch models trained on a run: visual-semantic embeddings and a captioner; and other people's language models.
+"""PyTorch models trained on a run: visual-semantic embeddings and a captioner; and other people's CLIPs.
 
 This folder holds what all models share: settings, vocabulary, tables as tensors (`data`), `batches`, encoders, losses,
 checkpoints, and their training loop (`fit`); and the models of one file, `dual` and `mhad`. A folder imports from this

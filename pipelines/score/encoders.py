@@ -25,7 +25,6 @@ from ..engine.tables import read_table
 from ..features.preprocess import open_images
 from ..features.source import open_array
 from ..models.clip import pretrained
-from ..models.scorer import reading, require_files
 from .test_set import ScoreConfig, TestSet, is_run
 
 Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image files
@@ -140,7 +139,7 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
     path = Path(rest)
-    require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
+    pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
     needed = "models of sentence-transformers need that library: pip install sentence-transformers"
     require_libraries(needed, "sentence_transformers")
     torch = Torch.of(config)
@@ -148,7 +147,7 @@ def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
     def load() -> tuple[Images, Texts]:
         from sentence_transformers import SentenceTransformer
 
-        with reading(path, "model"):
+        with pretrained.reading(path, "model"):
             model = SentenceTransformer(str(path), device=torch.device.type, local_files_only=True)
 
         def vectors(items: Sequence[Any]) -> np.ndarray:  # the model tells images from texts

@@ -22,7 +22,6 @@ from ..engine.places import place
 from ..engine.run import Execution, run_stage
 from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
-from ..models.scorer import check_scorer
 from ..tables.columns import not_english
 from ..tables.corpus import load_cloze
 from . import balance, components, lexicon, negatives, parse, truth
@@ -80,7 +79,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     """The config of a stage, from those options that it has and that are not None. `lexicon` says where the tables of
     LEXICON_VERBS come from: `own`, `reference`, a run's folder, or `auto`, the default: own counts, blended with the
     reference unless an option says how to count (COUNTING_OPTIONS). Paths of norm lists and models become a Path, whose
-    content counts; models are checked. Raises ValueError, FileNotFoundError, ImportError for a missing library.
+    content counts; models are checked. Raises ValueError, FileNotFoundError.
     """
     values = {name: options[name] for name in CONFIGS[verb].model_fields if options.get(name) is not None}
     if verb == "parse":
@@ -106,8 +105,6 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         if verb == "balance" and "lexicon" not in values:
             drawn = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
             values["kinds"] = tuple(sorted({kind for name in drawn.operators for kind in OPERATORS[name].kinds}))
-    if verb == "negatives" and "scorer" in values:
-        values["scorer"] = check_scorer(Path(values["scorer"]))
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")

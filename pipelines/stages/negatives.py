@@ -8,7 +8,6 @@ from ...augment.generate import NegativesConfig, generate_tables
 from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
-from ..models.scorer import load_scorer
 from ..tables.corpus import load_balanced, load_cloze, load_truth
 
 __all__ = ["STAGE", "NegativesConfig", "make"]
@@ -20,8 +19,7 @@ def make(
     """The negatives, positives and rejections of one shard, with the counters that `generate_tables` describes."""
     cloze = load_cloze(config.cloze)
     entries, known = load_balanced(lexicon, balance, cloze), load_truth(lexicon, truth, config.max_true, cloze)
-    scorer = None if config.scorer is None else load_scorer(config.scorer)
-    return StageResult(*generate_tables(parses, entries, config, known, scorer))
+    return StageResult(*generate_tables(parses, entries, config, known))
 
 
 OUTPUTS = {"rejections": REJECTIONS, "positives": POSITIVES, "negatives": NEGATIVES}

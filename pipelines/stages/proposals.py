@@ -17,7 +17,6 @@ from ...augment.recovery import Judging, Verdict, judge
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
-from ..models.scorer import load_scorer
 from ..tables.corpus import load_cloze, load_lexicon, load_truth
 
 Row = dict[str, Any]
@@ -37,8 +36,7 @@ def make(
     parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
     every = [context for images in batches(by_image(captions)) for context in contexts(images, entries, known)]
-    scorer = None if config.scorer is None else load_scorer(config.scorer)
-    return _tables(parses, own, judge(every, negatives, config, scorer))
+    return _tables(parses, own, judge(every, negatives, config))
 
 
 def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verdict]]) -> StageResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,9 +15,9 @@ from pydantic import Field
 from ...augment.settings import AtLeastOne, Seed, Settings, Splits
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import PROPOSALS
-from ..endpoint.client import Answers, Asker, collect
+from ..endpoint.client import Answers, Endpoint, collect
 from ..endpoint.messages import Answer, chat, negatives_in
-from ..engine.manifest import describe, hash_value, read_manifest
+from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
@@ -28,8 +27,6 @@ from .proposals import judging
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..models.filler import Filler
 
 NAME = "propose"
 STAGE = judging(NAME)
@@ -46,21 +43,19 @@ class ProposeConfig(Settings):
         Literal["replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free"], ...
     ] = Field(("replace_object", "replace_attribute", "replace_relation"), description="what is asked for")
     prompts: Path | None = Field(None, description="folder of edited prompts by name; others are as shipped")
-    k: AtLeastOne = Field(3, description="negatives per caption and kind; with --filler, per word")
+    k: AtLeastOne = Field(3, description="negatives per caption and kind")
     splits: Splits = ()
     sample: AtLeastOne | None = Field(None, description="ask about so many random captions only; none: all")
     seed: Seed = 0
 
 
-def propose(
-    run: Path, config: ProposeConfig, asker: Asker, model: Mapping[str, Any], execution: Execution
-) -> tuple[Answers, bool]:
+def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Execution) -> tuple[Answers, bool]:
     """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions;
     returns the answers, and whether tables that were made of older proposals may be replaced.
 
-    model: what else determines its answers (name, temperature …), plain JSON. An answer in another form, or refused, is
-    a row with a `problem`; captions beyond the budget have none, and the same command with a larger one continues.
-    Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
+    An answer in another form, or refused, is a row with a `problem`; captions beyond the budget have none, and the same
+    command with a larger one continues. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`,
+    OtherConfigError.
     """
     captions = _captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
@@ -70,30 +65,15 @@ def propose(
     filled = (
         prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k)) for row, prompt in asked
     )
-    answers = collect(NAME, asker, (chat(user, system) for system, user in filled), execution.progress, len(asked))
+    answers = collect(NAME, endpoint, (chat(user, system) for system, user in filled), execution.progress, len(asked))
     rows = (
         found
         for (row, prompt), answer in zip(asked, answers.answers, strict=True)
         if answer.status != "budget"
-        for found in _rows(row, prompt, answer, config.k, model.get("temperature"))
+        for found in _rows(row, prompt, answer, config.k, endpoint.identity["temperature"])
     )
-    own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
+    own = {"model": endpoint.identity, "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
     return answers, _write(run, config, captions, rows, own, execution)
-
-
-def propose_words(run: Path, config: ProposeConfig, filler: Filler, execution: Execution) -> bool:
-    """Propose k words per place by a masked language model, as NegCLIP and CE-CLIP do; see `propose`. Needs parses."""
-    captions = _captions(run, config, execution.overwrite)
-    chosen = set(captions["caption_id"][captions["asked"]])
-    own = {"source": filler.name, "prompt": "", "temperature": None, "fingerprint": filler.fingerprint, "problem": ""}
-    rows: list[Row] = []
-    texts: dict[str, list[str]] = defaultdict(list)
-    for shard in shards_of(run, "parses"):
-        for caption_id, text, label in filler.propose(shard.read(), chosen, config.k):
-            rows.append({**own, "caption_id": caption_id, "asked": label, "text": text})
-            texts[caption_id].append(text)
-    made = {"filler": filler.fingerprint, "answers": hash_value([*texts.values()])}
-    return _write(run, config, captions, rows, made, execution)
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
+from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
 from ..engine.errors import StageError, TaskError
@@ -56,12 +55,6 @@ class RefineConfig(Settings):
     rounds: AtLeastOne = Field(8, description="how often the models are fitted again, at most")
     flows: tuple[str, ...] = Field(
         ("numeral",), description="operators that must replace A by B as often as B by A, between commas, or none"
-    )
-    min_plausibility: float | None = Field(
-        None, description="lowest plausibility (log-odds to the caption) to choose from, in nats; none: no limit"
-    )
-    most_plausible: ShareAboveZero = Field(
-        1.0, description="choose from this share of each operator's negatives, the most plausible ones"
     )
     vetted: Vetted = False
 
@@ -213,22 +206,12 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     """
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
-    odds = pc.field("plausibility").cast(pa.float64())
-    wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
     denied = operator == NEGATION and has_denials(run)
     if config.vetted:
-        wanted &= pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string()))
-    rows = best(rows.filter(wanted), config.candidates)
+        rows = rows.filter(pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string())))
+    rows = best(rows, config.candidates)
     known = pa.nulls(len(rows), rows["plausibility"].type) if denied else pc.fill_null(rows["plausibility"], 0.0)
     return captions, rows.set_column(rows.schema.get_field_index("plausibility"), "plausibility", known)
-
-
-def _lowest(plausibility: np.ndarray, config: RefineConfig) -> float:
-    lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
-    if len(plausibility) and config.most_plausible < 1:
-        kept = max(1, round(config.most_plausible * len(plausibility)))
-        lowest = max(lowest, float(np.sort(plausibility)[-kept]))
-    return lowest
 
 
 def _operators(run: Path, config: RefineConfig) -> list[str]:

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
-from ..endpoint.client import Answers, Asker, collect
+from ..endpoint.client import Answers, Endpoint, collect
 from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
@@ -58,11 +58,11 @@ class VetConfig(Settings):
         return self
 
 
-def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], execution: Execution) -> Answers:
+def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) -> Answers:
     """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
-    for each of negatives. model: as of `propose`. Verdicts of other readers of the same negatives stay. An answer in
-    another form is a row with a `problem`; questions beyond the budget have none. Raises FileNotFoundError without
-    negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
+    for each of negatives. Verdicts of other readers of the same negatives stay. An answer in another form is a row with
+    a `problem`; questions beyond the budget have none. Raises FileNotFoundError without negatives, EndpointError as
+    `Endpoint.ask`, OtherConfigError.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
     wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
@@ -76,13 +76,13 @@ def vet(run: Path, config: VetConfig, asker: Asker, model: Mapping[str, Any], ex
         for number, shard in enumerate(shards)
         for row in shard
         if row["negative_id"] in paired
-        for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), model)
+        for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), endpoint.identity)
     ]
     requests = [request for *_, request in asked if request is not None]
-    answers = collect(NAME, asker, (request() for request in requests), execution.progress, len(requests))
+    answers = collect(NAME, endpoint, (request() for request in requests), execution.progress, len(requests))
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
-    described |= {"model": dict(model), "answers": answers.sha256}
+    described |= {"model": endpoint.identity, "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(run, (config.table,))
     rows, readers = _before(run, inputs, own, execution.overwrite)
@@ -158,7 +158,7 @@ def _questions(
     """What is asked of a negative: the row of its verdict, and what makes the request; None if a photo is lacking."""
     found: Row = dict.fromkeys(VERDICTS.names)
     found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
-    found |= {"reader": str(model["model"]), "temperature": model.get("temperature"), "fingerprint": ""}
+    found |= {"reader": str(model["model"]), "temperature": model["temperature"], "fingerprint": ""}
     texts = {CAPTION: plain(row["caption"]), NEGATIVE: plain(row["text"])}
     for name, first in (("blind", CAPTION), ("blind", NEGATIVE), ("image", "")):
         if name in prompts:

@@ -243,7 +243,6 @@ BAD_SETTINGS: list[tuple[dict, str]] = [
     ({"lexicon": "nowhere"}, "was: nowhere"),
     ({"max_true": 2.0}, "max_true must be"),
     ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
-    ({"scorer": "nowhere"}, "scorer must be a folder with a language model, was: nowhere"),
     ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
 ]
 

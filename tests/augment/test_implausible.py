@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -24,19 +23,12 @@ from negcap.augment.generate import (
 )
 from negcap.augment.judgement import MAX_P_ODD, inputs, judge, judge_of, places_of
 from negcap.augment.language.parse import parse
-from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.numeral import numeral_choices
 from negcap.augment.plausibility import compare
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
-
-
-class Lengths:
-    """A scorer that prefers short texts: -1 for each word."""
-
-    def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
-        return np.array([-float(len(text.split())) for text in texts])
 
 
 def context() -> Context:
@@ -113,10 +105,6 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
             one._replace(reason=reason, detail=f"p_{name} must be <= {limit:g}") for one in read if one not in kept
         ]
     assert judged() == Generated(read, [])
-    made = judged(min_plausibility=0.0)  # where there is no scorer
-    assert {one.candidate.replacement for one in made.accepted} == {
-        one.candidate.replacement for one in read if one.plausibility >= 0.0
-    }
     monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
     assert judged() == Generated(given, [])
 
@@ -128,24 +116,6 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
     assert recorded["negatives"].equals(without["negatives"])
     assert recorded["rejections"].num_rows > without["rejections"].num_rows
-
-
-def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
-    parses = sample_parses().slice(0, 15)
-    config = NegativesConfig(operators=PRESETS["all"], per_family=4)
-    without, _ = generate_tables(parses, sample_lexicon(), config)
-    tables, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
-    assert tables["negatives"].num_rows and not tables["negatives"].equals(without["negatives"])
-    for name, table in tables.items():
-        columns = [column for column in table.column_names if column != "plausibility"]
-        assert table.select(columns).equals(without[name].select(columns))
-    for row in tables["negatives"].to_pylist():
-        assert row["plausibility"] == len(row["caption"].split()) - len(row["text"].split())
-    config = config.changed(min_plausibility=0.0)
-    strict, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
-    plausible = [row for row in tables["negatives"].to_pylist() if row["plausibility"] >= 0]
-    assert len(plausible) <= strict["negatives"].num_rows  # others move up
-    assert all(row["plausibility"] >= 0 for row in strict["negatives"].to_pylist())
 
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:

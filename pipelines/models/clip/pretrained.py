@@ -6,7 +6,8 @@ A model that is named as on the hub of Hugging Face is read from the hub's cache
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +15,6 @@ from typing import Any, NamedTuple
 
 from ...engine.errors import require_libraries
 from ...readers.files import first_line
-from ..scorer import reading, require_files
 
 NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -81,6 +81,32 @@ def read_hugging_face(folder: Path) -> Loaded:
         kind = type(model).__name__
         raise ValueError(f"hf must be a model with vectors of images and texts, as CLIP, {folder} is: {kind}")
     return Loaded(model.float(), processor, tokenizer)
+
+
+def require_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
+    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
+    for names in patterns:
+        if not any(file for name in names for file in folder.glob(name)):
+            shown = " or ".join(name.removeprefix("**/") for name in names)
+            raise FileNotFoundError(f"{kind} must be a folder with {shown}, {folder} has none")
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Silence transformers while it reads a part of a folder; errors become a ValueError that names both."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except Exception as error:  # of many types, by the library that reads the file
+        raise ValueError(f"the {what} in {path} cannot be read: {first_line(error)}") from error
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 class OpenClipModel(NamedTuple):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
+from negcap.augment.judgement import MAX_P_ODD
 from negcap.augment.language.parse import parse
 from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
@@ -82,6 +83,15 @@ def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> Non
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
     (((_, verdict, judged),),) = judge(every, [[negative]], Judging())
     assert (verdict, judged.reason, judged.plausibility) == (None, "too_long", None)
+
+
+def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
+    caption, *negatives = parse(["A dog sleeps on a couch.", "A cat sleeps on a couch.", "A dog sleeps on a goal."])
+    every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
+    for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "implausible"])):
+        (found,) = judge(every, [negatives], config)
+        assert [one.judged.reason for one in found] == reasons
+        assert found[0].judged.p_odd < MAX_P_ODD < found[1].judged.p_odd
 
 
 def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:

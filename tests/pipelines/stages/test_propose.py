@@ -258,31 +258,3 @@ def test_verdicts_are_read_out_of_answers(text: str, first: str, found: tuple[An
     for wrong in ("", "A", "[1]", '{"choice": "C", "odd": "none", "both": true}', '{"choice": "A"}'):
         with pytest.raises(ValueError, match="must be|must be true or false"):
             read_verdict(wrong, "caption")
-
-
-def test_a_masked_model_proposes_single_words(run: Path, tmp_path: Path) -> None:
-    from tests.pipelines.models.test_scorer import masked_model
-
-    masked_model(tmp_path / "filler")
-    flags = ["--filler", str(tmp_path / "filler"), "--k", "2", "--implausible", "--scheduler", "synchronous", "--quiet"]
-    assert main(["propose", str(run), *flags]) == 0
-    made = rows(run, "judged")
-    assert made and {row["asked"] for row in made} <= {
-        f"fill_{k}" for k in ("noun", "verb", "attribute", "preposition", "quantity")
-    }
-    for row in made:
-        captions = {text.lower() for texts in CAPTIONS.values() for text in texts}
-        assert row["text"].lower() not in captions and row["source"] == "filler" and len(row["fingerprint"]) == 64
-
-
-def test_a_local_model_is_asked_as_a_server_is(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tests.pipelines.models.test_scorer import causal_model
-
-    causal_model(tmp_path / "tiny", eos_token="</s>", bos_token="<s>")
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "free.txt").write_text("s\n---\nA")
-    flags = ["--local", str(tmp_path / "tiny"), "--kind", "free", "--prompts", str(prompts), "--set", "max_tokens=4"]
-    assert main(["propose", str(run), *flags, "--sample", "2", "--scheduler", "synchronous", "--quiet"]) == 0
-    assert "malformed" in capsys.readouterr().out
-    assert {row["source"] for row in rows(run, "judged")} == {"tiny"}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +23,7 @@ from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.quality.bias.baselines import Pair, blind
 from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 from negcap.pipelines.quality.selection import pool, select
-from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups_of, read_rows, refine, yields
+from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups_of, refine, yields
 from negcap.pipelines.tables.pairs import p_good
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
@@ -243,21 +242,6 @@ def test_a_large_table_is_refined_in_groups_of_shards(run: Path, monkeypatch: py
     assert not verify(run).problems
 
 
-@pytest.mark.parametrize("operator", ["noun", "numeral"])
-def test_the_least_plausible_are_not_selected_from(sample_run: Path, operator: str) -> None:
-    rows = [row for row in rows_of(sample_run, "negatives") if row["operator"] == operator]
-    every = np.sort([row["plausibility"] for row in rows])
-    share = {most: every[-round(most * len(every))] for most in (0.3, 0.9)}
-    for config, lowest in (
-        (RefineConfig(most_plausible=0.3), share[0.3]),
-        (RefineConfig(min_plausibility=-2.0), -2.0),
-        (RefineConfig(most_plausible=0.9, min_plausibility=-2.0), max(share[0.9], -2.0)),
-        (RefineConfig(), -np.inf),
-    ):
-        _, found = read_rows(sample_run, operator, config.changed(candidates=99))
-        assert sorted(found["plausibility"].to_pylist()) == sorted(every[every >= lowest])
-
-
 def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", make=uniform, operators=("noun", "numeral"))
     run_refine(run)
@@ -299,7 +283,6 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
         ({"operators": ("shuffle",)}, "operator must be one of noun, verb in .*negatives, was: shuffle"),
         ({"splits": ("val",)}, "split must be one of 'test', 'train' in .*negatives, was: 'val'"),
         ({"candidates": 0}, "candidates must be >= 1, was: 0"),
-        ({"most_plausible": 1.5}, "most_plausible must be <= 1, was: 1.5"),
     ],
 )
 def test_bad_configs_are_named(run: Path, config: dict[str, object], message: str) -> None:
