@@ -1,4 +1,4 @@
-"""Does a text say only what a caption says, in its words, synonyms or hypernyms?
+"""Does a text say only what a caption says, in its words, synonyms or hypernyms? Or does the caption leave it open?
 
 A word may be replaced by a more general one ("dog" by "animal", "huge" by "large", "galloping" by "running"), and what
 only describes may be left out. Words may change places where that leaves the meaning as it is: conjuncts, and the two
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 
 from ..caption import Caption, Token
-from ..language.semantic_classes import head, prepositions
+from ..language.semantic_classes import attributes, gender, head, persons_may_be_same, prepositions
 from ..language.wordnet import WordNet
 from ..slots.nouns import quantity_value
 from ..slots.verbs import preposition_uses
@@ -23,6 +24,7 @@ PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
 
 # What WordNet does not have: synonyms, and words with their hypernyms.
 SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+PERSONS = {"people": "person"}
 HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
 
 
@@ -34,6 +36,7 @@ def _first(lemma: str, pos: str) -> tuple[int, ...]:
 
 def _is_noun_of(old: str, new: str) -> bool:
     """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
+    old, new = (PERSONS.get(noun, noun) for noun in (old, new))
     return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or _is_below(old, new, "n")
 
 
@@ -67,6 +70,42 @@ MORE_GENERAL: dict[str, Callable[[str, str], bool]] = {
 def is_kind_of(kind: str, old: str, new: str) -> bool:
     """Whether a word of a kind, a key of MORE_GENERAL, is the other's synonym or hypernym, or is the other itself."""
     return old == new or MORE_GENERAL[kind](old, new)
+
+
+@cache
+def leaves_open(kind: str, old: str, new: str) -> bool:
+    """Whether a word of a kind may be true as well where a caption has the other: if it is more specific, a person's
+    role or sex that the other does not tell (man~surfer), an attribute of another dimension (red~old), an overlapping
+    preposition (in~near), or one of several things.
+    """
+    if kind == "noun":
+        role = persons_may_be_same(old, new) and "any" in (gender(old), gender(new)) and gender(old) != gender(new)
+        return role or is_kind_of(kind, new, old)
+    if kind == "attribute":
+        mine, theirs = (attributes().dimensions.get(word, set()) for word in (old, new))
+        return bool(mine and theirs and mine.isdisjoint(theirs)) or is_kind_of(kind, new, old)
+    if kind == "verb":
+        return WordNet.load().entails(old, new) or WordNet.load().entails(new, old)
+    if kind == "preposition":
+        return prepositions().overlap(old, new)
+    return kind == "numeral" and quantity_value(new) == 1
+
+
+def replaces(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
+    """Whether words of the caption give way to others that cannot be said beside them: "eating" to "looking at", not
+    "a pizza" to "some hot food". Prepositions take the place of prepositions. The tokens as of `follows`.
+    """
+    old, new = (
+        {(KINDS[token.pos], token.lemma) for token in tokens if token.pos in KINDS}
+        for tokens in (caption.tokens[a:b], text.tokens[c:d])
+    )
+    both = [
+        (one, other)
+        for one, other in product(old, new)
+        if one[0] == other[0] and (is_kind_of(*one, other[1]) or leaves_open(*one, other[1]))
+    ]
+    lost, gained = old - {one for one, _ in both}, new - {other for _, other in both}
+    return any(("preposition" == one) is ("preposition" == other) for (one, _), (other, _) in product(lost, gained))
 
 
 def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
@@ -121,7 +160,22 @@ def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | N
         above, other = caption.tokens[use.start], caption.tokens[use.noun]
         while use.start <= above.index < use.end and above.head != above.index:
             above = caption.tokens[above.head]
-        near = use.entry == "near" or (use.entry, "near") in prepositions().synonyms
-        if near and above.index == token.index and not caption.has(other.index, "conj"):
+        if _is_near(use.entry) and above.index == token.index and not caption.has(other.index, "conj"):
             return (use.start, use.end), other
     return None
+
+
+def _is_near(preposition: str) -> bool:
+    return preposition == "near" or (preposition, "near") in prepositions().synonyms
+
+
+def may_change_places(caption: Caption, one: int, other: int) -> bool:
+    """Whether two nouns without attributes, one before the other, are listed, or the first does something near the
+    second: "a car parked near a truck" does not say whether the truck is parked.
+    """
+    if any(next(caption.dependents(noun, "amod", "compound", "nummod", "poss"), None) for noun in (one, other)):
+        return False
+    if set(caption.lowered[one + 1 : caption.phrase_start(other)]) <= {"and", ","}:
+        return True
+    starts = (use.start for use in preposition_uses(caption) if use.noun == other and _is_near(use.entry))
+    return any(all(token.pos in ("AUX", "VERB") for token in caption.tokens[one + 1 : start]) for start in starts)
