@@ -27,13 +27,13 @@ from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, Spacy
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess
-from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces
+from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces, words
 from .truth.estimates import MAX_P_TRUE
 from .truth.evidence import explained
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
-PICTURE = {"image", "photo", "picture"}  # "there is no dog in the picture"
+DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
 REWRITE = "rewrite"
 # What a negative may turn out to be -> its family.
 FAMILIES_OF = {
@@ -241,7 +241,7 @@ def word_slots(caption: Caption) -> list[tuple[str, int]]:
 class Judging(Settings):
     """How negatives of unknown origin are judged. The caller loads `scorer` and `cloze`."""
 
-    cautious: bool = Field(False, description="reject undecidable negatives that may be true, too, as operators do")
+    cautious: bool = Field(False, description="reject what operators would refuse as it may be true, too")
     max_true: MaxTrue = MAX_P_TRUE
     plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
     min_plausibility: LeastPlausibility = None
@@ -270,11 +270,11 @@ def judge(
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
 
     contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
-    true if a caption of the image entails it (see negcap.augment.truth.entailment), undecidable if it adds something or
-    may be true for a reason of `assess`, else false. Rejected are those that are their caption (`unchanged`), an
-    earlier negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault
-    which their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
-    settings ask for that, those that may be true, for the reasons of operators, and implausible ones. All but those
+    true if a caption of the image entails it, undecidable if its captions leave it open (see
+    negcap.augment.truth.entailment), else false. Rejected are those that are their caption (`unchanged`), an earlier
+    negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault which
+    their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
+    settings ask for that, those that operators would refuse as they may be true, and implausible ones. All but those
     that are unchanged or too long get a plausibility.
     """
     items: list[tuple[Context, Caption, Recovered, str | None, str | None, float | None]] = []
@@ -335,9 +335,10 @@ def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple
         return ("undecidable" if is_open else "false"), None
     main = _main(caption, negative, candidate.edits)
     if operator == "negate":
-        new = (token for _, _, c, d in main for token in negative.tokens[c:d] if token.pos in ("NOUN", "VERB", "ADJ"))
-        said = PICTURE.union(token.lemma for token in caption.tokens)
-        return ("false" if said.issuperset(token.lemma for token in new) else "undecidable"), None
+        said, new = words(caption.tokens), (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
+        left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
+        denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in said) for kind, word in left)
+        return ("false" if denied else "undecidable"), None
     heard = _heard(negative, context)
     if operator == "add" and heard and all(heard):
         return "true", "sibling_says_so"
