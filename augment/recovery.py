@@ -19,23 +19,21 @@ from . import judgement
 from .caption import Caption
 from .context import Context
 from .edits import Candidate, Edit, Judged, exchanged
-from .language.coreference import may_corefer
 from .language.grammar import article
-from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
 from .plausibility import compare
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import assess, check, relation_said
-from .truth.entailment import follows, is_kind_of, meaning
-from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
+from .truth.contradiction import assess
+from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces, words
+from .truth.estimates import MAX_P_TRUE
 from .truth.evidence import explained
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
-AUXILIARIES = frozenset({"is", "are", "do", "does", "there"})  # that a negation brings along
+DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
 REWRITE = "rewrite"
 # What a negative may turn out to be -> its family.
 FAMILIES_OF = {
@@ -230,7 +228,7 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
 class Judging(Settings):
     """How negatives of unknown origin are judged. The caller loads `cloze`."""
 
-    cautious: bool = Field(False, description="reject undecidable negatives that may be true, too, as operators do")
+    cautious: bool = Field(False, description="reject what operators would refuse as it may be true, too")
     max_true: MaxTrue = MAX_P_TRUE
     plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
     cloze: Cloze = None
@@ -254,11 +252,11 @@ def judge(
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
 
     contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
-    true if a caption of the image entails it (see negcap.augment.truth.entailment), undecidable if it adds something or
-    may be true for a reason of `assess`, else false. Rejected are those that are their caption (`unchanged`), an
-    earlier negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault
-    which their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
-    settings ask for that, those that may be true, for the reasons of operators, and implausible ones. All but those
+    true if a caption of the image entails it, undecidable if its captions leave it open (see
+    negcap.augment.truth.entailment), else false. Rejected are those that are their caption (`unchanged`), an earlier
+    negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault which
+    their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
+    settings ask for that, those that operators would refuse as they may be true, and implausible ones. All but those
     that are unchanged or too long get a plausibility.
     """
     items: list[tuple[Context, Caption, Recovered, str | None, str | None, float | None]] = []
@@ -266,14 +264,17 @@ def judge(
         seen = set[str]()
         for negative in of_caption:
             recovered = recover(context.caption, negative)
-            verdict, doubt, p_true = _verdict(recovered, negative, context)
+            verdict, said = _verdict(recovered, negative, context)
+            assert context.image is not None
+            p_true = None if said else context.image.p_true(recovered.candidate, context.caption)
             reason = recovered.candidate.rejected or (None if verdict else "too_long")
             if reason is None and negative.text.lower() in seen:
                 reason = "repeated"
             elif reason is None and faults(negative.text) > faults(context.caption.text):
                 reason = "ungrammatical"
-            elif reason is None and (verdict == "true" or settings.cautious):
-                reason = doubt
+            elif reason is None:
+                cautious = settings.cautious and assess(recovered.candidate, context.caption, context, context.image)[0]
+                reason = said or cautious or None
             items.append((context, negative, recovered, verdict, reason, p_true))
             seen.add(negative.text.lower())
     pairs = [
@@ -298,26 +299,35 @@ def judge(
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 
 
-def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple[str | None, str | None, float | None]:
-    """One of TRUTH_VALUES, None if a text was not parsed; why it is not "false", if there is a reason; p_true, if
-    estimated.
-    """
+def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple[str | None, str | None]:
+    """One of TRUTH_VALUES, None if a text was not parsed; and the reason for which a true one is rejected."""
     caption, (operator, candidate) = context.caption, recovered
     if caption.too_long or negative.too_long:
-        return None, None, None
+        return None, None
     if _entails(caption, negative, recovered):
-        return "true", "caption_says_so", None
+        return "true", "caption_says_so"
     siblings = (sibling for sibling in context.siblings.captions if sibling is not caption)
     if any(_entails(sibling, negative, recover(sibling, negative)) for sibling in siblings):
-        return "true", "sibling_says_so", None
-    if candidate.change == "none":
-        if _already_said(negative, context):
-            return "true", "sibling_says_so", None
-        new = set(candidate.replacement.split()) - NEGATIONS - AUXILIARIES
-        decided = operator == "swap" or (operator == "negate" and new <= {*caption.lowered})
-        return "false" if decided else "undecidable", None, None
-    doubt, p_true = _doubt(candidate, context)
-    return "false" if doubt is None else "undecidable", doubt, p_true
+        return "true", "sibling_says_so"
+    if operator in ("swap", "swap_attribute"):
+        is_open = candidate.change == "swap" and may_change_places(caption, *candidate.slots)
+        return ("undecidable" if is_open else "false"), None
+    main = _main(caption, negative, candidate.edits)
+    if operator == "negate":
+        said, new = words(caption.tokens), (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
+        left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
+        denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in said) for kind, word in left)
+        return ("false" if denied else "undecidable"), None
+    heard = _heard(negative, context)
+    if operator == "add" and heard and all(heard):
+        return "true", "sibling_says_so"
+    if operator.startswith("replace_"):
+        kind = operator.removeprefix("replace_")
+        is_open = any(heard) or leaves_open(kind, candidate.replaced, candidate.replacement)
+    else:
+        small = 2 * sum(b - a for a, b, *_ in main) <= len(caption.tokens)
+        is_open = any(heard) or not (small and any(replaces(caption, negative, *span) for span in main))
+    return ("undecidable" if is_open else "false"), None
 
 
 def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
@@ -334,39 +344,18 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
     return all(follows(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
 
 
-def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | None]:
-    """Why one word in place of another may be true, for the reasons of `assess`, or None; its p_true, if estimated."""
-    caption, image = context.caption, context.image
-    assert image is not None  # `judge` asks for it
-    known = context.lexicon.nouns.number
-    if candidate.change == "noun" and candidate.replacement not in known:
-        return check(candidate, caption, context), None
-    if candidate.change == "preposition":
-        object = caption.tokens[candidate.slots[1]].lemma
-        if prepositions().may_both_hold(candidate.replaced, candidate.replacement, object):
-            return "preposition_overlap", None
-        if found := next(relation_said(candidate, object, context), None):
-            return found.reason, None
-        p_true = image.p_true(candidate, caption)
-        return ("likely_true" if p_true is not None and p_true > image.truth.max_p_true else None), p_true
-    kind = KIND_OF_CHANGE.get(candidate.change, "")
-    words = image.truth.associations.get(kind)
-    unknown = words is not None and candidate.replacement not in words.entries
-    return assess(candidate, caption, context, None if unknown else image)
+def _heard(negative: Caption, context: Context) -> list[bool]:
+    """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it."""
+    new, own, siblings = Mentions((negative,)), context.own, context.siblings
 
+    def has(nouns: frozenset[str], noun: str) -> bool:
+        return any(is_kind_of("noun", one, noun) for one in nouns)
 
-def _already_said(negative: Caption, context: Context) -> bool:
-    """Whether all that a negative newly mentions is mentioned by other captions of the image."""
-    new = Mentions((negative,))
-    own, siblings = context.own, context.siblings
-    nouns = {noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)}
-    added = [
-        (nouns, siblings.nouns),
-        (new.attributes - own.attributes, siblings.attributes),
-        (new.verbs - own.verbs, siblings.verbs),
-        (new.relations - own.relations, siblings.relations),
-    ]
-    return any(mentions for mentions, _ in added) and all(mentions <= theirs for mentions, theirs in added)
+    heard = [has(siblings.nouns, noun) for noun in new.nouns if not has(own.nouns, noun)]
+    for kind in ("quantities", "relations", "attributes", "verbs"):
+        its, known, said = (getattr(mentions, kind) for mentions in (new, own, siblings))
+        heard += [one in said for one in its - known]
+    return heard
 
 
 def faults(text: str) -> int:

@@ -266,15 +266,10 @@ class Prepositions:
         """Whether `new` is no synonym of `old` and shares no set with it in VSE-C's Table 8 (Shi et al. 2018), and the
         two are not among those that may both be true of this noun.
         """
-        same = old == new or (old, new) in self.synonyms or self._both_fit(old, new, noun)
-        return not same and set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))
-
-    def may_both_hold(self, one: str, other: str, noun: str) -> bool:
-        """Whether both prepositions may be true of the same thing and this noun."""
-        return self.overlap(one, other) or self._both_fit(one, other, noun)
-
-    def _both_fit(self, one: str, other: str, noun: str) -> bool:
-        return self.places.get(noun, frozenset()).issuperset((one, other))
+        both_fit = self.places.get(noun, frozenset()).issuperset((old, new))
+        if old == new or (old, new) in self.synonyms or both_fit:
+            return False
+        return set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))
 
     def overlap(self, a: str, b: str) -> bool:
         """Whether two prepositions may both be true of the same two things."""

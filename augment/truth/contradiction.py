@@ -130,11 +130,6 @@ def check_preposition(candidate: Candidate, caption: Caption, context: Context) 
     object = caption.tokens[candidate.slots[1]].lemma
     if not prepositions().may_replace(candidate.replaced, candidate.replacement, object):
         yield Finding("preposition_overlap")
-    yield from relation_said(candidate, object, context)
-
-
-def relation_said(candidate: Candidate, object: str, context: Context) -> Iterator[Finding]:
-    """`sibling_says_so` if a caption of the image has the new preposition, or one that overlaps it, with the object."""
     overlap, old, new = prepositions().overlap, candidate.replaced, candidate.replacement
     for mentions in (context.siblings, context.own):
         fits = (pair for pair in mentions.relations if pair[1] == object and pair[0] != old and overlap(pair[0], new))

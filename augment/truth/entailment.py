@@ -1,4 +1,4 @@
-"""Does a text say only what a caption says, in its words, synonyms or hypernyms?
+"""Does a text say only what a caption says, in its words, synonyms or hypernyms? Or does the caption leave it open?
 
 A word may be replaced by a more general one ("dog" by "animal", "huge" by "large", "galloping" by "running"), and what
 only describes may be left out. Words may change places where that leaves the meaning as it is: conjuncts, and the two
@@ -7,22 +7,26 @@ sides of a symmetric preposition. Nothing that is added follows, nor what stands
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from ..caption import Caption, Token
-from ..language.semantic_classes import head, prepositions
+from ..language.semantic_classes import attributes, gender, head, other_persons, persons_may_be_same, prepositions
 from ..language.wordnet import WordNet
 from ..slots.nouns import quantity_value
 from ..slots.verbs import preposition_uses
+from .contradiction import GROUPS
 
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
 KINDS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
+MODIFIERS = ("amod", "compound", "nmod")
+LIGHT = ("be", "do", "have", "make")  # verbs that say nothing
 PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
 
 
 # What WordNet does not have: synonyms, and words with their hypernyms.
 SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+SAME_AS = {"people": "person", "someone": "person", "something": "entity"}
 HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
 
 
@@ -34,6 +38,9 @@ def _first(lemma: str, pos: str) -> tuple[int, ...]:
 
 def _is_noun_of(old: str, new: str) -> bool:
     """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
+    old, new = (SAME_AS.get(noun, noun) for noun in (old, new))
+    if head(new) in other_persons(head(old)):  # WordNet has girls below women
+        return False
     return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or _is_below(old, new, "n")
 
 
@@ -67,6 +74,60 @@ MORE_GENERAL: dict[str, Callable[[str, str], bool]] = {
 def is_kind_of(kind: str, old: str, new: str) -> bool:
     """Whether a word of a kind, a key of MORE_GENERAL, is the other's synonym or hypernym, or is the other itself."""
     return old == new or MORE_GENERAL[kind](old, new)
+
+
+@cache
+def leaves_open(kind: str, old: str, new: str) -> bool:
+    """Whether a word of a kind may be true as well where a caption has the other: one is the other's hypernym in some
+    sense, a person's role or sex is not told by the other (man~surfer), the attribute is of another dimension
+    (red~old), the preposition overlaps (in~near), or the number is one of several.
+    """
+    if kind == "noun":
+        told = {gender(old), gender(new)} != {"any"} and GROUPS.isdisjoint((old, new)) and persons_may_be_same(old, new)
+        return told or is_kind_of(kind, new, old) or _may_be_below(old, new, "n") or _may_be_below(new, old, "n")
+    if kind == "attribute":
+        mine, theirs = (attributes().dimensions.get(word, set()) for word in (old, new))
+        return bool(mine and theirs and mine.isdisjoint(theirs)) or is_kind_of(kind, new, old)
+    if kind == "verb":
+        return _may_be_below(old, new, "v") or _may_be_below(new, old, "v")
+    if kind == "preposition":
+        return prepositions().overlap(old, new)
+    return kind == "numeral" and quantity_value(new) == 1
+
+
+def _may_be_below(one: str, other: str, pos: str) -> bool:
+    """Whether a noun in its first sense is below the other in any sense, or has it as its head; or a verb in any sense
+    is below the other in one that is in use, or entails it.
+    """
+    wordnet = WordNet.load()
+    if pos == "n":
+        senses, above = _first(one, pos), wordnet.senses(other, pos)
+    else:
+        senses, above = wordnet.senses(one, pos), wordnet.senses_in_use(other, pos)
+    below = any(not wordnet.closure(sense).isdisjoint(above) for sense in senses)
+    return below or (head(one) == other if pos == "n" else wordnet.entails(one, other))
+
+
+def words(tokens: Sequence[Token]) -> set[tuple[str, str]]:
+    """The kinds, keys of MORE_GENERAL, and lemmas of words, without verbs that say nothing; what stands before its noun
+    is an attribute.
+    """
+    said = (token for token in tokens if token.pos in KINDS and token.lemma not in LIGHT)
+    return {("attribute" if token.dep in MODIFIERS else KINDS[token.pos], token.lemma) for token in said}
+
+
+def replaces(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
+    """Whether words of the caption give way to others of their kind that cannot be said beside them: "eating" to
+    "looking at", not "a pizza" to "some hot food". The tokens as of `follows`.
+    """
+
+    def alone(word: tuple[str, str], others: set[tuple[str, str]]) -> bool:
+        kind, lemma = word
+        same = (other for its, other in others if its == kind)
+        return all(lemma != other for _, other in others) and not any(leaves_open(kind, lemma, one) for one in same)
+
+    lost = {word[0] for word in words(caption.tokens[a:b]) if alone(word, words(text.tokens))}
+    return any(word[0] in lost and alone(word, words(caption.tokens)) for word in words(text.tokens[c:d]))
 
 
 def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
@@ -121,7 +182,22 @@ def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | N
         above, other = caption.tokens[use.start], caption.tokens[use.noun]
         while use.start <= above.index < use.end and above.head != above.index:
             above = caption.tokens[above.head]
-        near = use.entry == "near" or (use.entry, "near") in prepositions().synonyms
-        if near and above.index == token.index and not caption.has(other.index, "conj"):
+        if _is_near(use.entry) and above.index == token.index and not caption.has(other.index, "conj"):
             return (use.start, use.end), other
     return None
+
+
+def _is_near(preposition: str) -> bool:
+    return preposition == "near" or (preposition, "near") in prepositions().synonyms
+
+
+def may_change_places(caption: Caption, one: int, other: int) -> bool:
+    """Whether two nouns without attributes, one before the other, are listed, or the first does something near the
+    second: "a car parked near a truck" does not say whether the truck is parked.
+    """
+    if any(next(caption.dependents(noun, "amod", "compound", "nummod", "poss"), None) for noun in (one, other)):
+        return False
+    if set(caption.lowered[one + 1 : caption.phrase_start(other)]) <= {"and", ","}:
+        return True
+    starts = (use.start for use in preposition_uses(caption) if use.noun == other and _is_near(use.entry))
+    return any(all(token.pos in ("AUX", "VERB") for token in caption.tokens[one + 1 : start]) for start in starts)

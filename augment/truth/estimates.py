@@ -281,7 +281,8 @@ class ImageTruth:
         if kind not in self.truth.calibration:
             return None
         if kind not in ASSERTIONS:
-            return float(self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]])
+            entry = self.truth.associations[kind].entries.get(candidate.replacement)
+            return None if entry is None else float(self._p_words(kind)[entry])
         change = _change(kind, candidate, caption)
         if change is None:
             return None

@@ -64,10 +64,10 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     SOURCE is a file or folder of SugarCrepe, SugarCrepe++, NegCLIP, ARO, CREPE, VALSE, TROHN, CE-CLIP or VisMin, or any
     JSON, JSON Lines, CSV, TSV or Parquet file with a caption and a negative in each record. What a negative changes is
     recovered, and it is judged by the captions of its image. It is true if it says only what one of them says, in its
-    words, synonyms or hypernyms: such negatives are rejected. Else it is false, or undecidable if it adds something or
-    may be true as well by WordNet or the estimates of truth; --cautious rejects the latter, as operators do. The run
-    has the tables captions, negatives, rejections (with reasons) and judged (what became of each), so every other
-    command works on it.
+    words, synonyms or hypernyms: such negatives are rejected. Else it is false, or undecidable if the captions leave it
+    open: it adds something, or says more of the same thing. --cautious rejects what operators would refuse as it may be
+    true. The run has the tables captions, negatives, rejections (with reasons) and judged (what became of each), so
+    every other command works on it.
 
     The scorecard has per kind of negative, in %: pairs that are equal or repeated, grammatical faults, the same words
     in another order, negatives that are true or undecidable; the mean estimate that they are true, plausibility, and
