@@ -202,7 +202,9 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            rejected.append(Judged(candidate, "", p_true, reason=reason))
+            estimates = candidate.plausibility, *(candidate.judged or (None, None))
+            limit = _limit(reason, settings) if candidate.judged and candidate.rejected else None
+            rejected.append(Judged(candidate, "", p_true, *estimates, reason=reason, detail=limit))
         if texts:
             break
     if not accepted and not rejected:
@@ -236,15 +238,18 @@ def reject_implausible(
         its, text, p_true = negative[:3]
         log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
         negative = Judged(its, text, p_true, log_odds, p_odd, p_both)
-        if p_odd > settings.max_odd:
-            detail = f"p_odd must be <= {settings.max_odd:g}"
-            kept.rejected.append(negative._replace(reason=IMPLAUSIBLE, detail=detail))
-        elif p_both > settings.max_both:
-            detail = f"p_both must be <= {settings.max_both:g}"
-            kept.rejected.append(negative._replace(reason=COMPATIBLE, detail=detail))
-        else:
+        reason = IMPLAUSIBLE if p_odd > settings.max_odd else COMPATIBLE if p_both > settings.max_both else None
+        if reason is None:
             kept.accepted.append(negative)
+        else:
+            kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
     return results
+
+
+def _limit(reason: str, settings: NegativesConfig) -> str | None:
+    """The limit that a negative with this reason does not keep; None for other reasons."""
+    limits = {IMPLAUSIBLE: ("p_odd", settings.max_odd), COMPATIBLE: ("p_both", settings.max_both)}
+    return "{} must be <= {:g}".format(*limits[reason]) if reason in limits else None
 
 
 class Rows:
