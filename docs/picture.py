@@ -23,7 +23,7 @@ MADE = (  # operator, replacement, beginning of the caption
     ("noun", "van", "A double-decker bus"),
 )
 REFUSED = (
-    ("noun", "taxi", "A red bus with two", "another caption of the image says so"),
+    ("numeral", "two", "A red double-decker", "hardly ever seen or said"),
     ("shuffle", "bridge | taxi", "A double-decker bus", "hardly ever seen or said"),
     ("preposition", "beside", "The bus on the bridge", "another caption: the bus is over the bridge"),
 )
