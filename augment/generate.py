@@ -202,9 +202,9 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            estimates = candidate.plausibility, *(candidate.judged or (None, None))
+            p_odd, p_both = candidate.judged or (None, None)
             limit = _limit(reason, settings) if candidate.judged and candidate.rejected else None
-            rejected.append(Judged(candidate, "", p_true, *estimates, reason=reason, detail=limit))
+            rejected.append(Judged(candidate, "", p_true, candidate.plausibility, p_odd, p_both, reason, limit))
         if texts:
             break
     if not accepted and not rejected:

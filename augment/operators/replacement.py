@@ -184,9 +184,9 @@ def _choices(
     (replacements,): they are not drawn, and not judged, which is what takes time.
     """
     entries, plural = batch.lexicon.entries(kind), form == "nns"
-    left = slice(None) if true is None else ~true
+    asked = np.ones(len(open.new), bool) if true is None else ~true
     estimates = np.full((3, len(open.new)), np.nan)
-    estimates[:, left] = batch.judged(kind, slots, open.slot[left], open.new[left], form)
+    estimates[:, asked] = batch.judged(kind, slots, open.slot[asked], open.new[asked], form)
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
     refused = refusal(odd, both, batch)
