@@ -121,6 +121,11 @@ class Facts:
         )
 
     @property
+    def making(self) -> list[str]:
+        """The source and the settings of the build, one line per stage, as in the card."""
+        return [f"{name}: {json.dumps(values, sort_keys=True, default=str)}" for name, values in self.made_with.items()]
+
+    @property
     def biases(self) -> list[str]:
         """The accuracies (%) of the blind baselines, one line per operator, and why others were not measured."""
         return [
@@ -255,6 +260,7 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "license": config.license,
         **{key: value for key, value in given.items() if value},
         **({"rai:dataBiases": facts.biases} if facts.biases else {}),
+        **({"rai:dataManipulationProtocol": facts.making} if facts.making else {}),
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
