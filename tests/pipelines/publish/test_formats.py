@@ -257,6 +257,7 @@ def croissant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         assert not dataset.metadata.issues.warnings
         metadata = json.loads((out / "croissant.json").read_text(encoding="utf-8"))
         assert metadata["conformsTo"] == "http://mlcommons.org/croissant/1.0" and metadata["license"] == "CC0-1.0"
+        assert all(": {" in line for line in metadata.get("rai:dataManipulationProtocol", []))
         for item in metadata["distribution"]:
             if item["@type"] == "cr:FileObject":
                 data = (out / item["contentUrl"]).read_bytes()
