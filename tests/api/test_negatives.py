@@ -269,6 +269,6 @@ def test_the_package_tells_what_it_has() -> None:
 
 @pytest.mark.parametrize(("noun", "other"), [("giraffe", "zebra"), ("zebra", "giraffe")])
 def test_a_noun_is_replaced_by_another_of_its_kind_also_where_a_caption_says_animal(noun: str, other: str) -> None:
-    texts = [f"A woman looks at a {noun}.", "An animal in the grass of a zoo."]
+    texts = [f"A {noun} stands near a tree.", "An animal in the grass of a zoo."]
     made = negcap.negatives(pd.DataFrame({"image": "x", "caption": texts}), operators="noun")
     assert any(f" {other}" in text for text in made[made.caption == texts[0]].text)
