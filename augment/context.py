@@ -224,6 +224,14 @@ def contexts(
     return batch.contexts
 
 
+def contexts_of(captions: Sequence[Caption], siblings: Sequence[Sequence[Caption]], lexicon: Lexicon) -> list[Context]:
+    """The contexts of some captions that have these siblings, of which nothing is estimated."""
+    batch = Batch.read(captions, lexicon)
+    said = [(Mentions((caption,)), Mentions(others)) for caption, others in zip(captions, siblings, strict=True)]
+    batch.contexts.extend(Context(*its, batch, number) for number, its in enumerate(said))
+    return batch.contexts
+
+
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
     """Images in batches of at least CAPTIONS captions or TOKENS tokens; the last may have fewer.
 

@@ -23,12 +23,12 @@ import numpy as np
 from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ...schemas.fields import table_of
 from ..caption import Caption, by_image, cached, from_parses
-from ..context import Batch, Context, batches
+from ..context import Context, batches, contexts_of
 from ..edits import Candidate
 from ..language.semantic_classes import head
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
-from ..mentions import Mentions, mentioned_nouns, mentioned_verbs
+from ..mentions import mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
 from ..reproducible import record_rng, sigmoid
 from .contradiction import check
@@ -318,15 +318,13 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
-        batch = Batch.read([shown[0] for shown, _, _ in held], lexicon)
-        own = [(Mentions(shown[:1]), Mentions(shown[1:])) for shown, _, _ in held]
-        batch.contexts.extend(Context(*its, batch, number) for number, its in enumerate(own))
-        for number, (shown, held_out, rng) in enumerate(held):
-            context = batch.contexts[number]
+        read = contexts_of([shown[0] for shown, _, _ in held], [shown[1:] for shown, _, _ in held], lexicon)
+        for context, (shown, held_out, rng) in zip(read, held, strict=True):
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
                 true = is_true(candidate, shown[0], held_out, entailed)
                 if true is not None:
                     rows.append((kind, values, true))
+        read.clear()  # its batch refers to it
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     return table_of(rows, pa.schema(columns))
 

@@ -19,10 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import Batch, Context
+from negcap.augment.context import contexts_of
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
 from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import check
@@ -43,10 +42,9 @@ def labelled(
     rngs = [record_rng(0, "one_caption", captions[0].image_id) for captions in images]
     mixed = [rng.sample(captions, len(captions)) for rng, captions in zip(rngs, images, strict=True)]
     rows = []
-    batch = Batch.read([captions[0] for captions in mixed], lexicon)
-    for number, (rng, captions) in enumerate(zip(rngs, mixed, strict=True)):
-        first, siblings, hidden = captions[0], captions[1:shown], captions[shown:]
-        context = Context(Mentions([first]), Mentions(siblings), batch, number)
+    read = contexts_of([captions[0] for captions in mixed], [captions[1:shown] for captions in mixed], lexicon)
+    for context, rng, captions in zip(read, rngs, mixed, strict=True):
+        first, hidden = captions[0], captions[shown:]
         image = truth.of_image(captions[:shown])
         for kind in TRUTH_KINDS:
             proposed = OPERATORS[kind].propose(first, context, rng, DRAWS)
