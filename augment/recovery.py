@@ -181,7 +181,7 @@ def _slots(caption: Caption) -> list[Slot]:
 def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Slot] | None:
     """The slot of the caption in which all that is changed lies, and the slot of the negative in its place, if alike.
 
-    A number may take its noun along ("a dog" -> "two dogs"), and a noun its article.
+    A number may take its noun along, or a hypernym ("a person" -> "two people"), and a noun its article.
     """
     a, b, c, d = span
     there = _slots(negative)
@@ -192,9 +192,10 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
         if slot.kind == "numeral":
             noun = caption.tokens[slot.noun]
             if start == a and a < b:
-                lemmas = {token.lemma for token in negative.tokens[c:d]}
-                inside = b <= noun.index + 1 and (b == end or noun.lemma in lemmas)
-            alike = [o for o in others if o.start == c and noun.lemma == negative.tokens[o.noun].lemma]
+                same = any(is_kind_of("noun", noun.lemma, token.lemma) for token in negative.tokens[c:d])
+                inside = b <= noun.index + 1 and (b == end or same)
+            alike = [o for o in others if o.start == c]
+            alike = [o for o in alike if is_kind_of("noun", noun.lemma, negative.tokens[o.noun].lemma)]
         else:
             if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
                 inside, start = b <= end, a

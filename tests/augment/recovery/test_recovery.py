@@ -137,6 +137,8 @@ A dog behind a fence. | A dog near a fence. | undecidable
 A dog behind a fence. | A dog in front of a fence. | false
 Two dogs run. | A dog runs. | undecidable
 Two dogs run. | Three dogs run. | false
+A person runs. | Two people run. | false
+A dog runs. | Three animals run. | false
 # swaps: false, unless what is said stays the same, or may
 A dog next to a cat. | A cat next to a dog. | true
 A dog sitting next to a cat. | A cat sitting next to a dog. | undecidable
