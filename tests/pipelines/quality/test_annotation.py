@@ -187,9 +187,15 @@ def numerals_are_true(item: Item) -> tuple[str, str]:
     return ("both" if item.operator == "numeral" else good(item)[0]), "caption"
 
 
+@pytest.fixture(scope="module")
+def made(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return write_sheet(toy, tmp_path_factory.mktemp("made") / "sheet.csv", SheetConfig(n=10))[:2]
+
+
 @pytest.fixture
-def sheet(toy: Path, tmp_path: Path) -> tuple[Path, Path]:
-    return write_sheet(toy, tmp_path / "sheet.csv", SheetConfig(n=10))[:2]
+def sheet(made: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A sheet and its key, in the folder of the test."""
+    return Path(shutil.copy(made[0], tmp_path)), Path(shutil.copy(made[1], tmp_path))
 
 
 def test_three_annotators_three_files(sheet: tuple[Path, Path], tmp_path: Path) -> None:
