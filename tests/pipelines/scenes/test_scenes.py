@@ -218,8 +218,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(run: Path) -> None:
         assert scenes("--output", run, "--images", 40) == 0
-        command = ["build", "--output", str(run), "--preset", "all", "--scheduler", "synchronous", "--quiet"]
-        assert main(command) == 0
+        command = ["build", "--output", str(run), "--preset", "all", "--set", "lexicon=reference"]
+        assert main([*command, "--scheduler", "synchronous", "--quiet"]) == 0
 
     return made_once(tmp_path_factory, "scenes", make)
 
