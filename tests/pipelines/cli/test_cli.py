@@ -29,6 +29,7 @@ from negcap.pipelines.quality.audit.figures import collect, to_table
 from negcap.pipelines.quality.bias.measure import read_all
 from negcap.pipelines.stages import build
 from tests.conftest import ROOT, SAMPLE
+from tests.tables import rows_of
 
 HEAVY = "spacy thinc dask distributed pandas pyarrow numpy rich fsspec sklearn nltk inflect".split()
 HERE = ("--scheduler", "synchronous", "--quiet")
@@ -37,10 +38,6 @@ COMPONENT_TABLES = ("components", "component_vocabulary", "component_exclusions"
 
 def negcap_exits(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
-
-
-def rows_of(run: Path, table: str) -> list[dict]:
-    return [row for part in read_table(run, table) for row in part.to_pylist()]
 
 
 def raising(error: BaseException) -> Callable[..., None]:

@@ -20,7 +20,6 @@ from PIL import Image
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import shard_path
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, page
 from negcap.pipelines.quality.audit.figures import CHANGE, exchanges, word_changes
@@ -29,7 +28,7 @@ from negcap.pipelines.quality.bias.measure import Blindness
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import AUDIT, MEASURES
 from tests.pipelines.publish.fixtures import changed, write_images
-from tests.tables import replace_shard
+from tests.tables import replace_shard, rows_of
 
 VOID = {"meta", "input", "br", "img"}
 MARKUP = (
@@ -97,10 +96,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def sample(sample_run: Path, folder: Path) -> tuple[str, pa.Table]:
     return audited(sample_run, folder, n=6)
-
-
-def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
-    return [row for part in read_table(run, table) for row in part.to_pylist()]
 
 
 def values(audited: pa.Table, **wanted: str) -> dict[tuple[str, str], float]:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from negcap.pipelines.engine.progress import Progress
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
 from negcap.schemas.negatives import POSITIVE
 from tests.browser import IN_BROWSER, document
 from tests.pipelines.publish.fixtures import write_images
+from tests.tables import rows_of
 
 pytestmark = IN_BROWSER
 # The page stands in a frame, in which scripts are off; the script is its parent's.
@@ -70,7 +70,7 @@ WIDTHS = """
 def written(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the sample, half of its photos there, and what lies beside it."""
     folder = tmp_path_factory.mktemp("audit")
-    names = sorted({row["image"] for table in read_table(sample_run, "captions") for row in table.to_pylist()})
+    names = sorted({row["image"] for row in rows_of(sample_run, "captions")})
     images = write_images(folder / "images", [name for name in names[::2]])
     audit(sample_run, folder, AuditConfig(n=6, images=images), Progress())
     return folder / PAGE
@@ -144,7 +144,7 @@ def test_the_search_finds_what_the_tables_have(
     """The page is opened from the disk, as its readers do."""
     found = document(f"{written.as_uri()}#{asked}", tmp_path)
     tables = ("negatives", "positives", "rejections")
-    rows = [row for name in tables for part in read_table(sample_run, name) for row in part.to_pylist()]
+    rows = [row for name in tables for row in rows_of(sample_run, name)]
     begins = re.compile(rf"\b{word}", re.I)
     hits = [
         row
