@@ -115,11 +115,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize(
     ("special", "start", "end"),
-    [
-        ({"bos_token": "<s>", "eos_token": "</s>"}, 0, 1),
-        ({"eos_token": "</s>"}, 1, 1),
-        ({"bos_token": "<s>"}, 0, None),
-    ],
+    [({"bos_token": "<s>", "eos_token": "</s>"}, 0, 1), ({"eos_token": "</s>"}, 1, 1), ({"bos_token": "<s>"}, 0, None)],
     ids=["both", "end only", "start only"],
 )
 def test_a_causal_score_is_the_sum_over_tokens_given_those_before(

@@ -11,15 +11,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish.gate import (
-    LEAST_PAIRS,
-    PASSED,
-    REFUSED,
-    TOO_FEW,
-    Verdict,
-    judge_negatives,
-    text_hash,
-)
+from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, judge_negatives, text_hash
 from negcap.pipelines.publish.publish import RefusedError
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.bias.baselines import BlindReport, Pair, most_telling

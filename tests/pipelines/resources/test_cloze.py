@@ -29,13 +29,7 @@ from negcap.pipelines.resources.cloze.config import Sizes, SurrogateConfig, Trai
 from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
 from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
 from negcap.pipelines.resources.cloze.surrogate import fit_to
-from negcap.pipelines.resources.cloze.train import (
-    drawing,
-    new_network,
-    rate,
-    sampled_loss,
-    train,
-)
+from negcap.pipelines.resources.cloze.train import drawing, new_network, rate, sampled_loss, train
 from tests.augment.fixtures import sample_parses
 from tests.conftest import DATA, ROOT, SAMPLE
 

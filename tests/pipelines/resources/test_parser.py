@@ -14,13 +14,7 @@ from negcap.pipelines.resources.parser.captions import caption_trees
 from negcap.pipelines.resources.parser.clear import convert
 from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, lemma, lemma_tables
 from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, megabytes, save, speed, train
-from negcap.pipelines.resources.parser.tree import (
-    Tree,
-    agreed_trees,
-    coco_captions,
-    read_conllu,
-    to_doc,
-)
+from negcap.pipelines.resources.parser.tree import Tree, agreed_trees, coco_captions, read_conllu, to_doc
 
 CASES, FORMS = (
     tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("conversion.toml", "lemmas.toml")

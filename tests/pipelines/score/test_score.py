@@ -12,13 +12,7 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_clip
 from negcap.pipelines.score import encoders as vectors
-from negcap.pipelines.score.encoders import (
-    ENCODERS,
-    Encoder,
-    hugging_face,
-    open_clip,
-    sentence_transformers,
-)
+from negcap.pipelines.score.encoders import ENCODERS, Encoder, hugging_face, open_clip, sentence_transformers
 from negcap.pipelines.score.score import score
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run

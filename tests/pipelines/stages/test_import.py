@@ -158,11 +158,7 @@ def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
     "file, text, said",
     [
         ("a.json", "{", "must be a set of captions with negatives"),
-        (
-            "a.json",
-            '[{"image": "1.jpg", "caption": "A dog."}]',
-            "a column for the negative (negative_caption",
-        ),
+        ("a.json", '[{"image": "1.jpg", "caption": "A dog."}]', "a column for the negative (negative_caption"),
         ("a.csv", "foo,bar\n1,2\n", "must have a column for the caption (caption, true_caption"),
         ("a.txt", "A dog.", "by the end of its name (.json"),
         ("a.json", "[]", "must have captions with negatives, has none"),
