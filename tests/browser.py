@@ -13,9 +13,9 @@ IN_BROWSER = [
 ]
 
 
-def document(address: str, folder: Path, width: int = 1280) -> str:
+def document(address: str, folder: Path) -> str:
     """The page at an address, as HTML, when its scripts have done their work; the browser's profile is in `folder`."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
-    options += [f"--user-data-dir={folder / 'profile'}", f"--window-size={max(width, 500) + 40},1000"]
+    options += [f"--user-data-dir={folder / 'profile'}", "--window-size=1320,1000"]
     done = subprocess.run([str(CHROMIUM), *options, address], capture_output=True, timeout=300, check=True)
     return done.stdout.decode()

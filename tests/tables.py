@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from negcap.pipelines.engine.manifest import Identity, manifest_names, manifest_of, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import list_shards, sealed, shard_index, shard_path, write_shard
+from negcap.pipelines.engine.tables import read_table
 
 
 def write_table(
@@ -25,6 +27,11 @@ def write_table(
     write_shard(table, shard_path(run / name, index), schema, identity.key(), provenance)
     shards = map(sealed, list_shards(run / name))
     Output(run, identity, {name: schema}, overwrite=True).finish([{name: shard} for shard in shards if shard])
+
+
+def rows_of(run: Path, table: str) -> list[dict[str, Any]]:
+    """All rows of a table of a run."""
+    return [row for part in read_table(run, table) for row in part.to_pylist()]
 
 
 def replace_shard(shard: Path, table: pa.Table) -> None:

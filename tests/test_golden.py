@@ -6,18 +6,9 @@ import pytest
 
 from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG
 from negcap.augment.operators import PRESETS
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.rows import headline, marked
 from negcap.pipelines.tables.columns import table_of
-
-IMAGES = 40
-
-
-def rows(run: Path, table: str) -> list[dict]:
-    """The rows of the first images; the others are there for the lexicon."""
-    found = [row for part in read_table(run, table) for row in part.to_pylist()]
-    images = sorted({row["image_id"] for part in read_table(run, "captions") for row in part.to_pylist()})
-    return [row for row in found if row["image_id"] in images[:IMAGES]]
+from tests.tables import rows_of
 
 
 def shown(chosen: list[dict]) -> str:
@@ -29,14 +20,14 @@ def shown(chosen: list[dict]) -> str:
 def test_the_first_negative_of_every_caption(operator: str, sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
     table = table_of([operator])
     key = table.removesuffix("s") + "_id"
-    mine = [row for row in rows(sample_run, table) if row[key].endswith(f"#{operator}:0")]
+    mine = [row for row in rows_of(sample_run, table) if row[key].endswith(f"#{operator}:0")]
     assert mine
     golden(f"{table}.{operator}.txt", shown(mine))
 
 
 def test_the_first_refusals_for_every_reason(sample_run: Path, golden) -> None:  # type: ignore[no-untyped-def]
     chosen: dict[tuple[str, str], list[dict]] = {}
-    for row in rows(sample_run, "rejections"):
+    for row in rows_of(sample_run, "rejections"):
         same = chosen.setdefault((row["operator"], row["reason"]), [])
         if len(same) < 3:
             same.append(row)

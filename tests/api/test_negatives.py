@@ -22,7 +22,7 @@ MODULES = (functions, augmenter)
 QUIET = ["--scheduler", "synchronous", "--quiet"]
 
 
-def sample(images: int = 30) -> pd.DataFrame:
+def sample(images: int = 24) -> pd.DataFrame:
     notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"])
     frame = notes[notes["image_id"].isin(sorted(set(notes["image_id"]))[:images])]
     frame = frame.sort_values(["image_id", "id"])[["image_id", "caption"]].reset_index(drop=True)
@@ -60,8 +60,6 @@ def test_the_rows_are_those_that_the_command_writes(built: Path, tmp_path: Path)
     made, refused = negcap.negatives(sample(), rejections=True, **options)
     pd.testing.assert_frame_equal(made, as_written(built, "negatives"))
     pd.testing.assert_frame_equal(refused, as_written(built, "rejections"))
-    arrow = pa.Table.from_pandas(sample(), preserve_index=False)
-    pd.testing.assert_frame_equal(negcap.negatives(arrow, **options), made)
     run = negcap.build(sample(), tmp_path / "run", scheduler="synchronous", **options)
     pd.testing.assert_frame_equal(negcap.read(run), made)
 
@@ -74,7 +72,8 @@ def table_of(given: object) -> pa.Table:
 def test_other_tables_have_the_same_captions() -> None:
     datasets = pytest.importorskip("datasets")
     grouped = sample().groupby("image_id", as_index=False).agg({"caption": list, "split": "first"})  # one cell an image
-    for given in (datasets.Dataset.from_pandas(sample()), grouped):
+    arrow = pa.Table.from_pandas(sample(), preserve_index=False)
+    for given in (arrow, datasets.Dataset.from_pandas(sample()), grouped):
         assert table_of(given).equals(table_of(sample()))
 
 

@@ -20,10 +20,15 @@ from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment.fixtures import parse_texts, sample_lexicon, sample_parses
 
 
+def some_parses() -> pa.Table:
+    """Those of the sample's first 50 images."""
+    return sample_parses().slice(0, 250)
+
+
 def made(
     config: NegativesConfig | None = None, parses: pa.Table | None = None
 ) -> tuple[list[dict], list[dict], Counter]:
-    parses = sample_parses() if parses is None else parses
+    parses = some_parses() if parses is None else parses
     tables, counts = generate_tables(parses, sample_lexicon(), config or NegativesConfig())
     check(tables["negatives"], NEGATIVES)
     check(tables["rejections"], REJECTIONS)
@@ -38,7 +43,7 @@ def rows() -> tuple[list[dict], list[dict], Counter]:
 def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tuple) -> None:
     seen: Counter[tuple[str, str]] = Counter()
     texts, said = set(), dict[str, set[str]]()
-    for row in sample_parses().to_pylist():
+    for row in some_parses().to_pylist():
         said.setdefault(row["image_id"], set()).add(row["text"].lower())
     for row in rows[0]:
         edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
@@ -64,7 +69,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
     made = Counter(row["operator"] for row in rows[0])
     captions = Counter(operator for _, operator in seen)
     expected = {f"{name}.rows": n for name, n in made.items()} | {f"{name}.captions": n for name, n in captions.items()}
-    assert rows[2].items() >= {**expected, "captions": sample_parses().num_rows}.items()
+    assert rows[2].items() >= {**expected, "captions": some_parses().num_rows}.items()
     assert sum(n for name, n in rows[2].items() if name.startswith("rejected.")) == len(rows[1])
 
 
@@ -92,7 +97,7 @@ def test_another_operator_changes_no_rows(rows: tuple) -> None:
 @settings(max_examples=3, deadline=None)
 @given(st.permutations(range(20)))
 def test_order_of_images_and_shards_changes_no_rows(rows: tuple, order: list[int]) -> None:
-    parses = sample_parses()
+    parses = some_parses()
     images = parses["image_id"].unique().to_pylist()
     shuffled = pa.concat_tables([parses.filter(pc.equal(parses["image_id"], images[number])) for number in order])
     half = shuffled.num_rows // 10 * 5
@@ -113,7 +118,7 @@ def test_bad_configs_are_named() -> None:
 
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     config = NegativesConfig(operators=PRESETS["all"], per_family=1)
-    tables, counts = generate_tables(sample_parses().slice(0, 200), sample_lexicon(), config)
+    tables, counts = generate_tables(some_parses(), sample_lexicon(), config)
     check(tables["positives"], POSITIVES)
     assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase", "true_negation"}
     assert set(tables["positives"]["family"].to_pylist()) == {"positive"}

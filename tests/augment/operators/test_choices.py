@@ -12,29 +12,30 @@ from negcap.augment.edits import Candidate
 from negcap.augment.operators.replacement import Choice, Open, draw, weigh
 from tests.augment.fixtures import sample_lexicon
 
-NOUNS = sample_lexicon().nouns
-
 
 def log_probabilities(**known: float) -> np.ndarray:
-    found = np.full(len(NOUNS.names), -np.inf)
+    nouns = sample_lexicon().nouns
+    found = np.full(len(nouns.names), -np.inf)
     for name, value in known.items():
-        found[NOUNS.number[name]] = value
+        found[nouns.number[name]] = value
     return found
 
 
 def test_weights_are_the_probabilities_above_the_floor() -> None:
+    nouns = sample_lexicon().nouns
     some = Open.of(log_probabilities(cat=-1.0, man=-2.0, table=-2.01)[None], -2.0)
-    weights = weigh(NOUNS, ["dog"], some)
+    weights = weigh(nouns, ["dog"], some)
     assert not some.slot.any() and dict(zip(some.new.tolist(), weights.tolist(), strict=True)) == {
-        NOUNS.number["cat"]: pytest.approx(np.exp(-1.0)),
-        NOUNS.number["man"]: pytest.approx(np.exp(-2.0)),
+        nouns.number["cat"]: pytest.approx(np.exp(-1.0)),
+        nouns.number["man"]: pytest.approx(np.exp(-2.0)),
     }
     two = Open.of(np.stack([log_probabilities(), log_probabilities(cat=-1.0)]), -2.0)
     assert list(two.parts(3)) == [slice(0, 0), slice(0, 1), slice(1, 1)]
 
 
 def test_balance_multiplies_by_the_ratio_of_the_factors() -> None:
-    nouns = NOUNS.rebalanced({("dog", False): 2.0, ("cat", False): 3.0, ("dog", True): 5.0, ("cat", True): 0.5})
+    factors = {("dog", False): 2.0, ("cat", False): 3.0, ("dog", True): 5.0, ("cat", True): 0.5}
+    nouns = sample_lexicon().nouns.rebalanced(factors)
     some = Open.of(log_probabilities(cat=-1.0, man=-1.0, table=-9.0)[None], -2.0)
     assert [nouns.names[number] for number in some.new] == ["cat", "man"]
     for plural, entry, ratios in ((False, "dog", (1.5, 0.5)), (True, "dog", (0.1, 0.2)), (False, "yak", (3.0, 1.0))):

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +16,9 @@ from negcap.augment.language.parse import parse
 from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.cli.options import RECOVERED
-from negcap.pipelines.engine.tables import read_table
 from negcap.schemas.negatives import FAMILIES
 from tests.augment.fixtures import sample_lexicon
+from tests.tables import rows_of
 
 PIECES = ["a", "an", "red", "dog", "dog.", "Dog", "man's", ",", "in", "front", "of", ""]
 WORDS = st.lists(st.sampled_from(PIECES), max_size=9)
@@ -50,7 +49,7 @@ def test_edits_are_of_whole_words(caption: str, text: str, edits: list[tuple[int
 
 
 def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> None:
-    every = pa.concat_tables(read_table(sample_run, "negatives")).to_pylist()
+    every = rows_of(sample_run, "negatives")
     # A denial rewords a phrase or the sentence: the words that it keeps make several edits of one.
     whole = [row for row in every if len(row["edits"]) == 1 and row["operator"] != "negation"]
     right = 0

@@ -157,10 +157,9 @@ def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell
     assert "likely_true" not in {assess(one, scenes[0][0], context, image)[0] for one in made}
 
 
-def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Table) -> None:
+def test_the_estimate_hangs_on_no_order(sample_truth: pa.Table) -> None:
     parses = sample_parses()
     check_table(sample_truth, TRUTH)
-    assert estimate(parses, in_turn(sample_lexicon())).equals(sample_truth)
     images = [parses.filter(pc.equal(parses["image_id"], image)) for image in parses["image_id"].unique()]
     turned = estimate(pa.concat_tables(images[::-1]), in_turn(sample_lexicon()))
     assert turned.drop_columns("coefficients").equals(sample_truth.drop_columns("coefficients"))
@@ -172,7 +171,7 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.02)
     config = NegativesConfig(operators=operators, max_true=0.02)
-    tables, _ = generate_tables(sample_parses(), sample_lexicon(), config, truth)
+    tables, _ = generate_tables(sample_parses().slice(0, 250), sample_lexicon(), config, truth)
     check_table(tables["negatives"], NEGATIVES)
     check_table(tables["rejections"], REJECTIONS)
     made, refused = tables["negatives"].to_pylist(), tables["rejections"].to_pylist()

@@ -10,9 +10,9 @@ import negcap
 from negcap.pipelines.cli import main
 from negcap.pipelines.demo import Demo
 from negcap.pipelines.demo.server import EXAMPLE, MOST
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.rows import pieces
 from tests.browser import IN_BROWSER, document
+from tests.tables import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_the_answer_has_the_rows_of_the_library_and_of_the_code_it_shows(
     Path("captions.csv").write_text(head.partition("\n")[2] + "\n", "utf-8")
     build, *shows = [line.split()[1:] for line in rest.splitlines()]
     assert main([*build, "--quiet"]) == 0 and [main(line) for line in shows] == [0, 0]
-    made = [row["text"] for part in read_table(Path("outputs/demo"), "negatives") for row in part.to_pylist()]
+    made = [row["text"] for row in rows_of(Path("outputs/demo"), "negatives")]
     assert made == shown
 
 

@@ -90,7 +90,8 @@ class DaskProcesses:
     def start(self, *words: str, **environment: str) -> None:
         """Start a scheduler or a worker."""
         command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(self.file), "--no-dashboard"]
-        env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        env = {**os.environ, "PYTHONPATH": path, **environment}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.started.append(subprocess.Popen(command, env=env, cwd=self.folder, **quiet))  # type: ignore[call-overload]
 

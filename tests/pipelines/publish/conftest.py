@@ -1,10 +1,21 @@
 """The runs that are published."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
-from tests.pipelines.publish.fixtures import IMAGES, TESTS, TOY_TESTS, TOYS, Toy, rows, write_images, write_run
+from tests.pipelines.publish.fixtures import (
+    IMAGES,
+    TESTS,
+    TOY_TESTS,
+    TOYS,
+    Toy,
+    published,
+    rows,
+    write_images,
+    write_run,
+)
 
 QUIRKS = {"“Wait,” she says": 0, 'A "quoted" sign; it\'s 1,5 m\\wide': 1}
 
@@ -23,6 +34,14 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
 
 
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was published, so that it has a measure of how guessable it is."""
+    folder = tmp_path_factory.mktemp("measured")
+    published(write_run(folder / "run", *rows(IMAGES, TESTS)), folder / "out")
+    return folder / "run"
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
+def run(measured: Path, tmp_path: Path) -> Path:
+    return Path(copytree(measured, tmp_path / "run"))

@@ -6,13 +6,9 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import list_shards
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.info import read_info, size
 from negcap.schemas.captions import CAPTIONS
-
-
-def rows_of(run: Path, table: str) -> list[dict]:
-    return [row for part in read_table(run, table) for row in part.to_pylist()]
+from tests.tables import rows_of
 
 
 def test_info_counts_what_the_tables_hold(sample_run: Path) -> None:

@@ -23,7 +23,7 @@ REASONS = [
 @pytest.mark.parametrize(("sentences", "settings", "reason"), REASONS)
 def test_the_reason_is_told(sentences: list[str], settings: dict[str, Any], reason: str) -> None:
     with pytest.warns(UserWarning, match=f"no negatives: {reason}"):
-        assert negcap.negatives(sentences, **settings).empty
+        assert negcap.negatives(sentences, **{"lexicon": "reference", **settings}).empty
 
 
 def test_paraphrases_are_no_negatives_but_something(recwarn: pytest.WarningsRecorder) -> None:
@@ -41,5 +41,6 @@ def test_a_command_tells_it_too(
     with (tmp_path / "captions.csv").open("w") as file:
         csv.writer(file).writerows([("image", "caption"), *enumerate(sentences)])
     arguments = ["build", str(tmp_path / "captions.csv"), "--output", str(tmp_path / "run"), "--quiet"]
-    assert main([*arguments, "--scheduler", "synchronous", *options]) == 0
+    arguments += ["--set", "lexicon=reference", "--scheduler", "synchronous"]
+    assert main([*arguments, *options]) == 0
     assert f"no negatives: {reason}" in capsys.readouterr().out

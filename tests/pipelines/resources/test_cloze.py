@@ -29,13 +29,7 @@ from negcap.pipelines.resources.cloze.config import Sizes, SurrogateConfig, Trai
 from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
 from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
 from negcap.pipelines.resources.cloze.surrogate import fit_to
-from negcap.pipelines.resources.cloze.train import (
-    drawing,
-    new_network,
-    rate,
-    sampled_loss,
-    train,
-)
+from negcap.pipelines.resources.cloze.train import drawing, new_network, rate, sampled_loss, train
 from tests.augment.fixtures import sample_parses
 from tests.conftest import DATA, ROOT, SAMPLE
 
@@ -359,14 +353,14 @@ def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
 
 
 def test_a_surrogate_is_fitted_and_written_beside_the_model(tmp_path: Path) -> None:
-    captions = sample_parses()["text"].to_pylist()[:120]
+    captions = sample_parses()["text"].to_pylist()[:50]
     table = written(tmp_path / "captions.csv", [(f"{i}.jpg", "", text) for i, text in enumerate(captions)])
-    config = SurrogateConfig(captions=100, epochs=3, batch=20, width=16, shares=8)
+    config = SurrogateConfig(captions=40, epochs=2, batch=20, width=16, shares=8)
     shipped = data_path("cloze") / "model.npz"
     output = tmp_path / "own.npz"
     fit_to([str(table)], shipped, output, None, config)
     own, about = ClozeModel.load(output), read_about(output)["surrogate"]
-    assert about["captions"] == 100 and -1 <= about["correlation"] <= 1
+    assert about["captions"] == 40 and -1 <= about["correlation"] <= 1
     texts = parse(["A dog on a couch."])
     cat = Candidate("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
     (mine,), (read_one,) = (how(texts, read(texts, own), [cat]) for how in (compare, read_and_compare))

@@ -14,13 +14,7 @@ from negcap.pipelines.resources.parser.captions import caption_trees
 from negcap.pipelines.resources.parser.clear import convert
 from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, lemma, lemma_tables
 from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, megabytes, save, speed, train
-from negcap.pipelines.resources.parser.tree import (
-    Tree,
-    agreed_trees,
-    coco_captions,
-    read_conllu,
-    to_doc,
-)
+from negcap.pipelines.resources.parser.tree import Tree, agreed_trees, coco_captions, read_conllu, to_doc
 
 CASES, FORMS = (
     tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("conversion.toml", "lemmas.toml")
@@ -180,7 +174,7 @@ def test_lemmas_are_those_that_spacy_finds(pos: str, tables: dict[str, dict[str,
 def test_the_same_seed_gives_the_same_weights(tables: object) -> None:
     brief = SMALL.changed(epochs=1)
     first, again, other = (
-        train(config, [], caption_trees(60, Random(0)), print).get_pipe("parser").model.to_bytes()  # type: ignore[attr-defined]
+        train(config, [], caption_trees(20, Random(0)), print).get_pipe("parser").model.to_bytes()  # type: ignore[attr-defined]
         for config in (brief, brief, brief.changed(seed=8))
     )
     assert first == again != other

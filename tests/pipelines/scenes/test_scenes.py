@@ -24,7 +24,7 @@ from negcap.pipelines.scenes.reader import UnreadError, claims, read
 from negcap.pipelines.scenes.report import counts, judge_run
 from negcap.pipelines.scenes.world import COLOURS, KINDS, RELATIONS, SIDE, Scene, Thing, compose
 from tests.conftest import made_once
-from tests.tables import replace_shard
+from tests.tables import replace_shard, rows_of
 
 SCENES = [compose(Random(f"test {number}")) for number in range(150)]
 
@@ -218,8 +218,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(run: Path) -> None:
         assert scenes("--output", run, "--images", 40) == 0
-        command = ["build", "--output", str(run), "--preset", "all", "--scheduler", "synchronous", "--quiet"]
-        assert main(command) == 0
+        command = ["build", "--output", str(run), "--preset", "all", "--set", "lexicon=reference"]
+        assert main([*command, "--scheduler", "synchronous", "--quiet"]) == 0
 
     return made_once(tmp_path_factory, "scenes", make)
 
@@ -316,7 +316,7 @@ def test_a_run_gets_pictures_of_negatives_and_winoground_s_pairs(world: Path, tm
     run = Path(shutil.copytree(world, tmp_path / "run"))
     command = ["counterparts", str(run), "--operator", "noun", "--share", "0.2", "--quiet"]
     assert main([*command, "--winoground", str(tmp_path / "pairs")]) == 0
-    rows = [row for table in read_table(run, "counterparts") for row in table.to_pylist()]
+    rows = rows_of(run, "counterparts")
     lines = [json.loads(line) for line in (tmp_path / "pairs/examples.jsonl").read_text().splitlines()]
     assert rows and [(one["caption_0"], one["caption_1"]) for one in lines] == [
         (one["caption"], one["text"]) for one in rows

@@ -12,13 +12,7 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_clip
 from negcap.pipelines.score import encoders as vectors
-from negcap.pipelines.score.encoders import (
-    ENCODERS,
-    Encoder,
-    hugging_face,
-    open_clip,
-    sentence_transformers,
-)
+from negcap.pipelines.score.encoders import ENCODERS, Encoder, hugging_face, open_clip, sentence_transformers
 from negcap.pipelines.score.score import score
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
@@ -35,6 +29,14 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run to publish from, and one of its test split alone."""
+    folder, both = tmp_path_factory.mktemp("sources"), rows(IMAGES, TESTS)
+    of_test = ([row for row in some if row["split"] == "test"] for some in both)
+    return write_run(folder / "run", *both), write_run(folder / "test", *of_test)
 
 
 @pytest.fixture(scope="module")
@@ -145,11 +147,11 @@ def test_lists_say_what_arrays_hold(
 
 
 @pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "coco", "huggingface"])
-def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, photos: Path, tmp_path: Path) -> None:
-    published(run, tmp_path / "out", format, images=photos, per_caption=1)
-    of_test = ([row for row in some if row["split"] == "test"] for some in rows(IMAGES, TESTS))
-    run = write_run(tmp_path / "test", *of_test)
-    wanted = read_test_set(run, config(photos, per_caption=1, splits=()))
+def test_published_sets_have_the_pairs_of_their_run(
+    format: str, sources: tuple[Path, Path], photos: Path, tmp_path: Path
+) -> None:
+    published(sources[0], tmp_path / "out", format, images=photos, per_caption=1)
+    wanted = read_test_set(sources[1], config(photos, per_caption=1, splits=()))
     found = read_test_set(tmp_path / "out", config(photos, splits=()))
 
     def pairs(tests: Any) -> list[Any]:

@@ -12,8 +12,8 @@ from negcap.augment.edits import Edit, apply
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.imports import ImportConfig, read_foreign
+from tests.tables import rows_of
 
 PAIRS = [  # image, caption, negative, operator, replaced, replacement, reason
     ("1.jpg", "A dog sleeps on a red couch.", "A cat sleeps on a red couch.", "replace_noun", "dog", "cat", None),
@@ -49,10 +49,6 @@ def imported(source: Path, folder: Path, *more: str) -> Path:
     return run
 
 
-def rows(run: Path, table: str) -> list[dict[str, Any]]:
-    return pa.concat_tables(read_table(run, table)).to_pylist()
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("import")
@@ -63,27 +59,27 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_a_negative_changes_is_recovered_and_judged(run: Path) -> None:
-    judged = {(row["caption_id"], row["number"]): row for row in rows(run, "judged")}
+    judged = {(row["caption_id"], row["number"]): row for row in rows_of(run, "judged")}
     assert len(judged) == len(PAIRS)
     found = [(row["text"], row["operator"], row["reason"]) for row in judged.values()]
     assert found == [(text, operator, reason) for _, _, text, operator, _, _, reason in PAIRS]
-    changes = {(row["text"], row["replaced"], row["replacement"]) for row in rows(run, "negatives")}
+    changes = {(row["text"], row["replaced"], row["replacement"]) for row in rows_of(run, "negatives")}
     assert changes == {(text, old, new) for _, _, text, _, old, new, reason in PAIRS if reason is None}
 
 
 def test_every_negative_is_its_caption_after_its_edits_and_has_a_plausibility(run: Path) -> None:
-    kept = rows(run, "negatives")
+    kept = rows_of(run, "negatives")
     for row in kept:
         assert apply(row["caption"], [Edit(e["start"], e["end"], e["new"]) for e in row["edits"]]) == row["text"]
         assert all(row["caption"][e["start"] : e["end"]] == e["old"] for e in row["edits"])
         assert row["plausibility"] is not None and row["p_odd"] is not None
-    linked = {row["negative_id"] for row in rows(run, "judged")} - {None}
+    linked = {row["negative_id"] for row in rows_of(run, "judged")} - {None}
     assert linked == {row["negative_id"] for row in kept}
-    assert {row["reason"] for row in rows(run, "rejections")} == {reason for *_, reason in PAIRS if reason}
+    assert {row["reason"] for row in rows_of(run, "rejections")} == {reason for *_, reason in PAIRS if reason}
 
 
 def test_bad_records_are_kept_with_reasons(run: Path) -> None:
-    bad = [(row["line"], row["reason"]) for row in rows(run, "rejected_records")]
+    bad = [(row["line"], row["reason"]) for row in rows_of(run, "rejected_records")]
     assert bad == [(12, "no_text"), (13, "unsafe_path")]
 
 
@@ -162,11 +158,7 @@ def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
     "file, text, said",
     [
         ("a.json", "{", "must be a set of captions with negatives"),
-        (
-            "a.json",
-            '[{"image": "1.jpg", "caption": "A dog."}]',
-            "a column for the negative (negative_caption",
-        ),
+        ("a.json", '[{"image": "1.jpg", "caption": "A dog."}]', "a column for the negative (negative_caption"),
         ("a.csv", "foo,bar\n1,2\n", "must have a column for the caption (caption, true_caption"),
         ("a.txt", "A dog.", "by the end of its name (.json"),
         ("a.json", "[]", "must have captions with negatives, has none"),

@@ -34,6 +34,7 @@ from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
 from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
 from negcap.schemas.fields import check
 from tests.conftest import DATA, ROOT
+from tests.tables import rows_of
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real captions are not in {DATA} (NEGCAP_DATA)")
 
@@ -49,11 +50,11 @@ def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") 
 
 
 def captions(run: Path) -> list[dict]:
-    return [row for table in read_table(run, "captions") for row in table.to_pylist()]
+    return rows_of(run, "captions")
 
 
 def rejected(run: Path) -> list[dict]:
-    return [row for table in read_table(run, "rejected_records") for row in table.to_pylist()]
+    return rows_of(run, "rejected_records")
 
 
 def contents(run: Path) -> dict[str, bytes]:

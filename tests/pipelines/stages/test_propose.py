@@ -5,14 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.vet import read_verdict
 from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
 from tests.pipelines.endpoint.server import Server, serving
+from tests.tables import rows_of
 
 CAPTIONS = {
     "1.jpg": ["A dog sleeps on a red couch.", "A puppy on a sofa."],
@@ -76,10 +75,6 @@ def propose(run: Path, server: Server, *more: str) -> int:
     return main(["propose", str(run), "--url", server.url, *flags.split(), "--quiet", *more])
 
 
-def rows(run: Path, table: str) -> list[dict[str, Any]]:
-    return pa.concat_tables(read_table(run, table)).to_pylist()
-
-
 def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(known_quality) as server:
         assert propose(run, server) == 0
@@ -87,7 +82,7 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: p
         assert said[0].startswith("9 proposals for 5 captions: 3 kept (33.3 %); rejected: ")
         assert said[1].startswith("5 requests: 4 answered (0 from the cache), 1 refused, 0 not sent")
         assert "spent now: 4 requests, 120 tokens" in said[1] and said[2].endswith("kept: 1,333")
-        judged = rows(run, "judged")
+        judged = rows_of(run, "judged")
         expected = [(text, reason) for answers in ANSWERS.values() for text, reason in answers]
         expected += [("I am sorry, I cannot write false captions.", "malformed")]
         expected += [("HTTP 400 Bad Request: content filter", "refused")]
@@ -97,7 +92,9 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: p
             assert (row["source"], row["fingerprint"]) == (
                 ("", "") if row["reason"] == "refused" else ("mock-1", "fp_mock")
             )
-        assert {row["text"] for row in rows(run, "negatives")} == {text for text, reason in expected if reason is None}
+        assert {row["text"] for row in rows_of(run, "negatives")} == {
+            text for text, reason in expected if reason is None
+        }
         assert main(["info", str(run), "--verify"]) == 0
         assert propose(run, server) == 0
         assert "4 answered (4 from the cache)" in capsys.readouterr().out
@@ -110,7 +107,7 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
     with serving(known_quality) as server:
         assert propose(run, server, "--max-requests", "2", "--set", "concurrency=1") == 0
         assert "2 answered (0 from the cache), 0 refused, 3 not sent" in capsys.readouterr().out
-        assert len(server.bodies) == 2 and len(rows(run, "judged")) == 5
+        assert len(server.bodies) == 2 and len(rows_of(run, "judged")) == 5
         assert propose(run, server, "--max-requests", "2") == 0 and len(server.bodies) == 2
         server.behaviour = lambda body, number: {"status": 503}
         capsys.readouterr()
@@ -120,7 +117,7 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
         server.behaviour = known_quality
         assert propose(run, server, "--max-requests", "100") == 0
         assert "4 answered (2 from the cache)" in capsys.readouterr().out
-        assert len(server.bodies) == 6 and len(rows(run, "judged")) == 9
+        assert len(server.bodies) == 6 and len(rows_of(run, "judged")) == 9
         assert propose(run, server, "--k", "2") == 2  # something else is asked for
 
 
@@ -186,11 +183,11 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
         assert shares == pytest.approx(
             {"told": 200 / 3, "odd": 100 / 3, "both_true": 100 / 3, "first": 250 / 3, "steady": 100 / 3}
         )
-        verdicts = rows(run, "verdicts")
+        verdicts = rows_of(run, "verdicts")
         assert {row["first"] for row in verdicts} == {"caption", "negative"} and verdicts[0]["confidence"] == 0.75
         assert vet(run, server) == 0 and len(server.bodies) == 6
         assert main(["vet", str(run), "--url", server.url, "--model", "other", "--quiet"]) == 0
-        assert {row["reader"] for row in rows(run, "verdicts")} == {"mock", "other"} and len(server.bodies) == 12
+        assert {row["reader"] for row in rows_of(run, "verdicts")} == {"mock", "other"} and len(server.bodies) == 12
     assert main(publish) == 0
     published = [row for path in (tmp_path / "out").glob("*.json") if "croissant" not in path.name
                  for row in json.loads(path.read_text()).values()]  # fmt: skip
@@ -209,9 +206,9 @@ def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: P
         assert len(server.bodies) > 40
     flags = ["--operator", "attribute", "--scheduler", "synchronous", "--quiet", "--vetted"]
     assert main(["refine", str(run), *flags]) == 0
-    verdicts = rows(run, "verdicts")
+    verdicts = rows_of(run, "verdicts")
     refused = {row["negative_id"] for row in verdicts if row["both_true"]}
-    kept = {row["negative_id"] for row in rows(run, "refined")}
+    kept = {row["negative_id"] for row in rows_of(run, "refined")}
     assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
 
 
@@ -228,7 +225,7 @@ def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) ->
     with serving(sees) as server:
         assert vet(run, server, "--reading", "image", "--images", str(tmp_path / "photos")) == 0
         assert len(server.bodies) == 2
-    found = {(row["negative_id"].split(":")[1], row["false"], row["problem"]) for row in rows(run, "verdicts")}
+    found = {(row["negative_id"].split(":")[1], row["false"], row["problem"]) for row in rows_of(run, "verdicts")}
     assert found == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
 
 

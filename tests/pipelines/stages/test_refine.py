@@ -19,7 +19,7 @@ from negcap.pipelines.engine.manifest import Identity
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.stage import StageResult
-from negcap.pipelines.engine.tables import read_table, verify
+from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.quality.bias.baselines import Pair, blind
 from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 from negcap.pipelines.quality.selection import pool, select
@@ -27,7 +27,7 @@ from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups
 from negcap.pipelines.tables.pairs import p_good
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
-from tests.tables import replace_shard
+from tests.tables import replace_shard, rows_of
 
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
 WORDS = "red green blue tall short old young wet dry warm".split()
@@ -143,10 +143,6 @@ def run_refine(run: Path, overwrite: bool = False, **config: object) -> dict[str
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Path]:
     yield write_run(tmp_path / "run")
-
-
-def rows_of(run: Path, name: str) -> list[dict[str, object]]:
-    return pa.concat_tables(read_table(run, name)).to_pylist()
 
 
 def test_a_run_gets_a_table_of_its_own_rows(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ SMALL: dict[str, Any] = {
     "joint": 8,
     "word_dim": 6,
     "batch_size": 16,
-    "epochs": 2,
+    "epochs": 1,
     "validation_images": 10,
     "learning_rate": 0.01,
 }

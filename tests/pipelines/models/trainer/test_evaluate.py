@@ -3,7 +3,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -27,8 +26,8 @@ def evaluation(vse: Path, english: Path) -> Evaluation:
     return measure(vse, english, CONFIG)
 
 
-class OneByOne:
-    """All scores of a model on the test split, one sentence at a time."""
+class Naive:
+    """All scores of a model on the test split, in dicts by the ids of sentence and image."""
 
     def __init__(self, model: Path, run: Path) -> None:
         encoder, vocabularies, _ = load_model(model, CPU)
@@ -41,17 +40,14 @@ class OneByOne:
         self.image_of = {captions.ids[n]: captions.image_ids[int(captions.image[n])] for n in numbers}
         vectors = embed_images(encoder.image, features, torch.tensor(images), CPU)
 
-        def scores(row: int) -> dict[str, float]:
-            sentence = embed_sentences(encoder.sentences, corpus.texts, torch.tensor([row]))[0]
-            return dict(zip(self.images, (vectors @ sentence).tolist(), strict=True))
+        def scores(rows: list[int]) -> list[dict[str, float]]:
+            sentences = embed_sentences(encoder.sentences, corpus.texts, torch.tensor(rows))
+            return [dict(zip(self.images, row, strict=True)) for row in (sentences @ vectors.T).tolist()]
 
-        self.captions = {captions.ids[n]: scores(n) for n in numbers}
-        table = pa.concat_tables(pq.read_table(p) for p in sorted((run / "negatives").glob("part-*.parquet")))
-        self.negatives = [
-            (row, scores(corpus.texts.captions + n))
-            for n, row in enumerate(table.to_pylist())
-            if row["split"] == "test"
-        ]
+        self.captions = dict(zip([captions.ids[n] for n in numbers], scores(numbers), strict=True))
+        rows = enumerate(pq.read_table(run / "negatives").to_pylist())
+        test = {corpus.texts.captions + n: row for n, row in rows if row["split"] == "test"}
+        self.negatives = list(zip(test.values(), scores(list(test)), strict=True))
 
     def first_negatives(self, operators: list[str], limit: int) -> list[tuple[dict[str, Any], dict[str, float]]]:
         """Up to `limit` negatives per caption: the first of each operator, then the second ones, and so on."""
@@ -71,8 +67,8 @@ class OneByOne:
 
 
 @pytest.fixture(scope="module")
-def naive(vse: Path, english: Path) -> OneByOne:
-    return OneByOne(vse, english)
+def naive(vse: Path, english: Path) -> Naive:
+    return Naive(vse, english)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,7 @@ def naive(vse: Path, english: Path) -> OneByOne:
     ],
 )
 def test_ranks_without_and_under_attack(
-    naive: OneByOne, evaluation: Evaluation, attack: str, operators: list[list[str]], limit: int
+    naive: Naive, evaluation: Evaluation, attack: str, operators: list[list[str]], limit: int
 ) -> None:
     table = evaluation.ranks[evaluation.ranks["direction"] == "i2t"]
     plain, ranks = (
@@ -102,7 +98,7 @@ def test_ranks_without_and_under_attack(
     assert not some or any(plain[image] < rank for image, rank in ranks.items())
 
 
-def test_pairwise_accuracy(naive: OneByOne, evaluation: Evaluation) -> None:
+def test_pairwise_accuracy(naive: Naive, evaluation: Evaluation) -> None:
     found = evaluation.metrics["pairwise"]
     few = {name: {**entry, "pairs": 9 + at} for at, (name, entry) in enumerate(sorted(found.items()))}
     shown = to_markdown({**evaluation.metrics, "pairwise": few})

@@ -41,7 +41,7 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_world(tmp_path_factory.mktemp("larger"))
 
 
-@pytest.mark.parametrize(("model", "rate"), [("vse-c", 0.01), ("siglip", 0.02), ("ce-clip", 0.02)])
+@pytest.mark.parametrize(("model", "rate"), [("vse-c", 0.01), ("ce-clip", 0.02)])
 def test_a_model_learns(larger: Path, tmp_path: Path, model: str, rate: float) -> None:
     progress: list[str] = []
     settings = config(larger, tmp_path / "m", model=model, epochs=3, learning_rate=rate)
@@ -55,8 +55,8 @@ def test_a_model_learns(larger: Path, tmp_path: Path, model: str, rate: float) -
     assert progress[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(progress) == 4
     trained, _, _ = load_model(folder, torch.device("cpu"))
     if model in CONTRASTIVE:
-        assert (trained.thresholds > 0).any().item() is (model == "ce-clip")
-        assert trained.log_scale.item() != pytest.approx(np.log(10 if model == "siglip" else 1 / 0.07), abs=1e-4)
+        assert (trained.thresholds > 0).any().item()
+        assert trained.log_scale.item() != pytest.approx(np.log(1 / 0.07), abs=1e-4)
 
 
 def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> None:
