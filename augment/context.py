@@ -227,7 +227,7 @@ def contexts(
 def contexts_of(captions: Sequence[Caption], siblings: Sequence[Sequence[Caption]], lexicon: Lexicon) -> list[Context]:
     """The contexts of some captions that have these siblings, of which nothing is estimated."""
     batch = Batch.read(captions, lexicon)
-    said = [(Mentions((caption,)), Mentions(others)) for caption, others in zip(captions, siblings, strict=True)]
+    said = [(Mentions((caption,)), Mentions(tuple(others))) for caption, others in zip(captions, siblings, strict=True)]
     batch.contexts.extend(Context(*its, batch, number) for number, its in enumerate(said))
     return batch.contexts
 
