@@ -84,7 +84,7 @@ def exchanges(
                         new = np.array([number[choice.names[at]] for at in kept]) + offset
                         rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
         first += len(read)
-        read.clear()  # its batch refers to it
+        read.clear()  # contexts and their batch refer to each other
     return {kind: _columns(parts) for kind, parts in rows.items()}
 
 

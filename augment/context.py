@@ -211,7 +211,8 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`.
+    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`. The list is the batch's own, which
+    refers to it: clear it when done.
     """
     images = list(images)
     batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)

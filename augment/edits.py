@@ -71,8 +71,9 @@ class Judged(NamedTuple):
     not computed. p_odd, p_both: the estimated probabilities that a reader calls it odd, and that one says that it and
     its caption may be true of one photo, see negcap.augment.judgement; None if not estimated. reason: one of
     negcap.schemas.negatives.REASONS. detail: the limit that it does not keep, or the word of a caption that decided; of
-    a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, or which operator failed and
-    how. sibling_id: the caption_id of the sibling caption that decided, if one did (see negcap.augment.truth.evidence).
+    a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, which operator failed and how,
+    or that no word was drawn. sibling_id: the caption_id of the sibling caption that decided, if one did (see
+    negcap.augment.truth.evidence).
     """
 
     candidate: Candidate

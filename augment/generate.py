@@ -149,7 +149,7 @@ def generate_for_images(
         for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
     left = reject_implausible(read, generated, settings)
-    read.clear()  # its batch refers to it
+    read.clear()  # contexts and their batch refer to each other, and stages pause the garbage collector
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
         for of_caption in left
@@ -203,7 +203,7 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
                     continue
                 reason, p_true = "sibling_says_so", None
             p_odd, p_both = candidate.judged or (None, None)
-            limit = _limit(reason, settings) if candidate.judged and candidate.rejected else None
+            limit = _limit(reason, settings) if candidate.rejected and candidate.edits and candidate.judged else None
             rejected.append(Judged(candidate, "", p_true, candidate.plausibility, p_odd, p_both, reason, limit))
         if texts:
             break

@@ -229,7 +229,7 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
 class Judging(Settings):
     """How negatives of unknown origin are judged. The caller loads `cloze`."""
 
-    cautious: bool = Field(False, description="reject what operators would refuse as it may be true, too")
+    cautious: bool = Field(False, description="reject also what operators would refuse since it may be true")
     max_true: MaxTrue = MAX_P_TRUE
     plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
     cloze: Cloze = None
@@ -274,8 +274,9 @@ def judge(
             elif reason is None and faults(negative.text) > faults(context.caption.text):
                 reason = "ungrammatical"
             elif reason is None:
-                cautious = settings.cautious and assess(recovered.candidate, context.caption, context, context.image)[0]
-                reason = said or cautious or None
+                cautious = settings.cautious and not said
+                refused = assess(recovered.candidate, context.caption, context, context.image)[0] if cautious else None
+                reason = said or refused
             items.append((context, negative, recovered, verdict, reason, p_true))
             seen.add(negative.text.lower())
     pairs = [

@@ -43,7 +43,7 @@ MaxTrue = Annotated[
     Share,
     Field(
         description="reject what one more caption of the image would make true with a higher estimated probability "
-        "than this, except lower numbers"
+        "than this"
     ),
 ]
 MaxOdd = Annotated[

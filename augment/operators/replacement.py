@@ -82,7 +82,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
 
     A slot with many likely replacements is changed more often than one whose word is nearly certain, see `sample`.
     excluded: whether what is plausible, but not drawn since it may be true or readers would refuse it, is yielded too,
-    as rejected candidates.
+    as rejected candidates; what is LIKELY without a reason, which the check of its truth gives.
     """
     if excluded:
         yield from _compatible_ones(choices)
@@ -107,13 +107,17 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
 def draw_or_reason(
     choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False
 ) -> Iterator[Candidate]:
-    """As `draw`, but if no word may be drawn, a candidate for all of them, rejected for the reason that most have."""
+    """As `draw`, but if it yields nothing and words are refused, a candidate that stands for all of them, rejected for
+    the reason that most have.
+    """
     proposed = False
     for candidate in draw(choices, rng, limit, excluded=excluded):
         proposed = True
         yield candidate
+    if proposed:
+        return
     reasons = Counter(reason for choice in choices for reason in choice.refused.tolist() if reason)
-    if reasons and not proposed:
+    if reasons:
         yield NOTHING._replace(rejected=max(sorted(reasons), key=reasons.__getitem__))
 
 
@@ -191,7 +195,7 @@ def _choices(
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
     refused = refusal(odd, both, batch)
     if true is not None:
-        refused[true] = LIKELY
+        refused = np.where(true, LIKELY, refused)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
     made = []
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):

@@ -8,9 +8,8 @@ sides of a symmetric preposition. Nothing that is added follows, nor what stands
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
-from ..caption import Caption, Token
+from ..caption import Caption, Token, cached
 from ..language.semantic_classes import attributes, gender, head, other_persons, persons_may_be_same, prepositions
 from ..language.wordnet import WordNet
 from ..slots.nouns import quantity_value
@@ -61,6 +60,7 @@ def _is_attribute_of(old: str, new: str) -> bool:
     return not above.isdisjoint(_first(new, "a"))
 
 
+PAIRS = 1 << 16  # pairs of words whose relation is cached
 MORE_GENERAL: dict[str, Callable[[str, str], bool]] = {
     "noun": _is_noun_of,
     "verb": lambda old, new: _is_below(old, new, "v"),
@@ -70,21 +70,23 @@ MORE_GENERAL: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-@cache
+@cached(PAIRS)
 def is_kind_of(kind: str, old: str, new: str) -> bool:
     """Whether a word of a kind, a key of MORE_GENERAL, is the other's synonym or hypernym, or is the other itself."""
     return old == new or MORE_GENERAL[kind](old, new)
 
 
-@cache
+@cached(PAIRS)
 def leaves_open(kind: str, old: str, new: str) -> bool:
     """Whether a word of a kind may be true as well where a caption has the other: one is the other's hypernym in some
     sense, a person's role or sex is not told by the other (man~surfer), the attribute is of another dimension
     (red~old), the preposition overlaps (in~near), or the number is one of several.
     """
     if kind == "noun":
-        told = {gender(old), gender(new)} != {"any"} and GROUPS.isdisjoint((old, new)) and persons_may_be_same(old, new)
-        return told or is_kind_of(kind, new, old) or _may_be_below(old, new, "n") or _may_be_below(new, old, "n")
+        same_person = (
+            {gender(old), gender(new)} != {"any"} and GROUPS.isdisjoint((old, new)) and persons_may_be_same(old, new)
+        )
+        return same_person or is_kind_of(kind, new, old) or _may_be_below(old, new, "n") or _may_be_below(new, old, "n")
     if kind == "attribute":
         mine, theirs = (attributes().dimensions.get(word, set()) for word in (old, new))
         return bool(mine and theirs and mine.isdisjoint(theirs)) or is_kind_of(kind, new, old)

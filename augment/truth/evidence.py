@@ -26,8 +26,8 @@ def explained(judged: Judged, context: Context) -> Judged:
     candidate, own = judged.candidate, context.caption
     if judged.reason is None or judged.detail is not None:
         return judged
-    if candidate.change == NOTHING.change and candidate.rejected:
-        return judged._replace(detail="no word is left, most of them for this reason; excluded=true lists all")
+    if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
+        return judged._replace(detail="no word was drawn, most are refused for this reason; excluded=true lists them")
     if judged.reason == "likely_true":
         word = _likely(candidate.assertion or candidate, context)
         places = (one for one in (own, *context.siblings.captions) if word in mentioned_nouns(one))

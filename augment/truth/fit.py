@@ -324,7 +324,7 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
                 true = is_true(candidate, shown[0], held_out, entailed)
                 if true is not None:
                     rows.append((kind, values, true))
-        read.clear()  # its batch refers to it
+        read.clear()  # contexts and their batch refer to each other
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     return table_of(rows, pa.schema(columns))
 

@@ -59,7 +59,7 @@ class Augmenter:
             n: the maximum number of negatives per text; they are taken from the operators in turn.
             seed: seed of the random choices; the same seed gives the same negatives.
             max_true: the highest estimated probability that one more caption of the image would make a negative true,
-                lower numbers excepted; None: 0.025.
+                None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
             max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25. Lower ones give

@@ -140,7 +140,13 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
 )
 @options.run
 @endpoint_flags
-@click.option("--undecidable", "cautious", flag_value=False, default=True, help="Keep what may be true, too.")
+@click.option(
+    "--undecidable",
+    "cautious",
+    flag_value=False,
+    default=True,
+    help="Keep what operators would refuse since it may be true.",
+)
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
 @options.workers
 def propose(run: Path, **given: Any) -> None:

@@ -123,7 +123,7 @@ class Facts:
     @property
     def making(self) -> list[str]:
         """The source and the settings of the build, one line per stage, as in the card."""
-        return [f"{name}: {json.dumps(values, sort_keys=True, default=str)}" for name, values in self.made_with.items()]
+        return [f"{name}: {yaml(values)}" for name, values in self.made_with.items()]
 
     @property
     def biases(self) -> list[str]:

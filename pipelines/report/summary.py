@@ -222,15 +222,14 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
 
     if not parses.num_rows:
         return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
-    if refused := candidates(refused):
-        total = f"{sum(refused.values()):,}"
-        return f"no negatives: all {total} candidates were rejected, see the rejections ({by_frequency(refused)})"
     lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
     words = [lemma for lemma in lemmas if lemma.isalpha()]
     wordnet = WordNet.load()
     known = sum(any(wordnet.senses(word, pos) for pos in "nvar") for word in words)
     if known < ENGLISH * len(words):
         return f"no negatives: only {known} of {len(words)} words are English words, and captions must be in English"
+    if refused := candidates(refused):
+        return f"no negatives: all candidates were rejected, see the rejections ({by_frequency(refused)})"
     if entries < FEW_ENTRIES:
         return f"no negatives: the lexicon has only {entries} words; lexicon auto adds those of the reference lexicon"
     first = parses.slice(0, 1).to_pylist()[0]

@@ -36,7 +36,10 @@ def make(
     parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
     every = [context for images in batches(by_image(captions)) for context in contexts(images, entries, known)]
-    return _tables(parses, own, judge(every, negatives, config))
+    judged = judge(every, negatives, config)
+    for context in every:  # contexts and their batches refer to each other
+        context.batch.contexts.clear()
+    return _tables(parses, own, judged)
 
 
 def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verdict]]) -> StageResult:

@@ -16,7 +16,7 @@ REASONS = [
     (["A dog sleeps on a couch.", "A man rides a horse."], {"lexicon": "own"}, r"the lexicon has only \d+ words"),
     (["Hello.", "Thanks!"], {}, f'{NOTHING}. The first caption, "Hello.", was read as without any content word'),
     (["A dog sleeps."], {"operators": "swap_attribute"}, "swap_attribute found nothing to change.* excluded=true"),
-    (["A man rides a horse."], {"operators": "noun", "max_true": 0.0}, r"all \d+ candidates .* \(.*likely_true \d+"),
+    (["A man rides a horse."], {"operators": "noun", "max_true": 0.0}, r"all candidates .* \(.*likely_true \d+"),
 ]
 
 
