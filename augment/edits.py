@@ -87,6 +87,8 @@ class Judged(NamedTuple):
     sibling_id: str | None = None
 
 
+# Reasons of rejections: readers would call it odd, or true of the same photo; or it is likely true of the image.
+IMPLAUSIBLE, COMPATIBLE, LIKELY_TRUE = "implausible", "compatible", "likely_true"
 NOTHING = Candidate("none", (), (), "", "")  # stands for all that could have been made of a caption
 
 

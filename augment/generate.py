@@ -18,7 +18,7 @@ from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTION
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, batches, contexts
-from .edits import NOTHING, Generated, Judged, apply
+from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Generated, Judged, apply
 from .judgement import MAX_P_BOTH, MAX_P_ODD, judge
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption; of those that pass the
 # checks, READ_PER_NEGATIVE * quota are compared with it, since many are odd.
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
-# reasons of rejections
-IMPLAUSIBLE, COMPATIBLE, NO_CANDIDATE = "implausible", "compatible", "no_candidate"
-OPERATOR_ERROR, TOO_LONG = "operator_error", "too_long"
-NEAREST = (IMPLAUSIBLE, "likely_true")  # of the reasons for a caption without negatives, the last checked first
+NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"  # reasons, as those of edits
+NEAREST = (IMPLAUSIBLE, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
 OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "p_both", "reason", "detail", "sibling_id")

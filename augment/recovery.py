@@ -18,7 +18,7 @@ from pydantic import Field
 from . import judgement
 from .caption import Caption
 from .context import Context
-from .edits import Candidate, Edit, Judged, exchanged
+from .edits import IMPLAUSIBLE, Candidate, Edit, Judged, exchanged
 from .language.grammar import article
 from .language.wordnet import first_sense
 from .mentions import Mentions
@@ -293,7 +293,7 @@ def judge(
             change, odd, both = next(following)
             log_odds, odd, both = change.log_odds, float(odd), float(both)
             if reason is None and settings.plausible and odd > judgement.MAX_P_ODD:
-                reason = "implausible"
+                reason = IMPLAUSIBLE
         candidate = candidate._replace(plausibility=log_odds)
         found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)
         judged.append(Verdict(operator, verdict, explained(found, context)))

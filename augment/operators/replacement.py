@@ -18,7 +18,7 @@ import numpy as np
 
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
-from ..edits import NOTHING, Candidate, Edit, Kind, cased, replace
+from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Edit, Kind, cased, replace
 from ..judgement import preference
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
@@ -48,8 +48,6 @@ LOWEST = -1e30  # below all scores
 LIFT = 2.0
 MAX_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
-# Why a replacement is not drawn: readers would call it odd, or true as well; or it is likely true of the image.
-ODD, COMPATIBLE, LIKELY = "implausible", "compatible", "likely_true"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +58,9 @@ class Choice:
     for each, its chance of being drawn, not normalised, (names,). log_odds: for each, the plausibility of the negative
     with it, (names,), NaN or None if only reading the whole negative tells. candidate: makes the candidate with an
     entry; None if the entry has no form that fits. refused: for each, why it is not drawn, (names,): "" if it is,
-    ODD or COMPATIBLE if readers would call it that, LIKELY if it may be true of the image. plural: of a noun. judged:
-    for each, as `Candidate.judged`, (2, names), NaN or None if only reading the whole negative tells. compatible: the
-    plausible entries that are not drawn since they may be true of the same thing.
+    IMPLAUSIBLE or COMPATIBLE if readers would say so, LIKELY_TRUE if it may be true of the image. plural: of a noun.
+    judged: for each, as `Candidate.judged`, (2, names), NaN or None if only reading the whole negative tells.
+    compatible: the plausible entries that are not drawn since they may be true of the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -82,7 +80,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
 
     A slot with many likely replacements is changed more often than one whose word is nearly certain, see `sample`.
     excluded: whether what is plausible, but not drawn since it may be true or readers would refuse it, is yielded too,
-    as rejected candidates; what is LIKELY without a reason, which the check of its truth gives.
+    as rejected candidates; what is LIKELY_TRUE without a reason, which the check of its truth gives.
     """
     if excluded:
         yield from _compatible_ones(choices)
@@ -93,7 +91,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
         candidate = choice.candidate(choice.names[number])
         if candidate is None:
             continue
-        if refused[slot][number] in (ODD, COMPATIBLE) and not candidate.rejected:
+        if refused[slot][number] in (IMPLAUSIBLE, COMPATIBLE) and not candidate.rejected:
             candidate = candidate._replace(rejected=str(refused[slot][number]))
         if choice.log_odds is not None and (odds := float(choice.log_odds[number])) == odds:
             judged = None
@@ -135,7 +133,7 @@ def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
 
 def refusal(odd: np.ndarray, both: np.ndarray, batch: Batch) -> np.ndarray:
     """Why replacements are not drawn, by what readers would say of them (see `Choice.refused`): (replacements,)."""
-    return np.where(odd > batch.max_odd, ODD, np.where(both > batch.max_both, COMPATIBLE, ""))
+    return np.where(odd > batch.max_odd, IMPLAUSIBLE, np.where(both > batch.max_both, COMPATIBLE, ""))
 
 
 class Open(NamedTuple):
@@ -195,7 +193,7 @@ def _choices(
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
     refused = refusal(odd, both, batch)
     if true is not None:
-        refused = np.where(true, LIKELY, refused)
+        refused = np.where(true, LIKELY_TRUE, refused)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
     made = []
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):

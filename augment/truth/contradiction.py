@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
-from ..edits import BOTH, Candidate
+from ..edits import BOTH, LIKELY_TRUE, Candidate
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
     LIVING,
@@ -240,7 +240,7 @@ def assess(
         return reason, None
     p_true = image.p_true(candidate, caption)
     if p_true is not None and p_true > image.truth.max_p_true:
-        return "likely_true", p_true
+        return LIKELY_TRUE, p_true
     return None, None if candidate.negates_caption else p_true
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from ..context import Context
-from ..edits import NOTHING, Candidate, Judged, apply
+from ..edits import LIKELY_TRUE, NOTHING, Candidate, Judged, apply
 from ..mentions import mentioned_nouns
 from .contradiction import CHECKS
 from .estimates import ASSERTIONS, KIND_OF_CHANGE
@@ -28,7 +28,7 @@ def explained(judged: Judged, context: Context) -> Judged:
         return judged
     if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
         return judged._replace(detail="no word was drawn, most are refused for this reason; excluded=true lists them")
-    if judged.reason == "likely_true":
+    if judged.reason == LIKELY_TRUE:
         word = _likely(candidate.assertion or candidate, context)
         places = (one for one in (own, *context.siblings.captions) if word in mentioned_nouns(one))
         place = next(places, own)
