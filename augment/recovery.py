@@ -302,7 +302,11 @@ def judge(
 
 
 def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple[str | None, str | None]:
-    """One of TRUTH_VALUES, None if a text was not parsed; and the reason for which a true one is rejected."""
+    """One of TRUTH_VALUES, None if a text was not parsed; and the reason for which a true one is rejected.
+
+    A text that does more than replace, exchange or deny is false only if at most half of the caption's words change and
+    one of them gives way to a word that cannot be said beside it; nor is it if another caption has what is new.
+    """
     caption, (operator, candidate) = context.caption, recovered
     if caption.too_long or negative.too_long:
         return None, None
