@@ -226,7 +226,9 @@ def contexts(
 
 
 def contexts_of(captions: Sequence[Caption], siblings: Sequence[Sequence[Caption]], lexicon: Lexicon) -> list[Context]:
-    """The contexts of some captions that have these siblings, of which nothing is estimated."""
+    """The contexts of some captions, in order, without estimates of what is true of their images. siblings: for each
+    caption, the other captions of its image.
+    """
     batch = Batch.read(captions, lexicon)
     said = [(Mentions((caption,)), Mentions(tuple(others))) for caption, others in zip(captions, siblings, strict=True)]
     batch.contexts.extend(Context(*its, batch, number) for number, its in enumerate(said))

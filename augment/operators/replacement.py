@@ -132,7 +132,9 @@ def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
 
 
 def refusal(odd: np.ndarray, both: np.ndarray, batch: Batch) -> np.ndarray:
-    """Why replacements are not drawn, by what readers would say of them (see `Choice.refused`): (replacements,)."""
+    """Why each replacement is not drawn, "" if it is: (replacements,), see `Choice.refused`. odd, both: the estimated
+    probabilities that a reader calls it odd, or true of the same photo as the caption, (replacements,).
+    """
     return np.where(odd > batch.max_odd, IMPLAUSIBLE, np.where(both > batch.max_both, COMPATIBLE, ""))
 
 
@@ -255,8 +257,8 @@ def open_nouns(
 
 
 def may_be_true(batch: Batch, slots: Sequence[tuple[int, Slot]], open: Open) -> np.ndarray:
-    """Which nouns that may replace those in slots may be true of the image, see `Context.may_be_true`: (replacements,)
-    booleans.
+    """For each noun that could be put into a slot, whether it is perhaps true of the image (`Context.may_be_true`), so
+    that the negative would not be false: (replacements,) booleans. open: these nouns.
     """
     true = np.zeros(len(open.new), bool)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):

@@ -119,8 +119,8 @@ def words(tokens: Sequence[Token]) -> set[tuple[str, str]]:
 
 
 def replaces(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
-    """Whether words of the caption give way to others of their kind that cannot be said beside them: "eating" to
-    "looking at", not "a pizza" to "some hot food". The tokens as of `follows`.
+    """Whether the caption's tokens a to b give way to the text's tokens c to d so that a word is replaced by another of
+    its part of speech that it excludes: "eating" by "looking at"; not "a pizza" by "some hot food".
     """
 
     def alone(word: tuple[str, str], others: set[tuple[str, str]]) -> bool:
