@@ -78,8 +78,8 @@ class Judge:
         of: np.ndarray, new: np.ndarray,
     ) -> Judgements:  # fmt: skip
         """The `Judgements` of negatives. For each negative: kinds, its number in KINDS; terms, its row of `terms`; of,
-        the row of `places` of the place where a word is replaced; new, the row of `units` of the unit put there. places,
-        units: results of `of_places` and `of_units`.
+        the row of `places` of the place where a word is replaced; new, the row of `units` of the unit put there.
+        places, units: results of `of_places` and `of_units`.
         """
         size, shifts = len(self._bias), self._kinds + self._bias
         logits = np.empty((len(of), len(self._last)))
