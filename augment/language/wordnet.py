@@ -25,11 +25,10 @@ POS = ("n", "v", "a", "r")
 ABOVE = ("hypernyms", "instance_of")
 RELATIONS = ("hypernyms", "instance_of", "entails", "causes", "part_of", "member_of", "substance_of", "similar")
 # Senses in use: the first, and those tagged at least USE_COUNT times and in a share USE_SHARE of the lemma's tags:
-# "dog" is an animal and no chap, "glass" a material and a vessel. WordNet's corpora are small: of a noun with fewer
-# than FEW_TAGS tags in all ("kite", whose first sense is a bad cheque), all senses that are things are in use as well.
+# "dog" is an animal and no chap, "glass" a material and a vessel. Of a noun that is not tagged at all ("kite", whose
+# first sense is a bad cheque), all senses that are things are in use as well.
 USE_COUNT = 2
 USE_SHARE = 0.05
-FEW_TAGS = 5
 LEMMAS = 1 << 17  # number of lemmas or synsets whose results are cached: all that occur
 
 
@@ -91,7 +90,7 @@ class WordNet:
         """The senses that are common in everyday text, first the one that a noun mostly has in captions, then the most
         frequent ones.
 
-        See `USE_COUNT`, `USE_SHARE`, `FEW_TAGS`. The first sense is always included, unless it is a proper name that
+        See `USE_COUNT`, `USE_SHARE`. The first sense is always included, unless it is a proper name that
         was never tagged (Crane, the writer) and other senses follow.
         """
         pairs = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
@@ -105,7 +104,7 @@ class WordNet:
         return tuple(
             synset
             for rank, (synset, count) in enumerate(pairs)
-            if not rank or count >= least or (total < FEW_TAGS and self._is_thing(synset))
+            if not rank or count >= least or (not total and self._is_thing(synset))
         )
 
     def name(self, synset: int) -> str:
