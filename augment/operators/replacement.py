@@ -257,12 +257,12 @@ def open_nouns(
 
 
 def may_be_true(batch: Batch, slots: Sequence[tuple[int, Slot]], open: Open) -> np.ndarray:
-    """For each noun that could be put into a slot, whether it is perhaps true of the image (`Context.may_be_true`), so
+    """For each noun that could be put into a slot, whether it is perhaps true of the image (`Said.may_be_true`), so
     that the negative would not be false: (replacements,) booleans. open: these nouns.
     """
     true = np.zeros(len(open.new), bool)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
-        true[part] = batch.contexts[number].may_be_true(slot.entry)[open.new[part]]
+        true[part] = batch.said[number].may_be_true(slot.entry)[open.new[part]]
     return true
 
 
@@ -398,9 +398,9 @@ def attribute_choices(batch: Batch) -> list[list[Choice]]:
     """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
     slots = [
         (number, slot)
-        for number, (caption, reading) in enumerate(zip(batch.captions, batch.readings, strict=True))
-        for slot in attribute_slots(caption)  # "a leather jacket" is one unit
-        if not is_negated(caption, slot.noun) and reading.is_unit(slot.start)
+        for number, said in enumerate(batch.said)
+        for slot in attribute_slots(said.caption)  # "a leather jacket" is one unit
+        if not is_negated(said.caption, slot.noun) and said.reading.is_unit(slot.start)
     ]
     return _choices_of_words(
         batch,
@@ -437,7 +437,7 @@ def _choices_of_words(
         at = [i for i, word in enumerate(words) if word[2] == form]
         slots = [words[i][:2] for i in at]
         likely = batch.log_probabilities(kind, slots, form)
-        own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
+        own = [batch.said[number].reading.log_probability(slot.start) for number, slot in slots]
         same = [
             take_out(batch, row, _compatible(kind, slot.entry, entries.names, slot.form), kind)
             for row, (_, slot) in zip(likely, slots, strict=True)
