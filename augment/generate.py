@@ -19,10 +19,9 @@ from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Generated, Judged, apply
-from .judgement import MAX_P_BOTH, MAX_P_ODD, judge
+from .judgement import MAX_P_BOTH, MAX_P_ODD, compare_and_judge, refusals
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
-from .plausibility import compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
 from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, Seed, Settings
@@ -226,19 +225,21 @@ def reject_implausible(
             compared = OPERATORS[name].compared
             results[-1][name] = kept = Generated([] if compared else accepted, rejected)
             read += [(said, kept, negative) for negative in accepted if compared]
-    pairs = [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.judged is None]
-    changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
-    compared_now = zip((change.log_odds for change in changes), odd.tolist(), both.tolist(), strict=True)
-    for _, kept, negative in read:
-        its, text, p_true = negative[:3]
-        log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
-        negative = Judged(its, text, p_true, log_odds, p_odd, p_both)
-        reason = IMPLAUSIBLE if p_odd > settings.max_odd else COMPATIBLE if p_both > settings.max_both else None
-        if reason is None:
-            kept.accepted.append(negative)
-        else:
+    compared_now = compare_and_judge(
+        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.judged is None]
+    )
+    estimates = [
+        next(compared_now) if its.candidate.judged is None else (its.candidate.plausibility, *its.candidate.judged)
+        for *_, its in read
+    ]
+    _, odd, both = np.array(estimates, float).reshape(-1, 3).T
+    reasons = refusals(odd, both, settings.max_odd, settings.max_both).tolist()
+    for (_, kept, negative), estimate, reason in zip(read, estimates, reasons, strict=True):
+        negative = Judged(*negative[:3], *estimate)
+        if reason:
             kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
+        else:
+            kept.accepted.append(negative)
     return results
 
 

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from . import judgement
 from .caption import Caption
 from .context import Said
 from .edits import IMPLAUSIBLE, Candidate, Edit, Judged, exchanged
+from .judgement import MAX_P_ODD, compare_and_judge
 from .language.grammar import article
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .plausibility import compare
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
@@ -282,15 +281,12 @@ def judge(
         for said, _, recovered, _, reason, _ in items
         if reason not in NOT_COMPARED
     ]
-    changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    probabilities = judgement.judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
-    following, judged = iter(zip(changes, *probabilities, strict=True)), []
+    compared, judged = compare_and_judge(pairs), []
     for said, negative, (operator, candidate), verdict, reason, p_true in items:
         log_odds = odd = both = None
         if reason not in NOT_COMPARED:
-            change, odd, both = next(following)
-            log_odds, odd, both = change.log_odds, float(odd), float(both)
-            if reason is None and settings.plausible and odd > judgement.MAX_P_ODD:
+            log_odds, odd, both = next(compared)
+            if reason is None and settings.plausible and odd > MAX_P_ODD:
                 reason = IMPLAUSIBLE
         candidate = candidate._replace(plausibility=log_odds)
         found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)

@@ -19,7 +19,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
 from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Edit, Kind, cased, replace
-from ..judgement import preference
+from ..judgement import preference, refusals
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import (
@@ -131,13 +131,6 @@ def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
                 yield candidate._replace(rejected=COMPATIBLE)
 
 
-def refusal(odd: np.ndarray, both: np.ndarray, batch: Batch) -> np.ndarray:
-    """Why each replacement is not drawn, "" if it is: (replacements,), see `Choice.refused`. odd, both: the estimated
-    probabilities that a reader calls it odd, or true of the same photo as the caption, (replacements,).
-    """
-    return np.where(odd > batch.max_odd, IMPLAUSIBLE, np.where(both > batch.max_both, COMPATIBLE, ""))
-
-
 class Open(NamedTuple):
     """What may replace the words in some slots: for each replacement, the number of its slot, ascending, that of the
     entry, and log p or another score that decides its weight; all (replacements,).
@@ -193,7 +186,7 @@ def _choices(
     estimates[:, asked] = batch.judged(kind, slots, open.slot[asked], open.new[asked], form)
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = refusal(odd, both, batch)
+    refused = refusals(odd, both, batch.max_odd, batch.max_both)
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
