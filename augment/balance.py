@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .caption import Caption
-from .context import Context, batches, contexts
+from .context import Context, Said, batches, contexts
 from .lexicon.lexicon import Lexicon
 from .operators.numeral import numeral_choices
 from .operators.replacement import Choice, attribute_choices, noun_choices, preposition_choices, verb_choices
@@ -77,18 +77,17 @@ def exchanges(
         for row, context in enumerate(read, first):
             for kind in kinds:
                 number = lexicon.entries(kind).number
-                for choice in CHOICES[kind](context.caption, context):
-                    kept = _passing(kind, choice, context)
+                for choice in CHOICES[kind](context.said.caption, context):
+                    kept = _passing(kind, choice, context.said)
                     if kept and choice.entry in number:
                         offset = len(number) * choice.plural
                         new = np.array([number[choice.names[at]] for at in kept]) + offset
                         rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
         first += len(read)
-        read.clear()  # contexts and their batch refer to each other
     return {kind: _columns(parts) for kind, parts in rows.items()}
 
 
-def _passing(kind: str, choice: Choice, context: Context) -> list[int]:
+def _passing(kind: str, choice: Choice, said: Said) -> list[int]:
     """Which of the replacements in a slot would pass the checks; of nouns, also those that leave a pronoun without an
     antecedent.
     """
@@ -96,8 +95,7 @@ def _passing(kind: str, choice: Choice, context: Context) -> list[int]:
     if kind == "noun":  # the others are left out already
         return left
     made = [(at, choice.candidate(choice.names[at])) for at in left]
-    its = context.caption, context, context.image
-    return [at for at, candidate in made if candidate is not None and assess(candidate, *its)[0] is None]
+    return [at for at, candidate in made if candidate is not None and assess(candidate, said)[0] is None]
 
 
 def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchanges:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,143 +28,22 @@ CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze mod
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
-    `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
-    say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd. contexts: one for each caption, in order.
-    """
+class Said:
+    """What is said of the image of a caption: what the caption mentions (`own`), and what its siblings mention.
 
-    lexicon: Lexicon
-    captions: Sequence[Caption]
-    readings: Sequence[Reading]
-    max_odd: float = MAX_P_ODD
-    max_both: float = MAX_P_BOTH
-    excluded: bool = False
-    contexts: list[Context] = field(default_factory=list)
-    known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, captions: Sequence[Caption], lexicon: Lexicon, **settings: Any) -> Batch:
-        """Let the cloze model of the lexicon read captions; settings: the other fields."""
-        return cls(lexicon, captions, read(captions, lexicon.cloze), **settings)
-
-    def result(self, function: Callable[[Batch], Sequence[Result]], number: int) -> Result:
-        """The result of a function, one for each caption of a batch, for caption number `number`.
-
-        If it raises an error for all captions together, it is called for each of them alone, so that one caption cannot
-        spoil the others.
-        """
-        if function not in self.known:
-            try:
-                self.known[function] = function(self)
-            except Exception:
-                if len(self.captions) == 1:
-                    raise
-                self.known[function] = None
-        known = self.known[function]
-        if known is None:
-            one = {its: getattr(self, its)[number : number + 1] for its in ("captions", "readings", "contexts")}
-            return function(replace(self, **one, known={}))[0]
-        return known[number]
-
-    def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
-        """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in slots: (slots, entries).
-
-        slots: the number of the caption, and the slot. form: see `plausibility.entry_units`.
-        """
-        units, vectors = entry_units(self.lexicon, kind, form), entry_vectors(self.lexicon, kind, form)
-        asked = [(self.readings[number], (slot.start, slot.end), slot.contexts) for number, slot in slots]
-        return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
-
-    def judged(
-        self,
-        kind: str,
-        slots: Sequence[tuple[int, Slot]],
-        of: np.ndarray,
-        new: np.ndarray,
-        form: str = "",
-        given: Change | None = None,
-    ) -> np.ndarray:
-        """Three estimates for each replacement, (3, replacements): `whole`, as in `plausibility.Change`, and the
-        probabilities that readers would call the negative odd, and that they would say that the same photo may fit it
-        and its caption (`negcap.augment.judgement`).
-
-        They are made from what the cloze model's surrogate estimates. NaN where only reading the negative tells, and
-        everywhere if there is neither a surrogate nor `given`. of: for each replacement, the number of its slot,
-        ascending. new: for each, the number of its entry. given: the change to assume for all, instead of the
-        surrogate's estimates. The other arguments are those of `log_probabilities`.
-        """
-        found = np.full((3, len(of)), np.nan)
-        if not len(of) or ((surrogate := surrogate_of(self.readings[0].model)) is None and given is None):
-            return found
-        places = [self.readings[number].place(slot.start, slot.end) for number, slot in slots]
-        units = head_units(self.lexicon, kind, form)[new]
-        known = (units >= 0) & np.array([place is not None for place in places])[of]
-        if not known.any():
-            return found
-        asked, of = np.unique(of[known], return_inverse=True)
-        units, at = units[known], [places[slot] for slot in asked.tolist()]
-        readings = [self.readings[slots[slot][0]] for slot in asked.tolist()]
-        if given is not None:
-            changes = np.tile(given, (len(of), 1))
-        else:
-            assert surrogate is not None
-            changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
-        network = judge_of(readings[0].model)
-        beside, olds = places_of(readings, at)
-        shares = network.of_places(beside), unit_shares(self.lexicon, kind, form)
-        sizes, means = scores_of(readings)
-        kinds = np.full(len(of), KINDS.index("quantity" if kind == "numeral" else kind))
-        judged = network.judge(kinds, terms(changes, sizes[of], means[of], olds[of]), *shares, of, new[known])
-        found[:, known] = changes[:, 3], *judged
-        return found
-
-
-@cached(CACHED)
-def unit_shares(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """`Judge.of_units` of each unit of `head_units`: (entries, hidden + products), read-only."""
-    model = lexicon.cloze or cloze_model()
-    return read_only(judge_of(model).of_units(model.embedding[head_units(lexicon, kind, form)]))
-
-
-def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:
-    """Make of a function of a batch, which has one result for each caption, a function of a caption and its context,
-    which computes the results of the whole batch when the first of them is needed.
-    """
-
-    @wraps(function)
-    def of_one(caption: Caption, context: Context) -> Result:
-        return context.batch.result(function, context.number)
-
-    return of_one
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    """The context of a caption: what the caption mentions (`own`), what its siblings mention, and the batch in which
-    the cloze model has read it, with its number there. image: what is probably true of the image; None: not estimated.
+    reading: what the cloze model reads in the caption. lexicon: its entries may replace words. image: what is probably
+    true of the image; None: not estimated.
     """
 
     own: Mentions
     siblings: Mentions
-    batch: Batch
-    number: int
+    reading: Reading
+    lexicon: Lexicon
     image: ImageTruth | None = None
 
     @property
-    def lexicon(self) -> Lexicon:
-        """The lexicon, whose entries may replace words."""
-        return self.batch.lexicon
-
-    @property
-    def reading(self) -> Reading:
-        """What the cloze model reads in the caption."""
-        return self.batch.readings[self.number]
-
-    @property
     def caption(self) -> Caption:
-        """The caption that this is the context of."""
+        """The caption."""
         return self.own.captions[0]
 
     @cached_property
@@ -205,34 +85,156 @@ class Context:
         return read_only(true if self.image is None else true | self.image.likely_nouns)
 
 
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
+    `known`, by function. said: of each caption, in order. max_odd, max_both: the highest probabilities that readers
+    call a negative odd, and that they say that it may be true of the same photo as its caption. excluded: whether
+    operators also propose what is not drawn since it may be true or is too odd.
+    """
+
+    lexicon: Lexicon
+    said: Sequence[Said]
+    max_odd: float = MAX_P_ODD
+    max_both: float = MAX_P_BOTH
+    excluded: bool = False
+    known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
+
+    @cached_property
+    def captions(self) -> list[Caption]:
+        """The captions, in order."""
+        return [one.caption for one in self.said]
+
+    def result(self, function: Callable[[Batch], Sequence[Result]], number: int) -> Result:
+        """The result of a function, one for each caption of a batch, for caption number `number`.
+
+        If it raises an error for all captions together, it is called for each of them alone, so that one caption cannot
+        spoil the others.
+        """
+        if function not in self.known:
+            try:
+                self.known[function] = function(self)
+            except Exception:
+                if len(self.captions) == 1:
+                    raise
+                self.known[function] = None
+        known = self.known[function]
+        if known is None:
+            return function(replace(self, said=self.said[number : number + 1], known={}))[0]
+        return known[number]
+
+    def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
+        """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in slots: (slots, entries).
+
+        slots: the number of the caption, and the slot. form: see `plausibility.entry_units`.
+        """
+        units, vectors = entry_units(self.lexicon, kind, form), entry_vectors(self.lexicon, kind, form)
+        asked = [(self.said[number].reading, (slot.start, slot.end), slot.contexts) for number, slot in slots]
+        return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
+
+    def judged(
+        self,
+        kind: str,
+        slots: Sequence[tuple[int, Slot]],
+        of: np.ndarray,
+        new: np.ndarray,
+        form: str = "",
+        given: Change | None = None,
+    ) -> np.ndarray:
+        """Three estimates for each replacement, (3, replacements): `whole`, as in `plausibility.Change`, and the
+        probabilities that readers would call the negative odd, and that they would say that the same photo may fit it
+        and its caption (`negcap.augment.judgement`).
+
+        They are made from what the cloze model's surrogate estimates. NaN where only reading the negative tells, and
+        everywhere if there is neither a surrogate nor `given`. of: for each replacement, the number of its slot,
+        ascending. new: for each, the number of its entry. given: the change to assume for all, instead of the
+        surrogate's estimates. The other arguments are those of `log_probabilities`.
+        """
+        found = np.full((3, len(of)), np.nan)
+        if not len(of) or ((surrogate := surrogate_of(self.said[0].reading.model)) is None and given is None):
+            return found
+        places = [self.said[number].reading.place(slot.start, slot.end) for number, slot in slots]
+        units = head_units(self.lexicon, kind, form)[new]
+        known = (units >= 0) & np.array([place is not None for place in places])[of]
+        if not known.any():
+            return found
+        asked, of = np.unique(of[known], return_inverse=True)
+        units, at = units[known], [places[slot] for slot in asked.tolist()]
+        readings = [self.said[slots[slot][0]].reading for slot in asked.tolist()]
+        if given is not None:
+            changes = np.tile(given, (len(of), 1))
+        else:
+            assert surrogate is not None
+            changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
+        network = judge_of(readings[0].model)
+        beside, olds = places_of(readings, at)
+        shares = network.of_places(beside), unit_shares(self.lexicon, kind, form)
+        sizes, means = scores_of(readings)
+        kinds = np.full(len(of), KINDS.index("quantity" if kind == "numeral" else kind))
+        judged = network.judge(kinds, terms(changes, sizes[of], means[of], olds[of]), *shares, of, new[known])
+        found[:, known] = changes[:, 3], *judged
+        return found
+
+
+@cached(CACHED)
+def unit_shares(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
+    """`Judge.of_units` of each unit of `head_units`: (entries, hidden + products), read-only."""
+    model = lexicon.cloze or cloze_model()
+    return read_only(judge_of(model).of_units(model.embedding[head_units(lexicon, kind, form)]))
+
+
+def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:
+    """Make of a function of a batch, which has one result for each caption, a function of a caption and its context,
+    which computes the results of the whole batch when the first of them is needed.
+    """
+
+    @wraps(function)
+    def of_one(caption: Caption, context: Context) -> Result:
+        return context.batch.result(function, context.number)
+
+    return of_one
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """The context of a caption: what is said of its image, and the batch in which the cloze model has read it, with its
+    number there.
+    """
+
+    said: Said
+    batch: Batch
+    number: int
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """The lexicon, whose entries may replace words."""
+        return self.batch.lexicon
+
+
 def contexts(
-    images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None, **settings: Any
+    images: Iterable[Sequence[Caption]],
+    lexicon: Lexicon,
+    truth: Truth | None = None,
+    *,
+    only_first: bool = False,
+    **settings: Any,
 ) -> list[Context]:
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`. The list is the batch's own, which
-    refers to it: clear it when done.
+    nothing is estimated. only_first: of each image only the context of its first caption. settings: max_odd, max_both
+    and excluded, see `Batch`.
     """
-    images = list(images)
-    batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)
-    for captions in map(tuple, images):
+    every = [(captions := tuple(image), captions[: 1 if only_first else None]) for image in images]
+    readings, said = iter(read([*chain.from_iterable(asked for _, asked in every)], lexicon.cloze)), list[Said]()
+    for captions, asked in every:
         known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}
         estimates = truth.of_image(captions) if truth is not None else None
-        for number, caption in enumerate(captions):
+        for number, caption in enumerate(asked):
             siblings = Mentions(captions, number, known)
-            batch.contexts.append(Context(Mentions((caption,)), siblings, batch, len(batch.contexts), estimates))
-    return batch.contexts
-
-
-def contexts_of(captions: Sequence[Caption], siblings: Sequence[Sequence[Caption]], lexicon: Lexicon) -> list[Context]:
-    """The contexts of some captions, in order, without estimates of what is true of their images. siblings: for each
-    caption, the other captions of its image.
-    """
-    batch = Batch.read(captions, lexicon)
-    said = [(Mentions((caption,)), Mentions(tuple(others))) for caption, others in zip(captions, siblings, strict=True)]
-    batch.contexts.extend(Context(*its, batch, number) for number, its in enumerate(said))
-    return batch.contexts
+            said.append(Said(Mentions((caption,)), siblings, next(readings), lexicon, estimates))
+    batch = Batch(lexicon, said, **settings)
+    return [Context(one, batch, number) for number, one in enumerate(said)]
 
 
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:

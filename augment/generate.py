@@ -17,12 +17,11 @@ from pydantic import Field, model_validator
 from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
-from .context import Context, batches, contexts
+from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Generated, Judged, apply
-from .judgement import MAX_P_BOTH, MAX_P_ODD, judge
+from .judgement import MAX_P_BOTH, MAX_P_ODD, compare_and_judge, refusals
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
-from .plausibility import compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
 from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, Seed, Settings
@@ -143,27 +142,25 @@ def generate_for_images(
     )
     generated: list[dict[str, Generated]] = []
     for context in read:
-        generated.append({name: try_operator(name, context.caption, context, settings) for name in settings.operators})
+        generated.append({name: try_operator(name, context, settings) for name in settings.operators})
         for made in generated[-1].values() if explain else ():
-            made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
-    left = reject_implausible(read, generated, settings)
-    read.clear()  # contexts and their batch refer to each other, and stages pause the garbage collector
+            made.rejected[:] = [explained(rejected, context.said) for rejected in made.rejected]
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
-        for of_caption in left
+        for of_caption in reject_implausible([context.said for context in read], generated, settings)
     ]
 
 
-def try_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
+def try_operator(name: str, context: Context, settings: NegativesConfig) -> Generated:
     """As `apply_operator`, but no caption raises an error, other than MemoryError: it is rejected whole instead.
 
     An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
     a RuntimeWarning says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
     """
     reason, detail = TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens"
-    if not caption.too_long:
+    if not context.said.caption.too_long:
         try:
-            return apply_operator(name, caption, context, settings)
+            return apply_operator(name, context, settings)
         except MemoryError:  # says something of the machine, not of the caption
             raise
         except Exception as error:
@@ -173,7 +170,7 @@ def try_operator(name: str, caption: Caption, context: Context, settings: Negati
     return Generated([], [Judged(NOTHING, "", None, reason=reason, detail=detail)])
 
 
-def apply_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
+def apply_operator(name: str, context: Context, settings: NegativesConfig) -> Generated:
     """Check the candidates of one operator for a caption, in order, until its quota is accepted, or, if they are to be
     compared with the caption, READ_PER_NEGATIVE times as many.
 
@@ -181,19 +178,19 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
     rejected (`sibling_says_so`). The random stream depends only on the seed, the operator and the caption's id, so
     neither order nor other operators change the result.
     """
-    quota = settings.quota(name)
+    said, caption, quota = context.said, context.said.caption, settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
     accepted, rejected, texts, operator = list[Judged](), list[Judged](), set[str](), OPERATORS[name]
     enough = quota * READ_PER_NEGATIVE if operator.compared else quota
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
+            reason, p_true = assess(candidate, said) if operator.checked else (None, None)
             if reason is None:
                 text = apply(caption.text, candidate.edits)
                 lower = text.lower()
                 if lower in texts:
                     continue
-                if lower not in context.texts:
+                if lower not in said.texts:
                     texts.add(lower)
                     accepted.append(Judged(candidate, text, p_true, candidate.plausibility))
                     if len(texts) == enough:
@@ -211,36 +208,38 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
 
 
 def reject_implausible(
-    contexts: Sequence[Context], generated: Sequence[Mapping[str, Generated]], settings: NegativesConfig
+    said_of_each: Sequence[Said], generated: Sequence[Mapping[str, Generated]], settings: NegativesConfig
 ) -> list[dict[str, Generated]]:
     """Compare negatives with their captions, and move those that readers would refuse to the rejected.
 
-    contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form,
+    said_of_each: of each caption. generated: for each caption, the results by operator; the result has the same form,
     with what was estimated of each negative. Refused is what readers would call odd with a probability above the
     settings' `max_odd`, or true of the same photo with one above `max_both` (see `negcap.augment.judgement`). Operators
     that are not compared keep all their negatives, unchanged.
     """
     results: list[dict[str, Generated]] = []
-    read: list[tuple[Context, Generated, Judged]] = []
-    for context, of_caption in zip(contexts, generated, strict=True):
+    read: list[tuple[Said, Generated, Judged]] = []
+    for said, of_caption in zip(said_of_each, generated, strict=True):
         results.append({})
         for name, (accepted, rejected) in of_caption.items():
             compared = OPERATORS[name].compared
             results[-1][name] = kept = Generated([] if compared else accepted, rejected)
-            read += [(context, kept, negative) for negative in accepted if compared]
-    pairs = [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.judged is None]
-    changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
-    compared_now = zip((change.log_odds for change in changes), odd.tolist(), both.tolist(), strict=True)
-    for _, kept, negative in read:
-        its, text, p_true = negative[:3]
-        log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
-        negative = Judged(its, text, p_true, log_odds, p_odd, p_both)
-        reason = IMPLAUSIBLE if p_odd > settings.max_odd else COMPATIBLE if p_both > settings.max_both else None
-        if reason is None:
-            kept.accepted.append(negative)
-        else:
+            read += [(said, kept, negative) for negative in accepted if compared]
+    compared_now = compare_and_judge(
+        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.judged is None]
+    )
+    estimates = [
+        next(compared_now) if its.candidate.judged is None else (its.candidate.plausibility, *its.candidate.judged)
+        for *_, its in read
+    ]
+    _, odd, both = np.array(estimates, float).reshape(-1, 3).T
+    reasons = refusals(odd, both, settings.max_odd, settings.max_both).tolist()
+    for (_, kept, negative), estimate, reason in zip(read, estimates, reasons, strict=True):
+        negative = Judged(*negative[:3], *estimate)
+        if reason:
             kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
+        else:
+            kept.accepted.append(negative)
     return results
 
 

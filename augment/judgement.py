@@ -15,7 +15,7 @@ vectors are others: v and e are then 0, as they were for some of the negatives o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, get_args
 
@@ -26,8 +26,8 @@ from .cloze.file import JUDGEMENT, PARTS, read_arrays
 from .cloze.model import ClozeModel, Reading
 from .cloze.states import Place
 from .data import data_path
-from .edits import Candidate, Kind
-from .plausibility import Change, replacements
+from .edits import COMPATIBLE, IMPLAUSIBLE, Candidate, Kind
+from .plausibility import Change, compare, replacements
 from .reproducible import log, sigmoid
 
 MAX_P_ODD, MAX_P_BOTH = 0.25, 0.12
@@ -188,6 +188,24 @@ def judge(
     network, given = judge_of(readings[0].model), inputs(captions, readings, candidates, changes)
     places, units, each = network.of_places(given.places), network.of_units(given.units), np.arange(len(candidates))
     return network.judge(given.kinds, given.terms, places, units, each, each)
+
+
+def compare_and_judge(
+    negatives: Sequence[tuple[Caption, Reading, Candidate]],
+) -> Iterator[tuple[float, float, float]]:
+    """Of each negative the plausibility and the two `Judgements`; all readings are of one model."""
+    if negatives:
+        its = tuple(zip(*negatives, strict=True))
+        changes = compare(*its)
+        odds = (change.log_odds for change in changes)
+        yield from zip(odds, *(probabilities.tolist() for probabilities in judge(changes, *its)), strict=True)
+
+
+def refusals(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float) -> np.ndarray:
+    """Why readers refuse negatives: IMPLAUSIBLE or COMPATIBLE, "" if they do not; odd, both: the `Judgements`, of which
+    NaN refuses nothing. The result has their shape.
+    """
+    return np.where(odd > max_odd, IMPLAUSIBLE, np.where(both > max_both, COMPATIBLE, ""))
 
 
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:

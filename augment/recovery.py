@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from . import judgement
 from .caption import Caption
-from .context import Context
+from .context import Said
 from .edits import IMPLAUSIBLE, Candidate, Edit, Judged, exchanged
+from .judgement import MAX_P_ODD, compare_and_judge
 from .language.grammar import article
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .plausibility import compare
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
@@ -248,71 +247,66 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    contexts: Sequence[Context], negatives: Sequence[Sequence[Caption]], settings: Judging
+    said_of_each: Sequence[Said], negatives: Sequence[Sequence[Caption]], settings: Judging
 ) -> list[list[Verdict]]:
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
 
-    contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
-    true if a caption of the image entails it, undecidable if its captions leave it open (see
+    said_of_each: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative
+    is true if a caption of the image entails it, undecidable if its captions leave it open (see
     negcap.augment.truth.entailment), else false. Rejected are those that are their caption (`unchanged`), an earlier
     negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault which
     their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
     settings ask for that, those that operators would refuse as they may be true, and implausible ones. All but those
     that are unchanged or too long get a plausibility.
     """
-    items: list[tuple[Context, Caption, Recovered, str | None, str | None, float | None]] = []
-    for context, of_caption in zip(contexts, negatives, strict=True):
+    items: list[tuple[Said, Caption, Recovered, str | None, str | None, float | None]] = []
+    for said, of_caption in zip(said_of_each, negatives, strict=True):
         seen = set[str]()
         for negative in of_caption:
-            recovered = recover(context.caption, negative)
-            verdict, said = _verdict(recovered, negative, context)
-            assert context.image is not None
-            p_true = None if said else context.image.p_true(recovered.candidate, context.caption)
+            recovered = recover(said.caption, negative)
+            verdict, true_by = _verdict(recovered, negative, said)
+            assert said.image is not None
+            p_true = None if true_by else said.image.p_true(recovered.candidate, said.caption)
             reason = recovered.candidate.rejected or (None if verdict else "too_long")
             if reason is None and negative.text.lower() in seen:
                 reason = "repeated"
-            elif reason is None and faults(negative.text) > faults(context.caption.text):
+            elif reason is None and faults(negative.text) > faults(said.caption.text):
                 reason = "ungrammatical"
             elif reason is None:
-                cautious = settings.cautious and not said
-                refused = assess(recovered.candidate, context.caption, context, context.image)[0] if cautious else None
-                reason = said or refused
-            items.append((context, negative, recovered, verdict, reason, p_true))
+                reason = true_by or (assess(recovered.candidate, said)[0] if settings.cautious else None)
+            items.append((said, negative, recovered, verdict, reason, p_true))
             seen.add(negative.text.lower())
     pairs = [
-        (context.caption, context.reading, recovered.candidate)
-        for context, _, recovered, _, reason, _ in items
+        (said.caption, said.reading, recovered.candidate)
+        for said, _, recovered, _, reason, _ in items
         if reason not in NOT_COMPARED
     ]
-    changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    probabilities = judgement.judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
-    following, judged = iter(zip(changes, *probabilities, strict=True)), []
-    for context, negative, (operator, candidate), verdict, reason, p_true in items:
+    compared, judged = compare_and_judge(pairs), []
+    for said, negative, (operator, candidate), verdict, reason, p_true in items:
         log_odds = odd = both = None
         if reason not in NOT_COMPARED:
-            change, odd, both = next(following)
-            log_odds, odd, both = change.log_odds, float(odd), float(both)
-            if reason is None and settings.plausible and odd > judgement.MAX_P_ODD:
+            log_odds, odd, both = next(compared)
+            if reason is None and settings.plausible and odd > MAX_P_ODD:
                 reason = IMPLAUSIBLE
         candidate = candidate._replace(plausibility=log_odds)
         found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)
-        judged.append(Verdict(operator, verdict, explained(found, context)))
+        judged.append(Verdict(operator, verdict, explained(found, said)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 
 
-def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple[str | None, str | None]:
+def _verdict(recovered: Recovered, negative: Caption, said: Said) -> tuple[str | None, str | None]:
     """One of TRUTH_VALUES, None if a text was not parsed; and the reason for which a true one is rejected.
 
     A text that does more than replace, exchange or deny is false only if at most half of the caption's words change and
     one of them gives way to a word that cannot be said beside it; nor is it if another caption has what is new.
     """
-    caption, (operator, candidate) = context.caption, recovered
+    caption, (operator, candidate) = said.caption, recovered
     if caption.too_long or negative.too_long:
         return None, None
     if _entails(caption, negative, recovered):
         return "true", "caption_says_so"
-    siblings = (sibling for sibling in context.siblings.captions if sibling is not caption)
+    siblings = (sibling for sibling in said.siblings.captions if sibling is not caption)
     if any(_entails(sibling, negative, recover(sibling, negative)) for sibling in siblings):
         return "true", "sibling_says_so"
     if operator in ("swap", "swap_attribute"):
@@ -320,11 +314,11 @@ def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple
         return ("undecidable" if is_open else "false"), None
     main = _main(caption, negative, candidate.edits)
     if operator == "negate":
-        said, new = words(caption.tokens), (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
+        old, new = words(caption.tokens), (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
         left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
-        denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in said) for kind, word in left)
+        denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in old) for kind, word in left)
         return ("false" if denied else "undecidable"), None
-    heard = _heard(negative, context)
+    heard = _heard(negative, said)
     if operator == "add" and heard and all(heard):
         return "true", "sibling_says_so"
     if operator.startswith("replace_"):
@@ -350,17 +344,17 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
     return all(follows(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
 
 
-def _heard(negative: Caption, context: Context) -> list[bool]:
+def _heard(negative: Caption, said: Said) -> list[bool]:
     """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it."""
-    new, own, siblings = Mentions((negative,)), context.own, context.siblings
+    new, own, siblings = Mentions((negative,)), said.own, said.siblings
 
     def has(nouns: frozenset[str], noun: str) -> bool:
         return any(is_kind_of("noun", one, noun) for one in nouns)
 
     heard = [has(siblings.nouns, noun) for noun in new.nouns if not has(own.nouns, noun)]
     for kind in ("quantities", "relations", "attributes", "verbs"):
-        its, known, said = (getattr(mentions, kind) for mentions in (new, own, siblings))
-        heard += [one in said for one in its - known]
+        its, known, others = (getattr(mentions, kind) for mentions in (new, own, siblings))
+        heard += [one in others for one in its - known]
     return heard
 
 

@@ -185,8 +185,8 @@ def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
     drawn = _allowed(nouns.names, site.frame)[some.new] & (log_odds >= MIN_ODDS)
     weights = np.zeros(len(nouns.names))
     weights[some.new] = np.where(drawn, weigh(nouns, [slot.entry], some, plural=slot.plural), 0.0)
-    if site.frame == "near" and not weights.any() and context.image is not None:
-        expected = context.image.expected_nouns(caption)
+    if site.frame == "near" and not weights.any() and context.said.image is not None:
+        expected = context.said.image.expected_nouns(caption)
         if expected is not None:
             weights = _similar(context, expected, slot.entry, site.frame, plural=slot.plural)
     return _normalised(weights)
@@ -194,12 +194,12 @@ def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
 
 def _unmentioned(caption: Caption, context: Context, frame: str) -> Iterator[tuple[str, bool, np.ndarray]]:
     """Nouns that only sibling captions mention, whether plural, and the chance of each noun to be the absent one."""
-    expected = None if context.image is None else context.image.expected_nouns(caption)
+    expected = None if context.said.image is None else context.said.image.expected_nouns(caption)
     if expected is None:
         return
     for noun, plural in sorted(_shown_by_siblings(context, frame).items()):
         entry = context.lexicon.nouns.number.get(noun)
-        if entry is None or expected[entry] > IMPLIED or context.coreferent_in_caption.reason(entry) is not None:
+        if entry is None or expected[entry] > IMPLIED or context.said.coreferent_in_caption.reason(entry) is not None:
             continue
         yield noun, plural, _normalised(_similar(context, expected, noun, frame, plural=plural))
 
@@ -207,8 +207,8 @@ def _unmentioned(caption: Caption, context: Context, frame: str) -> Iterator[tup
 def _shown_by_siblings(context: Context, frame: str) -> dict[str, bool]:
     """The nouns that can be negated in a frame and that sibling captions mention; whether one has it in the plural."""
     shown: dict[str, bool] = {}
-    for number, sibling in enumerate(context.siblings.captions):
-        if number != context.siblings.without:
+    for number, sibling in enumerate(context.said.siblings.captions):
+        if number != context.said.siblings.without:
             for noun, plural in shown_nouns(sibling, frame):
                 shown[noun] = shown.get(noun, False) or plural
     return shown

@@ -9,12 +9,13 @@ import numpy as np
 from ..caption import Caption, cached, cached_on_caption, read_only
 from ..context import Batch, computed_together
 from ..edits import Candidate, Edit, cased_like, replace
+from ..judgement import refusals
 from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import Change
 from ..slots.nouns import Slot, quantity_slots, quantity_value
-from .replacement import Choice, Open, refusal
+from .replacement import Choice, Open
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -60,7 +61,8 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     weights = likely * (entries.balance[0] / entries.factors(names)[:, None])
     of, new = weights.nonzero()
     open = Open(of, new, weights[of, new])
-    refused = refusal(batch.judged("numeral", slots, of, new, given=LENIENT)[1], np.zeros(len(of)), batch)
+    odd = batch.judged("numeral", slots, of, new, given=LENIENT)[1]
+    refused = refusals(odd, np.zeros(len(of)), batch.max_odd, batch.max_both)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]

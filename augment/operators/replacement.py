@@ -19,7 +19,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
 from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Edit, Kind, cased, replace
-from ..judgement import preference
+from ..judgement import preference, refusals
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import (
@@ -131,13 +131,6 @@ def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
                 yield candidate._replace(rejected=COMPATIBLE)
 
 
-def refusal(odd: np.ndarray, both: np.ndarray, batch: Batch) -> np.ndarray:
-    """Why each replacement is not drawn, "" if it is: (replacements,), see `Choice.refused`. odd, both: the estimated
-    probabilities that a reader calls it odd, or true of the same photo as the caption, (replacements,).
-    """
-    return np.where(odd > batch.max_odd, IMPLAUSIBLE, np.where(both > batch.max_both, COMPATIBLE, ""))
-
-
 class Open(NamedTuple):
     """What may replace the words in some slots: for each replacement, the number of its slot, ascending, that of the
     entry, and log p or another score that decides its weight; all (replacements,).
@@ -193,7 +186,7 @@ def _choices(
     estimates[:, asked] = batch.judged(kind, slots, open.slot[asked], open.new[asked], form)
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = refusal(odd, both, batch)
+    refused = refusals(odd, both, batch.max_odd, batch.max_both)
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
@@ -257,12 +250,12 @@ def open_nouns(
 
 
 def may_be_true(batch: Batch, slots: Sequence[tuple[int, Slot]], open: Open) -> np.ndarray:
-    """For each noun that could be put into a slot, whether it is perhaps true of the image (`Context.may_be_true`), so
+    """For each noun that could be put into a slot, whether it is perhaps true of the image (`Said.may_be_true`), so
     that the negative would not be false: (replacements,) booleans. open: these nouns.
     """
     true = np.zeros(len(open.new), bool)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
-        true[part] = batch.contexts[number].may_be_true(slot.entry)[open.new[part]]
+        true[part] = batch.said[number].may_be_true(slot.entry)[open.new[part]]
     return true
 
 
@@ -398,9 +391,9 @@ def attribute_choices(batch: Batch) -> list[list[Choice]]:
     """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
     slots = [
         (number, slot)
-        for number, (caption, reading) in enumerate(zip(batch.captions, batch.readings, strict=True))
-        for slot in attribute_slots(caption)  # "a leather jacket" is one unit
-        if not is_negated(caption, slot.noun) and reading.is_unit(slot.start)
+        for number, said in enumerate(batch.said)
+        for slot in attribute_slots(said.caption)  # "a leather jacket" is one unit
+        if not is_negated(said.caption, slot.noun) and said.reading.is_unit(slot.start)
     ]
     return _choices_of_words(
         batch,
@@ -437,7 +430,7 @@ def _choices_of_words(
         at = [i for i, word in enumerate(words) if word[2] == form]
         slots = [words[i][:2] for i in at]
         likely = batch.log_probabilities(kind, slots, form)
-        own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
+        own = [batch.said[number].reading.log_probability(slot.start) for number, slot in slots]
         same = [
             take_out(batch, row, _compatible(kind, slot.entry, entries.names, slot.form), kind)
             for row, (_, slot) in zip(likely, slots, strict=True)

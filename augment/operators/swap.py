@@ -83,7 +83,7 @@ def _plausible(caption: Caption, context: Context, pairs: list[tuple[Slot, Slot]
     """
     if not pairs:
         return []
-    reading, slots = context.reading, [*dict.fromkeys(chain.from_iterable(pairs))]
+    reading, slots = context.said.reading, [*dict.fromkeys(chain.from_iterable(pairs))]
     words = [" ".join(caption.lowered[slot.start : slot.end]) for slot in slots]
     units, number = reading.model.numbers(words), {slot: i for i, slot in enumerate(slots)}
     vectors = np.stack([reading.vector(slot.start, slot.end) for slot in slots])

@@ -179,7 +179,9 @@ def uniform_attribute(caption: Caption, context: Context) -> list[Options]:
     others of their groups.
     """
     table, slots = attributes(), attribute_slots(caption)
-    said = {word for word, _ in context.own.attributes | context.siblings.attributes} | {slot.entry for slot in slots}
+    said = {word for word, _ in context.said.own.attributes | context.said.siblings.attributes} | {
+        slot.entry for slot in slots
+    }
     names = [
         name
         for name in table.univse
@@ -227,8 +229,8 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
     """
     lexicon, triples = context.lexicon, scene_graph(caption).relations
     words = {index for triple in triples for index in triple.tokens}
-    said = {entry for entry, _ in context.own.relations | context.siblings.relations}
-    acts = context.own.verbs | context.siblings.verbs
+    said = {entry for entry, _ in context.said.own.relations | context.said.siblings.relations}
+    acts = context.said.own.verbs | context.said.siblings.verbs
     ends = [caption.tokens[index] for triple in triples for index in (triple.subject, triple.object)]
     nouns = [] if triples else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
     new_nouns = _not_said(context)
@@ -258,7 +260,7 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
 
 def _not_said(context: Context) -> list[str]:
     """The single-word nouns of the lexicon that no caption of the image mentions."""
-    said = context.own.nouns | context.siblings.nouns
+    said = context.said.own.nouns | context.said.siblings.nouns
     return [name for name in context.lexicon.nouns.names if " " not in name and name not in said]
 
 

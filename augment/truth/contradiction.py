@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
-from ..context import Context
+from ..context import Said
 from ..edits import BOTH, LIKELY_TRUE, Candidate
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
@@ -28,10 +28,6 @@ from ..mentions import Mentions
 from ..scene_graph import scene_graph
 from ..slots import verbs
 from ..slots.nouns import quantity_value
-
-if TYPE_CHECKING:
-    from .estimates import ImageTruth
-
 
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
@@ -52,65 +48,63 @@ class Finding(NamedTuple):
     said: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
 
 
-Check = Callable[[Candidate, Caption, Context], Iterator[Finding]]
+Check = Callable[[Candidate, Said], Iterator[Finding]]
 
 
 def _mentioned(
-    reason: str, context: Context, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
+    reason: str, said: Said, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
 ) -> Iterator[Finding]:
     """The reason, if a mention of a kind fits."""
     if any(map(fits, getattr(mentions, kind))):
-        yield Finding(reason, partial(_first_said, context, mentions, kind, fits))
+        yield Finding(reason, partial(_first_said, said, mentions, kind, fits))
 
 
 def _first_said(
-    context: Context, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
+    said: Said, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
 ) -> tuple[str | None, str | None]:
     """The word of the first mention that fits, see `Mentions.first`, and the sibling that has it, as of `Finding`."""
     if (found := mentions.first(kind, fits)) is None:
         return None, None
     mention, caption = found
     word = mention if isinstance(mention, str) else " ".join(mention) if kind == "relations" else mention[0]
-    return word, None if caption is context.caption else caption.caption_id
+    return word, None if caption is said.caption else caption.caption_id
 
 
-def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_noun(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`; or if a
     place replaces the thing in it where somebody is (`overlap_in_caption`).
     """
     old, new = candidate.replaced, candidate.replacement
-    number, index, may_be = context.lexicon.nouns.number.get(new), context.lexicon.coreference, True
+    number, index, may_be = said.lexicon.nouns.number.get(new), said.lexicon.coreference, True
     if number is None:
         number, index = 0, CoreferenceIndex((new,))
     else:  # mostly not, which one look tells
-        may_be = bool(context.may_be_true(old)[number])
+        may_be = bool(said.may_be_true(old)[number])
 
     def finding(reason: str, where: str, mentions: Mentions, nouns: frozenset[str]) -> Finding:
         def is_one(noun: str) -> bool:
             return noun in nouns and index.with_noun(noun).reason(number) == reason
 
-        return Finding(f"{reason}_in_{where}", partial(_first_said, context, mentions, "nouns", is_one))
+        return Finding(f"{reason}_in_{where}", partial(_first_said, said, mentions, "nouns", is_one))
 
-    if may_be and (reason := index.with_any(context.own.nouns).reason(number)):
-        yield finding(reason, "caption", context.own, context.own.nouns)
-    if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
+    if may_be and (reason := index.with_any(said.own.nouns).reason(number)):
+        yield finding(reason, "caption", said.own, said.own.nouns)
+    if candidate.slots and said.caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
         if is_location(new):  # "at a table", "at a restaurant"
             yield Finding("overlap_in_caption", lambda: (old, None))
-    heard = context.heard(old)
+    heard = said.heard(old)
     if may_be and (reason := index.with_any(heard).reason(number)):
-        yield finding(reason, "sibling", context.siblings, heard)
+        yield finding(reason, "sibling", said.siblings, heard)
 
 
-def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_quantity(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if, by this caption or a sibling, the new quantity may be true of the noun."""
     old, value = quantity_value(candidate.replaced), quantity_value(candidate.replacement)
-    noun = caption.tokens[candidate.slots[0]].lemma
+    noun = said.caption.tokens[candidate.slots[0]].lemma
     if value == old:
         yield Finding("same_quantity", lambda: (noun, None))
     elif value > 1:
-        yield from _mentioned(
-            "same_quantity", context, context.own, "quantities", {(noun, 0), (noun, value)}.__contains__
-        )
+        yield from _mentioned("same_quantity", said, said.own, "quantities", {(noun, 0), (noun, value)}.__contains__)
 
     def may_count(mention: tuple[str, int]) -> bool:
         other, count = mention
@@ -120,24 +114,25 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
         several = count == 0 and value > 1 and related_or_same_person(noun, other)
         return old == 1 and (several or (other in GROUPS and is_person(noun)))
 
-    yield from _mentioned("sibling_quantity", context, context.siblings, "quantities", may_count)
+    yield from _mentioned("sibling_quantity", said, said.siblings, "quantities", may_count)
 
 
-def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_preposition(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if both prepositions may be true of the object, see `Prepositions.may_replace`, or a caption of the image
     has the new one, or one that overlaps it, with the same object (`sibling_says_so`).
     """
-    object = caption.tokens[candidate.slots[1]].lemma
+    object = said.caption.tokens[candidate.slots[1]].lemma
     if not prepositions().may_replace(candidate.replaced, candidate.replacement, object):
         yield Finding("preposition_overlap")
     overlap, old, new = prepositions().overlap, candidate.replaced, candidate.replacement
-    for mentions in (context.siblings, context.own):
+    for mentions in (said.siblings, said.own):
         fits = (pair for pair in mentions.relations if pair[1] == object and pair[0] != old and overlap(pair[0], new))
-        yield from _mentioned("sibling_says_so", context, mentions, "relations", set(fits).__contains__)
+        yield from _mentioned("sibling_says_so", said, mentions, "relations", set(fits).__contains__)
 
 
-def check_swap(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_swap(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if the two heads name the same kind of thing, or swapping them may leave the caption true."""
+    caption = said.caption
     one, other = (caption.tokens[i] for i in candidate.slots)
     same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
     if same or interchangeable(caption, one, other):
@@ -154,22 +149,22 @@ def _told_apart(one: str, other: str) -> bool:
     return semantic_class(one) == semantic_class(other) in LIVING
 
 
-def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_attribute(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if this caption or a sibling gives the same thing the new attribute, or one compatible with it."""
-    yield from _attribute_said(candidate.replacement, caption.tokens[candidate.slots[1]].lemma, context)
+    yield from _attribute_said(candidate.replacement, said.caption.tokens[candidate.slots[1]].lemma, said)
 
 
-def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_attribute_swap(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if an attribute is already given to the other noun, or the two nouns may be the same thing."""
-    one, other = (caption.tokens[i].lemma for i in candidate.slots)
+    one, other = (said.caption.tokens[i].lemma for i in candidate.slots)
     if may_corefer(one, other):
         yield Finding("interchangeable")
     mine, theirs = candidate.replaced.split(BOTH)
-    yield from _attribute_said(theirs, one, context)
-    yield from _attribute_said(mine, other, context)
+    yield from _attribute_said(theirs, one, said)
+    yield from _attribute_said(mine, other, said)
 
 
-def _attribute_said(attribute: str, noun: str, context: Context) -> Iterator[Finding]:
+def _attribute_said(attribute: str, noun: str, said: Said) -> Iterator[Finding]:
     def given(mention: tuple[str, str]) -> bool:
         return mention[1] == noun and may_be_same(attribute, mention[0])
 
@@ -177,20 +172,18 @@ def _attribute_said(attribute: str, noun: str, context: Context) -> Iterator[Fin
         word, of = mention
         return may_be_same(attribute, word) and (not of or noun == of or may_corefer(noun, of))
 
-    yield from _mentioned("caption_says_so", context, context.own, "attributes", given)
-    yield from _mentioned("sibling_says_so", context, context.siblings, "attributes", may_be_given)
+    yield from _mentioned("caption_says_so", said, said.own, "attributes", given)
+    yield from _mentioned("sibling_says_so", said, said.siblings, "attributes", may_be_given)
 
 
-def check_verb(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_verb(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if this caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
     old, new = candidate.replaced, candidate.replacement
-    for reason, mentions in (("caption_says_so", context.own), ("sibling_says_so", context.siblings)):
+    for reason, mentions in (("caption_says_so", said.own), ("sibling_says_so", said.siblings)):
         yield from _mentioned(
-            reason, context, mentions, "verbs", lambda verb: verb != old and verbs.may_be_same(new, verb)
+            reason, said, mentions, "verbs", lambda verb: verb != old and verbs.may_be_same(new, verb)
         )
-        yield from _mentioned(
-            reason, context, mentions, "nouns", lambda noun: noun != old and new in implied_verbs(noun)
-        )
+        yield from _mentioned(reason, said, mentions, "nouns", lambda noun: noun != old and new in implied_verbs(noun))
 
 
 @cache
@@ -199,10 +192,10 @@ def implied_verbs(noun: str) -> frozenset[str]:
     return WordNet.load().derived(noun, "n", "v") | {noun}
 
 
-def check_negation(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+def check_negation(candidate: Candidate, said: Said) -> Iterator[Finding]:
     """Reject if the noun or verb that is taken to be absent may be true, as `check_noun` and `check_verb` say."""
     if candidate.assertion is not None:
-        yield from CHECKS[candidate.assertion.change](candidate.assertion, caption, context)
+        yield from CHECKS[candidate.assertion.change](candidate.assertion, said)
 
 
 CHECKS: dict[str, Check] = {
@@ -215,31 +208,25 @@ CHECKS: dict[str, Check] = {
     "verb": check_verb,
     "negated_noun": check_negation,
     "negated_verb": check_negation,
-    "none": lambda candidate, caption, context: iter(()),  # of texts that are true by their form, such as paraphrases
+    "none": lambda candidate, said: iter(()),  # of texts that are true by their form, such as paraphrases
 }
 
 
-def check(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Why a candidate is rejected (one of negcap.schemas.negatives.REASONS), or None."""
-    return assess(candidate, caption, context)[0]
+def assess(candidate: Candidate, said: Said) -> tuple[str | None, float | None]:
+    """Why a candidate is rejected (one of negcap.schemas.negatives.REASONS), or None; and the estimated probability
+    that it is true.
 
-
-def assess(
-    candidate: Candidate, caption: Caption, context: Context, image: ImageTruth | None = None
-) -> tuple[str | None, float | None]:
-    """Why a candidate is rejected (as `check`), or None; and the estimated probability that it is true.
-
-    The reason of a candidate that its operator found ungrammatical is returned unchanged. If the estimates for its
-    `image` are given, a candidate that passes the check is rejected as `likely_true` if that probability is above their
-    limit. The probability is None if the check rejects, or there is no estimate, or the candidate is false whatever it
-    takes to be absent.
+    The reason of a candidate that its operator found ungrammatical is returned unchanged. Where there are estimates for
+    its image, a candidate that passes the check is rejected as `likely_true` if that probability is above their limit.
+    The probability is None if the check rejects, or there is no estimate, or the candidate is false whatever it takes
+    to be absent.
     """
-    found = None if candidate.rejected else next(CHECKS[candidate.change](candidate, caption, context), None)
+    found = None if candidate.rejected else next(CHECKS[candidate.change](candidate, said), None)
     reason = candidate.rejected or (found.reason if found else None)
-    if reason is not None or image is None:
+    if reason is not None or said.image is None:
         return reason, None
-    p_true = image.p_true(candidate, caption)
-    if p_true is not None and p_true > image.truth.max_p_true:
+    p_true = said.image.p_true(candidate, said.caption)
+    if p_true is not None and p_true > said.image.truth.max_p_true:
         return LIKELY_TRUE, p_true
     return None, None if candidate.negates_caption else p_true
 

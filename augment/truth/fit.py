@@ -23,7 +23,7 @@ import numpy as np
 from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ...schemas.fields import table_of
 from ..caption import Caption, by_image, cached, from_parses
-from ..context import Context, batches, contexts_of
+from ..context import Context, batches, contexts
 from ..edits import Candidate
 from ..language.semantic_classes import head
 from ..language.wordnet import WordNet
@@ -31,7 +31,7 @@ from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
 from ..reproducible import record_rng, sigmoid
-from .contradiction import check
+from .contradiction import assess
 from .estimates import (
     ASSERTIONS,
     EXPECTED,
@@ -318,13 +318,12 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
-        read = contexts_of([shown[0] for shown, _, _ in held], [shown[1:] for shown, _, _ in held], lexicon)
+        read = contexts([shown for shown, _, _ in held], lexicon, only_first=True)
         for context, (shown, held_out, rng) in zip(read, held, strict=True):
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
                 true = is_true(candidate, shown[0], held_out, entailed)
                 if true is not None:
                     rows.append((kind, values, true))
-        read.clear()  # contexts and their batch refer to each other
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     return table_of(rows, pa.schema(columns))
 
@@ -368,10 +367,10 @@ def _held_out(captions: Sequence[Caption]) -> tuple[tuple[Caption, ...], Caption
 
 def _proposed(context: Context, image: ImageTruth, rng: Random) -> Iterator[tuple[str, Candidate, list[float]]]:
     """Kind and features of candidates for a caption that the known captions do not reject."""
-    caption = context.caption
+    caption = context.said.caption
     for kind in TRUTH_KINDS:
         proposed = OPERATORS[kind].propose(caption, context, rng, DRAWS)
-        kept = list(islice((candidate for candidate in proposed if check(candidate, caption, context) is None), KEPT))
+        kept = list(islice((candidate for candidate in proposed if assess(candidate, context.said)[0] is None), KEPT))
         for candidate in kept:
             features = image.features(candidate, caption)
             if features is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -35,11 +36,8 @@ def make(
     own = [offered.get(caption.caption_id, []) for caption in captions]
     parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
-    every = [context for images in batches(by_image(captions)) for context in contexts(images, entries, known)]
-    judged = judge(every, negatives, config)
-    for context in every:  # contexts and their batches refer to each other
-        context.batch.contexts.clear()
-    return _tables(parses, own, judged)
+    read = chain.from_iterable(contexts(images, entries, known) for images in batches(by_image(captions)))
+    return _tables(parses, own, judge([context.said for context in read], negatives, config))
 
 
 def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verdict]]) -> StageResult:

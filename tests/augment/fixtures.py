@@ -15,7 +15,7 @@ from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.operators import OPERATORS
-from negcap.augment.truth.contradiction import check
+from negcap.augment.truth.contradiction import assess
 from negcap.pipelines.sample import path
 
 
@@ -65,7 +65,7 @@ def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | No
     """What an operator makes of the first text, the others being its siblings: (negative, reason refused or None)."""
     caption, context = first_of(texts)
     made = proposed(name, caption, context, Random(seed), 400)
-    return [(apply(texts[0], c.edits), check(c, caption, context)) for c in made]
+    return [(apply(texts[0], c.edits), assess(c, context.said)[0]) for c in made]
 
 
 def accepted(name: str, *texts: str, seeds: int = 1) -> set[str]:

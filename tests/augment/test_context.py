@@ -22,7 +22,8 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
         every = [next(together) for _ in captions]
         if number % 7:
             continue
-        for one, caption, context in zip(contexts([captions], lexicon), captions, every, strict=True):
+        for alone, caption, batched in zip(contexts([captions], lexicon), captions, every, strict=True):
+            one, context = alone.said, batched.said
             assert np.array_equal(one.reading.vectors, context.reading.vectors)
             assert one.reading.scores == context.reading.scores
             assert one.texts == context.texts
@@ -32,7 +33,7 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
                 assert getattr(context.siblings, name) == getattr(others, name)
             assert context.texts == {other.text.lower() for other in captions}
             for choices in (noun_choices, preposition_choices, attribute_choices, verb_choices):
-                for a, b in zip(choices(caption, one), choices(caption, context), strict=True):
+                for a, b in zip(choices(caption, alone), choices(caption, batched), strict=True):
                     assert np.array_equal(a.weights, b.weights)
                     assert (a.log_odds is None) == (b.log_odds is None)
                     assert a.log_odds is None or np.array_equal(a.log_odds, b.log_odds)  # type: ignore[arg-type]

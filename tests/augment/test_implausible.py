@@ -11,7 +11,7 @@ from negcap.augment.caption import by_image, from_parses
 from negcap.augment.cloze.file import PARTS
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import Network
-from negcap.augment.context import Context, contexts
+from negcap.augment.context import Said, contexts
 from negcap.augment.edits import Candidate, Edit, Judged, apply
 from negcap.augment.generate import (
     COMPATIBLE,
@@ -31,8 +31,8 @@ from tests.augment.fixtures import sample_lexicon, sample_parses
 TEXT = "A dog is lying on a couch."
 
 
-def context() -> Context:
-    return contexts([parse([TEXT])], sample_lexicon())[0]
+def context() -> Said:
+    return contexts([parse([TEXT])], sample_lexicon())[0].said
 
 
 def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judged:
@@ -138,8 +138,9 @@ def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> N
 
 def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
     lexicon, pairs = sample_lexicon(), []
-    for own in contexts(by_image(from_parses(sample_parses())), lexicon):
-        for choice in numeral_choices(own.caption, own):
+    for context in contexts(by_image(from_parses(sample_parses())), lexicon):
+        own = context.said
+        for choice in numeral_choices(own.caption, context):
             made = ((choice.candidate(choice.names[number]), bool(why)) for number, why in enumerate(choice.refused))
             pairs += [(own, candidate, out) for candidate, out in made if candidate and candidate.edits]
     read, candidates, out = zip(*pairs, strict=True)

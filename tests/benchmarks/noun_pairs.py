@@ -87,9 +87,9 @@ def drawn(run: str, images: list[list[Caption]], groups: dict[str, set[str]]) ->
     truth, names, found = Truth.from_table(table_of(run, "truth"), lexicon), lexicon.nouns.names, Counter()
     for batch in batches(images):
         for context in contexts(batch, lexicon, truth):
-            for choice in noun_choices(context.caption, context):
-                said = {choice.entry} | context.own.nouns | context.heard(choice.entry)
-                true = context.may_be_true(choice.entry)
+            for choice in noun_choices(context.said.caption, context):
+                said = {choice.entry} | context.said.own.nouns | context.said.heard(choice.entry)
+                true = context.said.may_be_true(choice.entry)
                 for entry in {lexicon.nouns.number[name] for name in choice.names}:
                     if not true[entry]:
                         pairs = product({*said, *map(head, said)}, {names[entry], head(names[entry])})

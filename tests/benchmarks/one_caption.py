@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts_of
+from negcap.augment.context import contexts
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS
 from negcap.augment.reproducible import record_rng
-from negcap.augment.truth.contradiction import check
+from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
 from negcap.augment.truth.fit import DRAWS, KEPT, EntailedEntries, is_true
 from negcap.pipelines.tables.corpus import given_table
@@ -42,13 +42,13 @@ def labelled(
     rngs = [record_rng(0, "one_caption", captions[0].image_id) for captions in images]
     mixed = [rng.sample(captions, len(captions)) for rng, captions in zip(rngs, images, strict=True)]
     rows = []
-    read = contexts_of([captions[0] for captions in mixed], [captions[1:shown] for captions in mixed], lexicon)
+    read = contexts([captions[:shown] for captions in mixed], lexicon, only_first=True)
     for context, rng, captions in zip(read, rngs, mixed, strict=True):
         first, hidden = captions[0], captions[shown:]
         image = truth.of_image(captions[:shown])
         for kind in TRUTH_KINDS:
             proposed = OPERATORS[kind].propose(first, context, rng, DRAWS)
-            for one in islice((one for one in proposed if check(one, first, context) is None), KEPT):
+            for one in islice((one for one in proposed if assess(one, context.said)[0] is None), KEPT):
                 chance = image.p_true(one, first)
                 said = [is_true(one, first, other, entailed) for other in hidden]
                 told = [true for true in said if true is not None]

@@ -69,7 +69,7 @@ def test_estimates_agree_with_what_is_read_and_depend_on_no_other_text() -> None
     captions = from_parses(sample_parses().slice(0, 60))
     own, made = [], []
     for context in contexts([[caption] for caption in captions], sample_lexicon()):
-        caption, reading = context.caption, context.reading
+        caption, reading = context.said.caption, context.said.reading
         for choice in noun_choices(caption, context):
             for number in choice.weights.nonzero()[0][:6].tolist():
                 candidate = choice.candidate(choice.names[number])

@@ -66,7 +66,7 @@ def test_related_goes_before_overlap() -> None:
 
 def test_siblings_mention_what_each_of_them_mentions() -> None:
     captions = parse(["A dog runs past two cats.", "A man surfs.", "The red car is parked."])
-    context = contexts([captions], sample_lexicon())[0]
+    context = contexts([captions], sample_lexicon())[0].said
     assert context.own.nouns == mentioned_nouns(captions[0]) == {"dog", "run", "cat"}
     assert context.siblings.nouns == {"man", "surf", "car", "park"}
     assert context.own.quantities == {("dog", 1), ("cat", 2)}
@@ -83,7 +83,7 @@ def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> Non
     ):  # fmt: skip
         assert says_less(general, noun) is less, (general, noun)
     for texts, refused in ((["A dog runs.", "An animal runs."], False), (["A dog runs.", "Some animals run."], True)):
-        context = contexts([parse(texts)], sample_lexicon())[0]
+        context = contexts([parse(texts)], sample_lexicon())[0].said
         cat = context.lexicon.nouns.number["cat"]
         assert bool(context.lexicon.coreference.with_any(context.heard("dog")).reason(cat)) is refused
 

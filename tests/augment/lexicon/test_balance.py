@@ -14,7 +14,7 @@ from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.reproducible import record_rng
-from negcap.augment.truth.contradiction import check
+from negcap.augment.truth.contradiction import assess
 from negcap.pipelines.engine.run import batches
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, first_images, fit, sample_shard
@@ -33,10 +33,10 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
     """
     left, entered = Counter[str](), Counter[str]()
     for seed, context in product(range(4), contexts(images, lexicon)):
-        caption = context.caption
+        caption = context.said.caption
         rng = record_rng(seed, operator, caption.caption_id)
         for one in proposed(operator, caption, context, rng, 24):
-            if check(one, caption, context) is None:
+            if assess(one, context.said)[0] is None:
                 left[one.replaced] += 1
                 entered[one.replacement] += 1
                 break

@@ -19,7 +19,7 @@ PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 def made(name: str, *texts: str, per_family: int = 20) -> list[Judged]:
     """The negatives of the first text; the others are captions of the same image."""
     caption, context = first_of(texts)
-    return apply_operator(name, caption, context, NegativesConfig(operators=(name,), per_family=per_family)).accepted
+    return apply_operator(name, context, NegativesConfig(operators=(name,), per_family=per_family)).accepted
 
 
 def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
@@ -51,9 +51,9 @@ def test_numerals_and_noun_phrases_take_every_other_value_or_order() -> None:
 def test_an_order_that_says_what_its_caption_says_is_explained() -> None:
     caption, context = first_of(("A dog throws a dog to a dog.", "A dog throws a ball to a dog."))
     settings = NegativesConfig(operators=("uniform_shuffle",), per_family=20)
-    rejected = apply_operator("uniform_shuffle", caption, context, settings).rejected
+    rejected = apply_operator("uniform_shuffle", context, settings).rejected
     assert {one.reason for one in rejected} == {"sibling_says_so"}
-    assert [explained(one, context) for one in rejected] == rejected  # no sibling says it
+    assert [explained(one, context.said) for one in rejected] == rejected  # no sibling says it
 
 
 def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:

@@ -80,7 +80,7 @@ def test_grammatical_faults() -> None:
 def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
     caption, negative = parse(pair)
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
-    (((_, verdict, judged),),) = judge(every, [[negative]], Judging())
+    (((_, verdict, judged),),) = judge([one.said for one in every], [[negative]], Judging())
     assert (verdict, judged.reason, judged.plausibility) == (None, "too_long", None)
 
 
@@ -88,7 +88,7 @@ def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
     caption, *negatives = parse(["A dog sleeps on a couch.", "A cat sleeps on a couch.", "A dog sleeps on a goal."])
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
     for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "implausible"])):
-        (found,) = judge(every, [negatives], config)
+        (found,) = judge([one.said for one in every], [negatives], config)
         assert [one.judged.reason for one in found] == reasons
         assert found[0].judged.p_odd < MAX_P_ODD < found[1].judged.p_odd
 
@@ -101,7 +101,9 @@ def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
     captions, negatives = map(parse, versions)
     every = contexts([[caption] for caption in captions], sample_lexicon(), Truth({}, {}, {}))
     found = Counter[tuple[str, str, str | None]]()
-    for row, ((_, verdict, judged),) in zip(rows, judge(every, [[one] for one in negatives], Judging()), strict=True):
+    for row, ((_, verdict, judged),) in zip(
+        rows, judge([one.said for one in every], [[one] for one in negatives], Judging()), strict=True
+    ):
         found["adds" if row["kind"].startswith("add_") else "changes", row["label"], verdict] += 1
         assert (verdict == "true") == (judged.reason == "caption_says_so")
     assert not found["adds", "false", "true"] and found["changes", "false", "true"] <= 0.01 * len(rows)
@@ -164,7 +166,7 @@ def test_the_criterion_of_each_verdict() -> None:
     firsts = [sum(map(len, images[:number])) for number in range(len(images))]
     every = contexts(images, sample_lexicon(), Truth({}, {}, {}))
     negatives = parse([text for _, text, _ in cases])
-    verdicts = judge([every[first] for first in firsts], [[negative] for negative in negatives], Judging())
+    verdicts = judge([every[first].said for first in firsts], [[negative] for negative in negatives], Judging())
     found = [(*case[:2], verdict) for case, ((_, verdict, _),) in zip(cases, verdicts, strict=True)]
     assert found == [tuple(case) for case in cases]
 

@@ -151,10 +151,10 @@ def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell
     table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
-    context, image = contexts([scenes[0]], lexicon)[0], truth.of_image(scenes[0])
+    context, image = contexts([scenes[0]], lexicon, truth)[0], truth.of_image(scenes[0])
     made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
     assert made and {image.p_true(one, scenes[0][0]) for one in made} == {None}
-    assert "likely_true" not in {assess(one, scenes[0][0], context, image)[0] for one in made}
+    assert "likely_true" not in {assess(one, context.said)[0] for one in made}
 
 
 def test_the_estimate_hangs_on_no_order(sample_truth: pa.Table) -> None:
@@ -207,9 +207,9 @@ def test_a_quantity_is_estimated_of_what_stands_in_one_place_also_a_lower_one(
     def numerals(*texts: str) -> list[tuple[str, str, str | None, float | None]]:
         """The noun and the new quantity of each candidate for the first text, why it is refused, and its p(true)."""
         captions = list(parse(texts))
-        first, context, image = captions[0], contexts([captions], sample_lexicon())[0], truth.of_image(captions)
+        first, context, image = captions[0], contexts([captions], sample_lexicon(), truth)[0], truth.of_image(captions)
         made = proposed("numeral", first, context, record_rng(0, "numeral", "x"), 50)
-        reasons = [assess(one, first, context, image)[0] for one in made]
+        reasons = [assess(one, context.said)[0] for one in made]
         nouns = [first.lowered[one.slots[0]] for one in made]
         p_true = [image.p_true(one, first) for one in made]
         return [*zip(nouns, [one.replacement for one in made], reasons, p_true, strict=True)]
