@@ -13,7 +13,7 @@ import numpy as np
 from .caption import Caption, cached, cached_on_context, read_only
 from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
-from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, places_of, scores_of, terms
+from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, judge_of, places_of, scores_of, terms
 from .language.coreference import Coreferent, entry_numbers, more_general
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
@@ -89,12 +89,14 @@ class Said:
 class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
     `known`, by function. said: of each caption, in order. max_odd, max_both: the highest probabilities that readers
-    call a negative odd, and that they say that it may be true of the same photo as its caption. excluded: whether
-    operators also propose what is not drawn since it may be true or is too odd.
+    call a negative odd, and that they say that it may be true of the same photo as its caption; odder ones than
+    preferred_odd are drawn only where there are no others. excluded: whether operators also propose what is not drawn
+    since it may be true or is too odd.
     """
 
     lexicon: Lexicon
     said: Sequence[Said]
+    preferred_odd: float = PREFERRED_P_ODD
     max_odd: float = MAX_P_ODD
     max_both: float = MAX_P_BOTH
     excluded: bool = False
@@ -222,8 +224,8 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. only_first: of each image only the context of its first caption. settings: max_odd, max_both
-    and excluded, see `Batch`.
+    nothing is estimated. only_first: of each image only the context of its first caption. settings: preferred_odd,
+    max_odd, max_both and excluded, see `Batch`.
     """
     every = [(captions := tuple(image), captions[: 1 if only_first else None]) for image in images]
     readings, said = iter(read([*chain.from_iterable(asked for _, asked in every)], lexicon.cloze)), list[Said]()

@@ -19,12 +19,12 @@ from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Generated, Judged, apply
-from .judgement import MAX_P_BOTH, MAX_P_ODD, compare_and_judge, refusals
+from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, compare_and_judge, refusals
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
-from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, Seed, Settings
+from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Seed, Settings
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth
 from .truth.evidence import explained
@@ -57,6 +57,7 @@ class NegativesConfig(Settings):
     operators: tuple[str, ...] = Field(PRESETS["vse-c"], description="operator to run, instead of a preset")
     per_family: AtLeastOne = Field(20, description="negatives per caption and family, at most")
     max_true: MaxTrue = MAX_P_TRUE
+    preferred_odd: PreferredOdd = PREFERRED_P_ODD
     max_odd: MaxOdd = MAX_P_ODD
     max_both: MaxBoth = MAX_P_BOTH
     cloze: Cloze = None
@@ -71,6 +72,11 @@ class NegativesConfig(Settings):
         if len(set(self.operators)) != len(self.operators):
             raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
         return self
+
+    @property
+    def usual_odd(self) -> float:
+        """The highest probability of being odd that a negative has if it is not the only one of its operator."""
+        return min(self.preferred_odd, self.max_odd)
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
@@ -137,9 +143,8 @@ def generate_for_images(
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided.
     """
-    read = contexts(
-        images, lexicon, truth, **{name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
-    )
+    limits = ("preferred_odd", "max_odd", "max_both", "excluded")
+    read = contexts(images, lexicon, truth, **{name: getattr(settings, name) for name in limits})
     generated: list[dict[str, Generated]] = []
     for context in read:
         generated.append({name: try_operator(name, context, settings) for name in settings.operators})
@@ -214,8 +219,9 @@ def reject_implausible(
 
     said_of_each: of each caption. generated: for each caption, the results by operator; the result has the same form,
     with what was estimated of each negative. Refused is what readers would call odd with a probability above the
-    settings' `max_odd`, or true of the same photo with one above `max_both` (see `negcap.augment.judgement`). Operators
-    that are not compared keep all their negatives, unchanged.
+    settings' `preferred_odd`, or true of the same photo with one above `max_both` (see `negcap.augment.judgement`);
+    where nothing of an operator is left, the least odd one is taken back, up to `max_odd`. Operators that are not
+    compared keep all their negatives, unchanged.
     """
     results: list[dict[str, Generated]] = []
     read: list[tuple[Said, Generated, Judged]] = []
@@ -233,19 +239,33 @@ def reject_implausible(
         for *_, its in read
     ]
     _, odd, both = np.array(estimates, float).reshape(-1, 3).T
-    reasons = refusals(odd, both, settings.max_odd, settings.max_both).tolist()
+    reasons = refusals(odd, both, settings.usual_odd, settings.max_both).tolist()
     for (_, kept, negative), estimate, reason in zip(read, estimates, reasons, strict=True):
         negative = Judged(*negative[:3], *estimate)
         if reason:
             kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
         else:
             kept.accepted.append(negative)
+    for _, kept, _ in read:
+        if not kept.accepted:
+            _take_back(kept, settings)
     return results
+
+
+def _take_back(generated: Generated, settings: NegativesConfig) -> None:
+    """Accept the least odd one of an operator's negatives that were rejected for nothing else, if within `max_odd`."""
+    rejected = generated.rejected
+    odd = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE and not one.p_both > settings.max_both]
+    least = min(odd, key=lambda one: one.p_odd, default=None)
+    if least is not None and least.p_odd <= settings.max_odd:
+        told = (NOTHING.edits, least.candidate.edits)  # that no word is left, and of excluded words the same negative
+        rejected[:] = [one for one in rejected if one.reason != IMPLAUSIBLE or one.candidate.edits not in told]
+        generated.accepted.append(least._replace(reason=None, detail=None))
 
 
 def _limit(reason: str, settings: NegativesConfig) -> str | None:
     """The limit that a negative with this reason does not keep; None for other reasons."""
-    limits = {IMPLAUSIBLE: ("p_odd", settings.max_odd), COMPATIBLE: ("p_both", settings.max_both)}
+    limits = {IMPLAUSIBLE: ("p_odd", settings.usual_odd), COMPATIBLE: ("p_both", settings.max_both)}
     return "{} must be <= {:g}".format(*limits[reason]) if reason in limits else None
 
 

@@ -18,7 +18,7 @@ from pydantic import Field
 from .caption import Caption
 from .context import Said
 from .edits import IMPLAUSIBLE, Candidate, Edit, Judged, exchanged
-from .judgement import MAX_P_ODD, compare_and_judge
+from .judgement import PREFERRED_P_ODD, compare_and_judge
 from .language.grammar import article
 from .language.wordnet import first_sense
 from .mentions import Mentions
@@ -286,7 +286,7 @@ def judge(
         log_odds = odd = both = None
         if reason not in NOT_COMPARED:
             log_odds, odd, both = next(compared)
-            if reason is None and settings.plausible and odd > MAX_P_ODD:
+            if reason is None and settings.plausible and odd > PREFERRED_P_ODD:
                 reason = IMPLAUSIBLE
         candidate = candidate._replace(plausibility=log_odds)
         found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)

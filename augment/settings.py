@@ -50,6 +50,13 @@ MaxOdd = Annotated[
     Share,
     Field(description="reject what readers would call odd with a higher estimated probability than this; 1: nothing"),
 ]
+PreferredOdd = Annotated[
+    Share,
+    Field(
+        description="where an operator has negatives of a caption that readers would call odd with at most this "
+        "estimated probability, take no odder ones; else one, up to max_odd"
+    ),
+]
 MaxBoth = Annotated[
     Share,
     Field(

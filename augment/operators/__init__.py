@@ -10,7 +10,7 @@ from ..context import Context
 from ..edits import Candidate
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
-from .replacement import attribute_choices, draw_or_reason, noun_choices, preposition_choices, verb_choices
+from .replacement import attribute_choices, draw_or_reason, draw_spare, noun_choices, preposition_choices, verb_choices
 from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
     draw_evenly,
@@ -63,21 +63,26 @@ def replacing(
     return propose
 
 
+def _replacing(choices: Callable[[Caption, Context], Any], family: str, share: float, kind: str) -> Operator:
+    """The operator that draws from what may replace the words of a caption, by weight; odd ones if there are none."""
+    return Operator(replacing(choices), family, share, replacing(choices, draw_spare), kinds=(kind,))
+
+
 def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
     """An operator that keeps whatever it proposes."""
     return Operator(propose, family, share, compared=False, checked=False)
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(replacing(noun_choices), "noun", 1.0, kinds=("noun",)),
-    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0, kinds=("numeral",)),
+    "noun": _replacing(noun_choices, "noun", 1.0, "noun"),
+    "numeral": _replacing(numeral_choices, "numeral", 1.0, "numeral"),
     "shuffle": Operator(shuffle, "relation", 0.5),
-    "preposition": Operator(replacing(preposition_choices), "relation", 0.5, kinds=("preposition",)),
-    "object": Operator(replacing(noun_choices), "object", 0.25, kinds=("noun",)),
-    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, kinds=("attribute",)),
+    "preposition": _replacing(preposition_choices, "relation", 0.5, "preposition"),
+    "object": _replacing(noun_choices, "object", 0.25, "noun"),
+    "attribute": _replacing(attribute_choices, "attribute", 0.25, "attribute"),
     "relation": Operator(relation, "relation", 0.25, kinds=("noun", "preposition", "verb")),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
-    "verb": Operator(replacing(verb_choices), "relation", 0.25, kinds=("verb",)),
+    "verb": _replacing(verb_choices, "relation", 0.25, "verb"),
     "negation": Operator(negation, "negation", 0.3, corrected, kinds=("noun", "verb")),
     "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False, kinds=("noun", "verb")),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, compared=False),

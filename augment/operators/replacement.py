@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from functools import partial
 from itertools import pairwise
 from random import Random
@@ -60,7 +61,8 @@ class Choice:
     entry; None if the entry has no form that fits. refused: for each, why it is not drawn, (names,): "" if it is,
     IMPLAUSIBLE or COMPATIBLE if readers would say so, LIKELY_TRUE if it may be true of the image. plural: of a noun.
     judged: for each, as `Candidate.judged`, (2, names), NaN or None if only reading the whole negative tells.
-    compatible: the plausible entries that are not drawn since they may be true of the same thing.
+    compatible: the plausible entries that are not drawn since they may be true of the same thing. spare: for each, if
+    it is IMPLAUSIBLE, whether it may be drawn where nothing else can be, (names,) booleans, or None if not known.
     """
 
     tokens: tuple[int, ...]
@@ -73,6 +75,7 @@ class Choice:
     plural: bool = False
     judged: np.ndarray | None = None
     compatible: Sequence[str] = ()
+    spare: np.ndarray | None = None
 
 
 def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
@@ -131,6 +134,12 @@ def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
                 yield candidate._replace(rejected=COMPATIBLE)
 
 
+def draw_spare(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
+    """As `draw`, but only what is odder than preferred, `Choice.spare`: where nothing else is accepted."""
+    spare = [its for its in choices if its.spare is not None and its.spare.any()]
+    return draw([changed(its, refused=np.where(its.spare, "", IMPLAUSIBLE)) for its in spare], rng, limit)
+
+
 class Open(NamedTuple):
     """What may replace the words in some slots: for each replacement, the number of its slot, ascending, that of the
     entry, and log p or another score that decides its weight; all (replacements,).
@@ -186,7 +195,8 @@ def _choices(
     estimates[:, asked] = batch.judged(kind, slots, open.slot[asked], open.new[asked], form)
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = refusals(odd, both, batch.max_odd, batch.max_both)
+    refused = refusals(odd, both, min(batch.preferred_odd, batch.max_odd), batch.max_both)
+    spare = (refused == IMPLAUSIBLE) & (refusals(odd, both, batch.max_odd, batch.max_both) == "")
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
@@ -195,7 +205,7 @@ def _choices(
         tokens = (slot.noun,) if kind == "noun" else (slot.start,) if kind == "verb" else (slot.start, slot.noun)
         its = [names[number] for number in open.new[part].tolist()]
         known = weights[part], odds[part], candidate, refused[part], plural, probabilities[:, part]
-        made.append(Choice(tokens, slot.entry, its, *known, [names[number] for number in left]))
+        made.append(Choice(tokens, slot.entry, its, *known, [names[number] for number in left], spare[part]))
     return made
 
 

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.judgement import MAX_P_BOTH, MAX_P_ODD
+from ...augment.judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD
 from ...augment.operators import OPERATORS, PRESETS
-from ...augment.settings import MaxBoth, MaxOdd, MaxTrue, Settings
+from ...augment.settings import MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.fields import description
 from ...schemas.negatives import NEGATIVES, POSITIVE, REASONS
@@ -168,11 +168,12 @@ class Question(Settings):
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
     operators: Annotated[str | tuple[str, ...], Field(min_length=1)] = "vse-c"
     max_true: MaxTrue = MAX_P_TRUE
+    preferred_odd: PreferredOdd = PREFERRED_P_ODD
     max_odd: MaxOdd = MAX_P_ODD
     max_both: MaxBoth = MAX_P_BOTH
 
 
-LIMITS = ("max_true", "max_odd", "max_both")
+LIMITS = ("max_true", "preferred_odd", "max_odd", "max_both")
 
 
 def answer(question: Question) -> dict[str, Any]:
