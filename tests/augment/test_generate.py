@@ -187,7 +187,7 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
     def texts(chosen: Operator) -> list[str]:
         monkeypatch.setitem(OPERATORS, "noun", chosen)
         tables, _ = generate_tables(
-            first, sample_lexicon(), NegativesConfig(operators=("noun",), max_odd=1.0, max_both=1.0)
+            first, sample_lexicon(), NegativesConfig(operators=("noun",), preferred_odd=1.0, max_odd=1.0, max_both=1.0)
         )
         return tables["negatives"]["text"].to_pylist()
 

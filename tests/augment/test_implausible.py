@@ -93,7 +93,7 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
     ]
 
     def judged(**limits: float) -> Generated:
-        settings = NegativesConfig(**{"max_odd": 1.0, "max_both": 1.0, **limits})
+        settings = NegativesConfig(**{"preferred_odd": 1.0, "max_odd": 1.0, "max_both": 1.0, **limits})
         return reject_implausible([own], [{"noun": Generated(list(given), [])}], settings)[0]["noun"]
 
     for name, reason, values in (("odd", IMPLAUSIBLE, odd), ("both", COMPATIBLE, both)):
@@ -105,6 +105,17 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
             one._replace(reason=reason, detail=f"p_{name} must be <= {limit:g}") for one in read if one not in kept
         ]
     assert judged() == Generated(read, [])
+    # Where all are odder than preferred, the least odd one is taken that keeps the limits.
+    by_odd = sorted(read, key=lambda one: one.p_odd)
+    refused = [one._replace(reason=IMPLAUSIBLE, detail="p_odd must be <= 0") for one in read]
+    for limits, taken in (
+        ({}, by_odd[0]),
+        ({"max_both": by_odd[0].p_both - 1e-4}, next(one for one in by_odd if one.p_both < by_odd[0].p_both)),
+        ({"max_odd": by_odd[0].p_odd - 1e-4}, None),
+    ):
+        made = judged(preferred_odd=0.0, **limits)
+        assert made.accepted == [one for one in read if one is taken]
+        assert made.rejected == [its for one, its in zip(read, refused, strict=True) if one is not taken]
     monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
     assert judged() == Generated(given, [])
 
@@ -114,13 +125,18 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     config = NegativesConfig(operators=("noun", "attribute", "verb"))
     without, _ = generate_tables(parses, sample_lexicon(), config)
     recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
+    made = [row for row in without["negatives"].to_pylist() if row["p_odd"] > config.preferred_odd]
+    assert made and all(row["p_odd"] <= config.max_odd and row["draw"] == 0 for row in made)
+    assert {(row["caption_id"], row["operator"], row["text"]) for row in made}.isdisjoint(
+        (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
+    )
     assert recorded["negatives"].equals(without["negatives"])
     assert recorded["rejections"].num_rows > without["rejections"].num_rows
 
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
     parses = sample_parses().slice(0, 60)
-    config = NegativesConfig(operators=("noun", "verb", "shuffle"), max_both=1.0, per_family=500)
+    config = NegativesConfig(operators=("noun", "verb", "shuffle"), preferred_odd=1.0, max_both=1.0, per_family=500)
     texts = []
     for max_odd in (1.0, 0.35, 0.1):
         tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_odd=max_odd))
