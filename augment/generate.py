@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +20,7 @@ from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Generated, Judged, apply
-from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, compare_and_judge, refusals
+from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, bad, compare_and_judge, is_spare, refusals
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
 from .recovery import FAMILIES_OF
@@ -220,8 +221,8 @@ def reject_implausible(
     said_of_each: of each caption. generated: for each caption, the results by operator; the result has the same form,
     with what was estimated of each negative. Refused is what readers would call odd with a probability above the
     settings' `preferred_odd`, or true of the same photo with one above `max_both` (see `negcap.augment.judgement`);
-    where nothing of an operator is left, the least odd one is taken back, up to `max_odd`. Operators that are not
-    compared keep all their negatives, unchanged.
+    where nothing is left of an operator that makes spare ones, the best one is taken back, if it is odd or true as well
+    with at most `max_odd`. Operators that are not compared keep all their negatives, unchanged.
     """
     results: list[dict[str, Generated]] = []
     read: list[tuple[Said, Generated, Judged]] = []
@@ -246,21 +247,22 @@ def reject_implausible(
             kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
         else:
             kept.accepted.append(negative)
-    for _, kept, _ in read:
-        if not kept.accepted:
+    for name, kept in chain.from_iterable(its.items() for its in results):
+        if OPERATORS[name].spare and not kept.accepted:
             _take_back(kept, settings)
     return results
 
 
 def _take_back(generated: Generated, settings: NegativesConfig) -> None:
-    """Accept the least odd one of an operator's negatives that were rejected for nothing else, if within `max_odd`."""
+    """Accept the best of an operator's negatives that were rejected as odd, if it is `is_spare`."""
     rejected = generated.rejected
-    odd = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE and not one.p_both > settings.max_both]
-    least = min(odd, key=lambda one: one.p_odd, default=None)
-    if least is not None and least.p_odd <= settings.max_odd:
-        told = (NOTHING.edits, least.candidate.edits)  # that no word is left, and of excluded words the same negative
+    spare = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE]
+    spare = [one for one in spare if is_spare(one.p_odd, one.p_both, settings.max_odd, settings.max_both)]
+    if spare:
+        best = min(spare, key=lambda one: bad(one.p_odd, one.p_both))
+        told = (NOTHING.edits, best.candidate.edits)  # that no word is left, and of excluded words the same negative
         rejected[:] = [one for one in rejected if one.reason != IMPLAUSIBLE or one.candidate.edits not in told]
-        generated.accepted.append(least._replace(reason=None, detail=None))
+        generated.accepted.append(best._replace(reason=None, detail=None))
 
 
 def _limit(reason: str, settings: NegativesConfig) -> str | None:

@@ -30,7 +30,7 @@ from .edits import COMPATIBLE, IMPLAUSIBLE, Candidate, Kind
 from .plausibility import Change, compare, replacements
 from .reproducible import log, sigmoid
 
-PREFERRED_P_ODD, MAX_P_ODD, MAX_P_BOTH = 0.25, 0.35, 0.12
+PREFERRED_P_ODD, MAX_P_ODD, MAX_P_BOTH = 0.25, 0.4, 0.12
 PREFERENCE = 2.0  # the power of the odds in `preference`
 SURE = 0.01  # the lowest probability of being odd or true as well that counts
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -93,14 +93,19 @@ class Judge:
         return Judgements(*sigmoid(logits + self._last).round(4).T)
 
 
+def bad(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """The probability that readers find negatives odd or true as well; odd, both: the `Judgements`, of any shape."""
+    return 1 - (1 - odd) * (1 - both)
+
+
 def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """The factor of each negative's weight in drawing: (p / (1 - p)) ** PREFERENCE, where p = (1 - odd)(1 - both), at
-    most 1 - SURE, is the probability that readers find it sensible and false.
+    """The factor of each negative's weight in drawing: ((1 - p) / p) ** PREFERENCE, where p is the probability that it
+    is `bad`, at least SURE.
 
     odd, both: the `Judgements`, NaN where they are not known yet: then the factor is 1. The result has their shape.
     """
-    bad = np.maximum(1 - (1 - odd) * (1 - both), SURE)
-    return np.nan_to_num(((1 - bad) / bad) ** PREFERENCE, nan=1.0)
+    wrong = np.maximum(bad(odd, both), SURE)
+    return np.nan_to_num(((1 - wrong) / wrong) ** PREFERENCE, nan=1.0)
 
 
 def places_of(readings: Sequence[Reading], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
@@ -206,6 +211,13 @@ def refusals(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float)
     NaN refuses nothing. The result has their shape.
     """
     return np.where(odd > max_odd, IMPLAUSIBLE, np.where(both > max_both, COMPATIBLE, ""))
+
+
+def is_spare(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float) -> np.ndarray:
+    """Whether negatives may be made where an operator has no better ones: they are `bad` with at most max_odd, and true
+    as well with at most max_both. odd, both: the `Judgements`, of any shape; NaN is not spare.
+    """
+    return (bad(odd, both) <= max_odd) & (both <= max_both)
 
 
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:

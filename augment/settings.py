@@ -54,7 +54,7 @@ PreferredOdd = Annotated[
     Share,
     Field(
         description="where an operator has negatives of a caption that readers would call odd with at most this "
-        "estimated probability, take no odder ones; else one, up to max_odd"
+        "estimated probability, take no odder ones; else of some operators one, up to max_odd"
     ),
 ]
 MaxBoth = Annotated[

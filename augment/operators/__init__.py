@@ -40,6 +40,7 @@ class Operator(NamedTuple):
     another such function with the same random stream, used only if no candidate of `propose` is accepted. compared:
     whether negatives are compared with their caption, and odd ones rejected. checked: whether candidates that may be
     true of the image are rejected. kinds: of the lexicon's entries that it draws by weight, which are balanced for it.
+    spare: whether it makes one negative that is odder than preferred of a caption of which it has no other.
     """
 
     propose: Propose
@@ -49,6 +50,7 @@ class Operator(NamedTuple):
     compared: bool = True
     checked: bool = True
     kinds: tuple[str, ...] = ()
+    spare: bool = False
 
 
 def replacing(
@@ -64,8 +66,11 @@ def replacing(
 
 
 def _replacing(choices: Callable[[Caption, Context], Any], family: str, share: float, kind: str) -> Operator:
-    """The operator that draws from what may replace the words of a caption, by weight; odd ones if there are none."""
-    return Operator(replacing(choices), family, share, replacing(choices, draw_spare), kinds=(kind,))
+    """The operator that draws from what may replace the words of a caption, by weight; spare ones if there are none.
+
+    Not prepositions: readers called half of 64 spare ones odd, where the judge expected a third.
+    """
+    return Operator(replacing(choices), family, share, replacing(choices, draw_spare), kinds=(kind,), spare=True)
 
 
 def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
@@ -77,7 +82,7 @@ OPERATORS: dict[str, Operator] = {
     "noun": _replacing(noun_choices, "noun", 1.0, "noun"),
     "numeral": _replacing(numeral_choices, "numeral", 1.0, "numeral"),
     "shuffle": Operator(shuffle, "relation", 0.5),
-    "preposition": _replacing(preposition_choices, "relation", 0.5, "preposition"),
+    "preposition": Operator(replacing(preposition_choices), "relation", 0.5, kinds=("preposition",)),
     "object": _replacing(noun_choices, "object", 0.25, "noun"),
     "attribute": _replacing(attribute_choices, "attribute", 0.25, "attribute"),
     "relation": Operator(relation, "relation", 0.25, kinds=("noun", "preposition", "verb")),

@@ -20,7 +20,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
 from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Edit, Kind, cased, replace
-from ..judgement import preference, refusals
+from ..judgement import is_spare, preference, refusals
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import (
@@ -196,7 +196,7 @@ def _choices(
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
     refused = refusals(odd, both, min(batch.preferred_odd, batch.max_odd), batch.max_both)
-    spare = (refused == IMPLAUSIBLE) & (refusals(odd, both, batch.max_odd, batch.max_both) == "")
+    spare = (refused == IMPLAUSIBLE) & is_spare(odd, both, batch.max_odd, batch.max_both)
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names

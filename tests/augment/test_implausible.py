@@ -21,7 +21,7 @@ from negcap.augment.generate import (
     generate_tables,
     reject_implausible,
 )
-from negcap.augment.judgement import MAX_P_ODD, inputs, judge, judge_of, places_of
+from negcap.augment.judgement import PREFERRED_P_ODD, inputs, judge, judge_of, places_of
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.numeral import numeral_choices
@@ -105,13 +105,14 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
             one._replace(reason=reason, detail=f"p_{name} must be <= {limit:g}") for one in read if one not in kept
         ]
     assert judged() == Generated(read, [])
-    # Where all are odder than preferred, the least odd one is taken that keeps the limits.
-    by_odd = sorted(read, key=lambda one: one.p_odd)
+    # Where all are odder than preferred, the best one is taken: it is least probably odd or true as well.
+    by_bad = sorted(read, key=lambda one: 1 - (1 - one.p_odd) * (1 - one.p_both))
     refused = [one._replace(reason=IMPLAUSIBLE, detail="p_odd must be <= 0") for one in read]
+    less_true = [one for one in by_bad if one.p_both < by_bad[0].p_both]
     for limits, taken in (
-        ({}, by_odd[0]),
-        ({"max_both": by_odd[0].p_both - 1e-4}, next(one for one in by_odd if one.p_both < by_odd[0].p_both)),
-        ({"max_odd": by_odd[0].p_odd - 1e-4}, None),
+        ({}, by_bad[0]),
+        ({"max_both": by_bad[0].p_both - 1e-4}, less_true[0]),
+        ({"max_odd": 1 - (1 - by_bad[0].p_odd) * (1 - by_bad[0].p_both) - 1e-4}, None),
     ):
         made = judged(preferred_odd=0.0, **limits)
         assert made.accepted == [one for one in read if one is taken]
@@ -122,11 +123,12 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
 
 def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     parses = sample_parses().slice(0, 60)
-    config = NegativesConfig(operators=("noun", "attribute", "verb"))
+    config = NegativesConfig(operators=("noun", "attribute", "verb", "preposition"))
     without, _ = generate_tables(parses, sample_lexicon(), config)
     recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
     made = [row for row in without["negatives"].to_pylist() if row["p_odd"] > config.preferred_odd]
-    assert made and all(row["p_odd"] <= config.max_odd and row["draw"] == 0 for row in made)
+    assert {row["operator"] for row in made} == {"noun", "attribute"}
+    assert all(row["p_odd"] <= config.max_odd and row["draw"] == 0 for row in made)
     assert {(row["caption_id"], row["operator"], row["text"]) for row in made}.isdisjoint(
         (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
     )
@@ -161,6 +163,6 @@ def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
             pairs += [(own, candidate, out) for candidate, out in made if candidate and candidate.edits]
     read, candidates, out = zip(*pairs, strict=True)
     captions, readings = [own.caption for own in read], [own.reading for own in read]
-    odd = judge(compare(captions, readings, candidates), captions, readings, candidates).odd > MAX_P_ODD
+    odd = judge(compare(captions, readings, candidates), captions, readings, candidates).odd > PREFERRED_P_ODD
     assert sum(out) > 0.2 * len(out)
     assert (odd & out).sum() >= 0.98 * sum(out)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
-from negcap.augment.judgement import MAX_P_ODD
+from negcap.augment.judgement import PREFERRED_P_ODD
 from negcap.augment.language.parse import parse
 from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
@@ -90,7 +90,7 @@ def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
     for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "implausible"])):
         (found,) = judge([one.said for one in every], [negatives], config)
         assert [one.judged.reason for one in found] == reasons
-        assert found[0].judged.p_odd < MAX_P_ODD < found[1].judged.p_odd
+        assert found[0].judged.p_odd < PREFERRED_P_ODD < found[1].judged.p_odd
 
 
 def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
