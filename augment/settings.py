@@ -88,12 +88,17 @@ class Settings(BaseModel):
     @classmethod
     def of(cls, given: Mapping[str, Any], **more: Any) -> Self:
         """The settings with those values of `given` that they have a field for and that are not None, and `more`."""
-        known = {name: value for name, value in given.items() if name in cls.model_fields and value is not None}
+        known = {name: value for name, value in told(given).items() if name in cls.model_fields}
         return cls(**{**known, **more})
 
     def changed(self, **given: Any) -> Self:
         """These settings with other values for some fields, which are checked."""
         return type(self)(**{**vars(self), **given})
+
+
+def told(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values that are not None."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def matching(pattern: str, rule: str) -> AfterValidator:
