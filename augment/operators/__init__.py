@@ -8,9 +8,10 @@ from ...schemas.negatives import POSITIVE
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
+from ..scene_graph import scene_graph
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
-from .replacement import attribute_choices, draw_or_reason, noun_choices, preposition_choices, verb_choices
+from .replacement import attribute_choices, draw, draw_or_reason, noun_choices, preposition_choices, verb_choices
 from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
     draw_evenly,
@@ -22,7 +23,6 @@ from .uniform import (
     uniform_relation,
     uniform_shuffle,
 )
-from .univse import relation
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
@@ -52,15 +52,38 @@ class Operator(NamedTuple):
 
 
 def replacing(
-    choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw_or_reason
+    choices: Callable[[Caption, Context], Any], drawn: Callable[..., Iterator[Candidate]] = draw_or_reason
 ) -> Propose:
     """The operator that draws from what may replace the words of a caption: by weight, or `draw_evenly`."""
 
     def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-        yield from draw(choices(caption, context), rng, draws, excluded=context.batch.excluded)
+        yield from drawn(choices(caption, context), rng, draws, excluded=context.batch.excluded)
 
     propose.__doc__ = choices.__doc__
     return propose
+
+
+def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace the subject, the relation word or the object of a triple (UniVSE, supplement B.2).
+
+    "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". The paper also adds
+    objects, attributes and relations, as the operators of `uniform` do: in 47, 81 and 27 % of 38, 26 and 26 readings,
+    what was added was held possible in the same photo.
+    """
+    graph = scene_graph(caption)
+    subjects = {triple.subject for triple in graph.relations}
+    objects = {triple.object for triple in graph.relations}
+    words = {index for triple in graph.relations for index in triple.tokens}
+    nouns = noun_choices(caption, context)
+    others = [*preposition_choices(caption, context), *verb_choices(caption, context)]
+    parts = [
+        draw([choice for choice in choices if choice.tokens[0] in replaced], rng, draws)
+        for choices, replaced in ((nouns, subjects), (nouns, objects), (others, words))
+    ]
+    for _ in range(draws):
+        candidate = next(rng.choice(parts), None)
+        if candidate:
+            yield candidate
 
 
 def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
