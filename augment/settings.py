@@ -168,9 +168,7 @@ def words_of(annotation: Any) -> Iterator[str]:
 
 
 def plain_type(annotation: Any) -> Any:
-    """The type of a field without None and without its range: `int` of `Annotated[int, Field(ge=1)] | None`; the first
-    of several.
-    """
+    """A field's type without None and range: `int` of `Annotated[int, Field(ge=1)] | None`; of several, the first."""
     if get_origin(annotation) is Annotated:
         return plain_type(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):

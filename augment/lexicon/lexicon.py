@@ -40,9 +40,7 @@ NOUNS = 4096  # number of nouns whose results are cached
 
 
 def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
-    """The least count of a frequent word: more than `rare` in PAPER_CAPTIONS captions, scaled to their number, at least
-    FLOOR.
-    """
+    """The least count of a frequent word: above `rare` in PAPER_CAPTIONS captions, scaled to theirs, at least FLOOR."""
     return max(FLOOR, rare * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 

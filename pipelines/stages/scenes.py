@@ -105,9 +105,7 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
 
 
 def write_picture(run: Path, name: str, data: bytes) -> str:
-    """Write a picture into the folder `images` of a run; returns its sha256. What an interruption leaves is removed
-    with that of shards.
-    """
+    """Write a picture into `images` of a run, by way of the folder of manifests, where leftovers go; its sha256."""
     (run / IMAGES / name).parent.mkdir(parents=True, exist_ok=True)
     write_atomically(run / IMAGES / name, data, run / MANIFESTS)
     return hashlib.sha256(data).hexdigest()
