@@ -88,9 +88,7 @@ def exchanges(
 
 
 def _passing(kind: str, choice: Choice, said: Said) -> list[int]:
-    """Which of the replacements in a slot would pass the checks; of nouns, also those that leave a pronoun without an
-    antecedent.
-    """
+    """Which replacements in a slot pass the checks; of nouns, also those that leave a pronoun without antecedent."""
     left = np.flatnonzero(choice.refused == "").tolist()
     if kind == "noun":  # the others are left out already
         return left

@@ -199,9 +199,7 @@ def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """The context of a caption: what is said of its image, and the batch in which the cloze model has read it, with its
-    number there.
-    """
+    """A caption's context: what is said of its image, the batch that the cloze model has read, and its number there."""
 
     said: Said
     batch: Batch

@@ -73,7 +73,7 @@ class Judged(NamedTuple):
     negcap.schemas.negatives.REASONS. detail: the limit that it does not keep, or the word of a caption that decided; of
     a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, which operator failed and how,
     or that no word was drawn. sibling_id: the caption_id of the sibling caption that decided, if one did (see
-    negcap.augment.truth.evidence).
+    negcap.augment.truth.contradiction).
     """
 
     candidate: Candidate

@@ -26,9 +26,8 @@ from .operators import OPERATORS, PRESETS, operator
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
 from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Seed, Settings
-from .truth.contradiction import assess
+from .truth.contradiction import assess, explained
 from .truth.estimates import MAX_P_TRUE, Truth
-from .truth.evidence import explained
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -195,9 +195,7 @@ def judge(
     return network.judge(given.kinds, given.terms, places, units, each, each)
 
 
-def compare_and_judge(
-    negatives: Sequence[tuple[Caption, Reading, Candidate]],
-) -> Iterator[tuple[float, float, float]]:
+def compare_and_judge(negatives: Sequence[tuple[Caption, Reading, Candidate]]) -> Iterator[tuple[float, float, float]]:
     """Of each negative the plausibility and the two `Judgements`; all readings are of one model."""
     if negatives:
         its = tuple(zip(*negatives, strict=True))

@@ -266,9 +266,7 @@ def read_and_compare(
 def _losses(
     old: Sequence[Reading], new: Sequence[Reading], kept: Sequence[Sequence[tuple[int, int, int]]]
 ) -> np.ndarray:
-    """How much log p the units lose in all that each caption and its negative share, see `Change`: (negatives,); kept:
-    of `Edited`.
-    """
+    """How much log p is lost in all that caption and negative share (`Change`): (negatives,); kept: of `Edited`."""
     before, after, of = list[int](), list[int](), list[int]()  # places in both texts of tokens that are kept
     for one, other, runs in zip(old, new, kept, strict=True):
         for start, end, position in runs:

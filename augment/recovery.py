@@ -25,10 +25,9 @@ from .mentions import Mentions
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import assess
+from .truth.contradiction import assess, explained
 from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces, words
 from .truth.estimates import MAX_P_TRUE
-from .truth.evidence import explained
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})

@@ -95,12 +95,17 @@ class Settings(BaseModel):
     @classmethod
     def of(cls, given: Mapping[str, Any], **more: Any) -> Self:
         """The settings with those values of `given` that they have a field for and that are not None, and `more`."""
-        known = {name: value for name, value in given.items() if name in cls.model_fields and value is not None}
+        known = {name: value for name, value in told(given).items() if name in cls.model_fields}
         return cls(**{**known, **more})
 
     def changed(self, **given: Any) -> Self:
         """These settings with other values for some fields, which are checked."""
         return type(self)(**{**vars(self), **given})
+
+
+def told(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values that are not None."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def matching(pattern: str, rule: str) -> AfterValidator:
@@ -170,9 +175,7 @@ def words_of(annotation: Any) -> Iterator[str]:
 
 
 def plain_type(annotation: Any) -> Any:
-    """The type of a field without None and without its range: `int` of `Annotated[int, Field(ge=1)] | None`; the first
-    of several.
-    """
+    """A field's type without None and range: `int` of `Annotated[int, Field(ge=1)] | None`; of several, the first."""
     if get_origin(annotation) is Annotated:
         return plain_type(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):

@@ -100,10 +100,9 @@ class Network:
         lengths, counts = (np.array([len(one) for one in its], np.int64) for its in (captions, places))
         ends = np.cumsum(counts)
         beside = np.concatenate([np.zeros((0, 2), np.int64), *(its for its in places if len(its))])
-        reach = np.ones(
-            len(captions), np.int64
-        )  # of each caption, the number of states on either side that are looked at
-        np.maximum.at(reach, np.repeat(np.arange(len(captions)), counts), _reach(beside, np.repeat(lengths, counts)))
+        reach = np.ones(len(captions), np.int64)  # of each caption, the states on either side that its places look at
+        either = np.maximum(beside[:, 0] + 1, np.repeat(lengths, counts) - beside[:, 1])
+        np.maximum.at(reach, np.repeat(np.arange(len(captions)), counts), either)
         column = np.arange(reach.max(initial=1))
         inside = column < reach[:, None]
         flat = np.fromiter(chain.from_iterable(captions), np.int64, lengths.sum())
@@ -208,11 +207,6 @@ class Network:
         before[:, distance < 0] = UNSEEN
         after[:, distance > 0] = UNSEEN
         return read_only(before), read_only(after)
-
-
-def _reach(beside: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """The number of states on either side that places look at, the larger; units: of their captions. All (places,)."""
-    return np.maximum(beside[:, 0] + 1, units - beside[:, 1])
 
 
 @cached(LENGTHS)

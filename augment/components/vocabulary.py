@@ -11,11 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...schemas.captions import (
-    COMPONENT_KINDS,
-    COMPONENT_VOCABULARY,
-    COMPONENTS,
-)
+from ...schemas.captions import COMPONENT_KINDS, COMPONENT_VOCABULARY, COMPONENTS
 from ...schemas.fields import table_of
 from ..caption import Caption, cached
 from ..language import semantic_classes
@@ -24,7 +20,7 @@ from ..language.coreference import CoreferenceIndex, entry_numbers, may_corefer
 from ..language.grammar import NUMBERS
 from ..language.semantic_classes import prepositions
 from ..language.wordnet import WordNet
-from ..lexicon.lexicon import is_concrete, scaled_min_count
+from ..lexicon.lexicon import is_concrete
 from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
 from ..scene_graph import SceneGraph
 from ..slots import verbs
@@ -96,11 +92,6 @@ def relations_are_incompatible(one: str, other: str) -> bool:
 def inverses(relation: str) -> tuple[str, ...]:
     """The relations of the object to the subject that a relation implies: "sit on" -> "under", "below", "beneath" …"""
     return _INVERSE.get(verb_and_preposition(relation)[1], ())
-
-
-def default_min_count(captions: int) -> int:
-    """The least count of a frequent word: more than UniVSE's 100, scaled to the number of captions, at least 5."""
-    return scaled_min_count(PAPER_RARE, captions)
 
 
 def count(components: pa.Table) -> pa.Table:

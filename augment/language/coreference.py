@@ -13,14 +13,7 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 
 from ..caption import cached
-from .semantic_classes import (
-    head,
-    is_person,
-    may_be_person,
-    other_persons,
-    overlaps,
-    persons_may_be_same,
-)
+from .semantic_classes import head, is_person, may_be_person, other_persons, overlaps, persons_may_be_same
 from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]

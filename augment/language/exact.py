@@ -33,13 +33,7 @@ class ExactOps(NumpyOps):
         super().__init__(use_blis=False)
 
     def gemm(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        *,
-        out: np.ndarray | None = None,
-        trans1: bool = False,
-        trans2: bool = False,
+        self, x: np.ndarray, y: np.ndarray, *, out: np.ndarray | None = None, trans1: bool = False, trans2: bool = False
     ) -> np.ndarray:
         """The product of x (n, k) and y (k, m) in float32: (n, m). trans1, trans2: x is (k, n), y is (m, k)."""
         x, right = x.T if trans1 else x, on_grid(y.T if trans2 else y)

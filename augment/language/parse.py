@@ -51,16 +51,12 @@ LOOKED_AT = {"ORTH", "TEXT", "LOWER", "TAG", "DEP", "POS"}
 KEY: list[int | str] = ["ORTH", "TAG", "DEP", "POS"]
 
 
-def load(spacy_model: str | None = None) -> Language:
+@cache
+def load(spacy_model: str | None) -> Language:
     """Load the pipeline `spacy_model` (an installed package or a folder), or the shipped parser; once per process.
 
     Raises ValueError if the model is not installed, or has no tagger or no parser.
     """
-    return _load(spacy_model)
-
-
-@cache
-def _load(spacy_model: str | None) -> Language:
     with _light_imports(torch=spacy_model is not None):
         import spacy
 

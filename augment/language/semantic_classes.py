@@ -97,12 +97,7 @@ def gender(noun: str) -> Gender:
 
 def persons_may_be_same(a: str, b: str) -> bool:
     """Whether two words for persons may name the same person: player and man, child and boy; not man and woman."""
-    return is_person(a) and may_name_person(a, b)
-
-
-def may_name_person(noun: str, person: str) -> bool:
-    """Whether a noun may name the person that another names: a fan may be a man; not symmetric."""
-    return may_be_person(noun) and is_person(person) and head(noun) not in other_persons(head(person))
+    return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
 
 
 @cache
@@ -149,7 +144,6 @@ def _names(*anchors: str) -> Callable[[str], bool]:
     return lambda noun: semantic_class(noun) in numbers
 
 
-is_animal = _names("animal.n.01")
 is_location = _names(
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
 )

@@ -39,13 +39,8 @@ FLOOR = 5
 NOUNS = 4096  # number of nouns whose results are cached
 
 
-def default_min_count(captions: int) -> int:
-    """The least count of a frequent head noun: more than VSE-C's 200, scaled to the number of captions, at least 5."""
-    return scaled_min_count(PAPER_RARE, captions)
-
-
-def scaled_min_count(rare: int, captions: int) -> int:
-    """The least count, at least 5, of what is more frequent than `rare` times in PAPER_CAPTIONS captions."""
+def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
+    """The least count of a frequent word: above `rare` in PAPER_CAPTIONS captions, scaled to theirs, at least FLOOR."""
     return max(FLOOR, rare * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 

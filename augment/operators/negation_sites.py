@@ -209,9 +209,7 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
 
 
 def _is_last(caption: Caption, use: Slot) -> bool:
-    """Whether a prepositional phrase ends the caption, and can be left out: it belongs to no other one, and its verb
-    does not need it.
-    """
+    """Whether a prepositional phrase ends the caption, and can be left out: neither another nor its verb needs it."""
     above = caption.tokens[caption.tokens[use.start].head]
     if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.noun + 1 :]):
         return False

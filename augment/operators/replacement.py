@@ -23,15 +23,7 @@ from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Ed
 from ..judgement import is_spare, preference, refusals
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
-from ..language.semantic_classes import (
-    ABSTRACT,
-    gender,
-    head,
-    is_body_part,
-    is_worn,
-    prepositions,
-    semantic_class,
-)
+from ..language.semantic_classes import ABSTRACT, gender, head, is_body_part, is_worn, prepositions, semantic_class
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon, sample
@@ -85,8 +77,10 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     excluded: whether what is plausible, but not drawn since it may be true or readers would refuse it, is yielded too,
     as rejected candidates; what is LIKELY_TRUE without a reason, which the check of its truth gives.
     """
-    if excluded:
-        yield from _compatible_ones(choices)
+    for choice in choices if excluded else ():
+        for name in choice.compatible:
+            if name != choice.entry and (candidate := choice.candidate(name)):
+                yield candidate._replace(rejected=COMPATIBLE)
     refused = [choice.refused for choice in choices]
     out = None if excluded else [its != "" for its in refused]
     for slot, number in sample([choice.weights for choice in choices], rng, limit, out):
@@ -97,8 +91,9 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
         if refused[slot][number] in (IMPLAUSIBLE, COMPATIBLE) and not candidate.rejected:
             candidate = candidate._replace(rejected=str(refused[slot][number]))
         if choice.log_odds is not None and (odds := float(choice.log_odds[number])) == odds:
-            judged = None
-            if choice.judged is not None and _is_alone(candidate.edits):
+            judged, edits = None, candidate.edits
+            alone = len(edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in edits) == 1
+            if choice.judged is not None and alone:  # no other word is replaced than the article before it
                 odd, both = choice.judged[:, number].tolist()
                 judged = (odd, both) if odd == odd else None
             candidate = candidate._replace(plausibility=odds, judged=judged)
@@ -120,18 +115,6 @@ def draw_or_reason(
     reasons = Counter(reason for choice in choices for reason in choice.refused.tolist() if reason)
     if reasons:
         yield NOTHING._replace(rejected=max(sorted(reasons), key=reasons.__getitem__))
-
-
-def _is_alone(edits: Sequence[Edit]) -> bool:
-    """Whether edits replace one word or phrase, and no other word than the article before it."""
-    return len(edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in edits) == 1
-
-
-def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
-    for choice in choices:
-        for name in choice.compatible:
-            if name != choice.entry and (candidate := choice.candidate(name)):
-                yield candidate._replace(rejected=COMPATIBLE)
 
 
 def draw_spare(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:

@@ -1,4 +1,5 @@
-"""Is a candidate really false of the image? One check per kind of change finds the reasons why it may be true.
+"""Is a candidate really false of the image? One check per kind of change finds the reasons why it may be true, and the
+word of a caption that decides.
 
 It rejects what captions or WordNet make true. For the others, `estimates` gives the probability that another caption of
 the image would make them true, estimated from the sibling captions of the corpus, and calibrated by `fit`.
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Said
-from ..edits import BOTH, LIKELY_TRUE, Candidate
+from ..edits import BOTH, LIKELY_TRUE, NOTHING, Candidate, Judged, apply
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
     LIVING,
@@ -24,10 +26,11 @@ from ..language.semantic_classes import (
     semantic_class,
 )
 from ..language.wordnet import WordNet
-from ..mentions import Mentions
+from ..mentions import Mentions, mentioned_nouns
 from ..scene_graph import scene_graph
 from ..slots import verbs
 from ..slots.nouns import quantity_value
+from .estimates import ASSERTIONS, KIND_OF_CHANGE
 
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
@@ -36,6 +39,11 @@ SYMMETRIC_VERBS = {
     "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
     "wrestle", "race", "tackle", "separate", "be", "have", "include",
 }  # fmt: skip
+# Reasons that a word of a caption decides.
+OF_WORDS = frozenset(
+    ("related_in_caption", "overlap_in_caption", "same_quantity", "caption_says_so")
+    + ("related_in_sibling", "overlap_in_sibling", "sibling_quantity", "sibling_says_so")
+)
 
 
 class Finding(NamedTuple):
@@ -229,6 +237,45 @@ def assess(candidate: Candidate, said: Said) -> tuple[str | None, float | None]:
     if p_true is not None and p_true > said.image.truth.max_p_true:
         return LIKELY_TRUE, p_true
     return None, None if candidate.negates_caption else p_true
+
+
+def explained(judged: Judged, said: Said) -> Judged:
+    """A rejection with the word that decided as its detail, and the caption_id of the first sibling that has it.
+
+    Of `likely_true` nouns and verbs, the word with the largest lift (see `negcap.augment.truth.estimates`); of other
+    likely changes, the thing; of what stands for all words that are not drawn, how to list them. Unchanged if a limit
+    or a fault of the sentence decided.
+    """
+    candidate, own = judged.candidate, said.caption
+    if judged.reason is None or judged.detail is not None:
+        return judged
+    if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
+        return judged._replace(detail="no word was drawn, most are refused for this reason; excluded=true lists them")
+    if judged.reason == LIKELY_TRUE:
+        word = _likely(candidate.assertion or candidate, said)
+        places = (one for one in (own, *said.siblings.captions) if word in mentioned_nouns(one))
+        place = next(places, own)
+        return judged._replace(detail=word, sibling_id=None if place is own else place.caption_id)
+    if judged.reason == "sibling_says_so":
+        text = (judged.text or apply(own.text, candidate.edits)).lower()
+        if text in said.texts:  # it says what a sibling says word by word, or its own caption
+            same = (one for one in said.siblings.captions if one is not own and one.text.lower() == text)
+            return judged._replace(sibling_id=next((one.caption_id for one in same), None))
+    if judged.reason in OF_WORDS:
+        for found in CHECKS[candidate.change](candidate, said):
+            if found.reason == judged.reason:
+                word, sibling_id = found.said()
+                return judged._replace(detail=word, sibling_id=sibling_id)
+    return judged
+
+
+def _likely(candidate: Candidate, said: Said) -> str | None:
+    """The word of the image's captions that makes a candidate likelier than any other of them does; None: none."""
+    kind = KIND_OF_CHANGE.get(candidate.change, "")
+    if said.image is None or kind in ASSERTIONS:
+        return said.caption.tokens[candidate.slots[-1]].lemma
+    nouns = frozenset(chain.from_iterable(map(mentioned_nouns, said.image.captions)))
+    return said.image.truth.associations[kind].strongest(nouns, candidate.replacement)
 
 
 def interchangeable(caption: Caption, one: Token, other: Token) -> bool:

@@ -111,9 +111,7 @@ def _may_be_below(one: str, other: str, pos: str) -> bool:
 
 
 def words(tokens: Sequence[Token]) -> set[tuple[str, str]]:
-    """The kinds, keys of MORE_GENERAL, and lemmas of words, without verbs that say nothing; what stands before its noun
-    is an attribute.
-    """
+    """Kinds, keys of MORE_GENERAL, and lemmas of words but LIGHT verbs; what stands before its noun is an attribute."""
     said = (token for token in tokens if token.pos in KINDS and token.lemma not in LIGHT)
     return {("attribute" if token.dep in MODIFIERS else KINDS[token.pos], token.lemma) for token in said}
 

@@ -65,7 +65,7 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
     """The `truth` table for the parses of some images (negcap.schemas.captions), empty if no image has two captions.
 
     The calibration is fitted on the first IMAGES of them; kinds without candidates have no estimate. `spread(function,
-    calls)` runs `tally` and `label` for each fold: use `in_turn` to run them here; a stage runs them in workers.
+    calls)` runs `tally` and `label` for each fold, with the lexicon as their last argument.
     """
     parses = with_siblings(parses)
     images = parses["image_id"].unique()
@@ -93,11 +93,6 @@ def extend(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
     folds = spread(tally, [[part] for part in by_fold(parses, parses["image_id"].unique())])
     coefficients = dict(zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True))
     return _with_coefficients(total(add([pa.concat_tables([known, *folds])])), coefficients)
-
-
-def in_turn(lexicon: Lexicon) -> Spread:
-    """A `spread` for `estimate` that runs the calls in this process, one after the other, with this lexicon."""
-    return lambda function, calls: [function(*tables, lexicon) for tables in calls]
 
 
 def with_siblings(table: pa.Table) -> pa.Table:

@@ -126,13 +126,14 @@ def _kept(counts: dict[str, int]) -> str:
 
 def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
     """The language model of the flags."""
+    from ...augment.settings import told
     from ..endpoint.client import Endpoint, cache_path
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
-    sent = {"max_tokens": 512, "seed": 0} | {name: value for name, value in given.items() if value is not None}
-    return Endpoint(EndpointConfig.of(sent), given["cache"] or cache_path(run), purpose)
+    config = EndpointConfig.of({"max_tokens": 512, "seed": 0, **told(given)})
+    return Endpoint(config, given["cache"] or cache_path(run), purpose)
 
 
 @negcap.command(

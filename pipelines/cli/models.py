@@ -106,10 +106,11 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     \b
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun --set margin=0.1
     """
+    from ...augment.settings import told
     from ..models.config import EvaluateConfig, configure
 
-    told: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
-    given = {name: value for name, value in given.items() if value is not None}
+    shown: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
+    given = told(given)
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
     if seeds is None and not others and model in MODELS:
@@ -118,7 +119,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
         config = configure(run, output, model, **given)
         from ..models.trainer.train import train as fit
 
-        fit(config, **told)
+        fit(config, **shown)
         return
     if "seed" in given:
         raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
@@ -126,7 +127,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
 
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
     how, repeated = EvaluateConfig.of(evaluation), 1 if seeds is None else seeds
-    print(compare(run, output, (model, *others), how, given, repeated, **told))
+    print(compare(run, output, (model, *others), how, given, repeated, **shown))
 
 
 @negcap.command(

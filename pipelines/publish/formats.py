@@ -15,6 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -258,7 +259,7 @@ class CocoFile(JsonFile):
         """Open the file; every image refers to the one license of the publication."""
         info = '{"info": {"description": "captions and negative captions"},'
         licenses = f'"licenses": [{{"id": 1, "name": {json.dumps(publication.config.license)}}}],'
-        super().__init__(file, f'{info}\n{licenses}\n"annotations": [')
+        super().__init__(file, publication, f'{info}\n{licenses}\n"annotations": [')
         self.publication = publication
         self.images: dict[int, str] = {}
 
@@ -296,7 +297,7 @@ def coco_rows(publication: Publication) -> Rows:
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(
         sugarcrepe_rows,
-        lambda file, _: JsonFile(file, "{", "}"),
+        partial(JsonFile, head="{", foot="}"),
         "SugarCrepe, one JSON file per operator",
         "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
@@ -311,7 +312,7 @@ FORMATS: dict[str, Format] = {
     ),
     "sugarcrepe++": Format(
         sugarcrepe_pp_rows,
-        lambda file, _: JsonFile(file),
+        JsonFile,
         "SugarCrepe++, one JSON file per operator",
         "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
@@ -330,7 +331,7 @@ FORMATS: dict[str, Format] = {
     ),
     "aro": Format(
         aro_rows,
-        lambda file, _: JsonFile(file),
+        JsonFile,
         "ARO, one JSON file per operator",
         "`VG_Relation` reads the file of an operator as `visual_genome_relation.json`, `VG_Attribution` as "
         "`visual_genome_attribution.json`, with the images in `images/` beside it.",
@@ -386,7 +387,7 @@ FORMATS: dict[str, Format] = {
     ),
     "valse": Format(
         valse_rows,
-        lambda file, _: JsonFile(file, "{", "}"),
+        partial(JsonFile, head="{", foot="}"),
         "VALSE, one JSON file per operator, with votes",
         "`json.load(open('$file'))` has by id `image_file`, `caption`, `foil` and `mturk`. VALSE's readers take pairs "
         "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",

@@ -251,7 +251,7 @@ class Format:
 class JsonFile:
     """A JSON file of one list or object, a row a line, in ASCII: some readers open it in their system's encoding."""
 
-    def __init__(self, file: Path, head: str = "[", foot: str = "]", between: str = ",") -> None:
+    def __init__(self, file: Path, _: Publication, head: str = "[", foot: str = "]", between: str = ",") -> None:
         """Create the file; head, foot: lines around the rows, none if empty; between: after all but the last row."""
         self.file = file.open("w", encoding="utf-8", newline="\n")
         self.foot, self.between = foot, between

@@ -7,6 +7,7 @@ label without the premise. A cut is contiguous and shorter than the caption.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,7 +120,7 @@ def cuts(parse: Mapping[str, Any], relations: list[dict[str, Any]]) -> list[Span
 
 SNLI = Format(
     rows,
-    lambda file, _: JsonFile(file, "", "", ""),
+    partial(JsonFile, head="", foot="", between=""),
     "SNLI, one JSONL file per split: captions with what they entail and contradict",
     "`pd.read_json('$file', lines=True)`: a premise `sentence1`, a hypothesis `sentence2` and a `gold_label`, "
     "`entailment` or `contradiction`, as often the one as the other. `negcap entail` reads it.",

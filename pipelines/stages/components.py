@@ -14,6 +14,7 @@ from ...augment.caption import Caption, from_parses
 from ...augment.components import vocabulary
 from ...augment.components.vocabulary import Exclusion, Exclusions
 from ...augment.language.concreteness import Concreteness
+from ...augment.lexicon.lexicon import default_min_count
 from ...augment.scene_graph import SceneGraph, scene_graph
 from ...augment.settings import Settings
 from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -63,7 +64,7 @@ def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     """The table component_vocabulary of train captions, or all. Counters: captions, train_only, min_count, kinds."""
     counts, counted = of_train_splits(counts)
-    min_count = config.min_count or vocabulary.default_min_count(counted["captions"])
+    min_count = config.min_count or default_min_count(counted["captions"], vocabulary.PAPER_RARE)
     table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
     return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})

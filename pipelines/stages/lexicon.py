@@ -14,7 +14,7 @@ from pydantic import Field, SkipValidation
 from ...augment.caption import from_parses
 from ...augment.language.concreteness import Concreteness
 from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
-from ...augment.lexicon.lexicon import count, default_min_count, select
+from ...augment.lexicon.lexicon import KINDS, count, default_min_count, select
 from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON, TRAIN_SPLITS
 from ..engine.stage import ReduceStage, StageResult
@@ -114,10 +114,7 @@ def captions_counted(reference: Path) -> int:
 
 def _entries(table: pa.Table) -> dict[str, int]:
     plain = table.filter(pc.equal(table["place"], ""))
-    return {
-        f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0
-        for kind in ("noun", "preposition", "numeral", "attribute", "verb")
-    }
+    return {f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0 for kind in KINDS}
 
 
 def _words(path: Path | None) -> frozenset[str] | None:

@@ -22,11 +22,12 @@ from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAbov
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import COUNTERPARTS, SCENES, features
 from ..engine.errors import require_libraries
+from ..engine.manifest import MANIFESTS
 from ..engine.progress import Progress
 from ..engine.run import Execution, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
-from ..engine.storage import remove_leftovers, sha256_file, write_atomically
+from ..engine.storage import sha256_file, write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..features.source import table_of
 from ..scenes.captions import captions
@@ -80,17 +81,13 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
     from ..scenes.draw import draw, encode, png
 
-    (run / IMAGES).mkdir(parents=True, exist_ok=True)
-    remove_leftovers(run / IMAGES)
     scenes, lines, pictures = [], [], []
     names = [f"scene_{number:06d}" for number in numbers]
     for number, name in zip(numbers, names, strict=True):
         split = SPLITS[number % len(SPLITS)]
         scene = compose(record_rng(config.seed, "scene", name))
         pictures.append(draw(scene))
-        data = png(pictures[-1])
-        write_atomically(run / IMAGES / f"{name}.png", data)
-        scenes.append(scene_row(name, split, scene, hashlib.sha256(data).hexdigest()))
+        scenes.append(scene_row(name, split, scene, write_picture(run, f"{name}.png", png(pictures[-1]))))
         shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
         texts = captions(scene, record_rng(config.seed, "captions", name))
         lines += [{"caption_id": f"scenes:{name}:{at}", **shared, "text": text} for at, text in enumerate(texts)]
@@ -105,6 +102,13 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
         "captions": pa.Table.from_pylist(lines, CAPTIONS),
     }
     return StageResult(rows, {"captions": len(lines), "images": len(numbers)})
+
+
+def write_picture(run: Path, name: str, data: bytes) -> str:
+    """Write a picture into `images` of a run, by way of the folder of manifests, where leftovers go; its sha256."""
+    (run / IMAGES / name).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(run / IMAGES / name, data, run / MANIFESTS)
+    return hashlib.sha256(data).hexdigest()
 
 
 def pictures_are_whole(run: Path, table: str, index: int) -> bool:
@@ -161,7 +165,6 @@ def draw_counterparts(
     """The counterparts of one shard of negatives, whose pictures are written."""
     from ..scenes.draw import draw, png
 
-    (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
     first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
     wanted = having({"split": config.splits, "operator": config.operators})
     for row in shard.read(COLUMNS).filter(wanted).to_pylist():
@@ -176,10 +179,8 @@ def draw_counterparts(
         other = counterpart(scenes()[row["image_id"]], row["caption"], row["text"], rng)
         if other is not None:
             counts.update(("pictures", f"{name}.pictures"))
-            data = png(draw(other))
             image = f"{NAME}/{caption_id.replace(':', '-')}-{name}.png"
-            write_atomically(run / IMAGES / image, data)
-            rows.append({**row, "image": image, "sha256": hashlib.sha256(data).hexdigest()})
+            rows.append({**row, "image": image, "sha256": write_picture(run, image, png(draw(other)))})
     return StageResult({NAME: pa.Table.from_pylist(rows, COUNTERPARTS)}, dict(counts))
 
 

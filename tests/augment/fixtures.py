@@ -16,6 +16,7 @@ from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.operators import OPERATORS
 from negcap.augment.truth.contradiction import assess
+from negcap.augment.truth.fit import Spread
 from negcap.pipelines.sample import path
 
 
@@ -41,6 +42,11 @@ def sample_parses() -> pa.Table:
 def sample_lexicon() -> Lexicon:
     """The lexicon of the sample, of nouns seen three times."""
     return Lexicon.from_table(select(count(from_parses(sample_parses())), 3, Concreteness.load(), 0.6))
+
+
+def in_turn(lexicon: Lexicon) -> Spread:
+    """A `spread` for `estimate` that runs the calls in this process, one after the other, with this lexicon."""
+    return lambda function, calls: [function(*tables, lexicon) for tables in calls]
 
 
 def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: int) -> list[Candidate]:

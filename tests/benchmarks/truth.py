@@ -35,7 +35,7 @@ from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import preposition_slots, subject
 from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
-from negcap.augment.truth.fit import estimate, in_turn
+from negcap.augment.truth.fit import estimate
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.run import Execution
@@ -45,6 +45,7 @@ from negcap.pipelines.stages import build
 from negcap.pipelines.stages.balance import BalanceConfig, in_train_splits, sample_images
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
 from negcap.pipelines.stages.truth import TruthConfig
+from tests.augment.fixtures import in_turn
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
 HEADER = "corpus operator max_true captions rows".split() + ["true, %", "of first draws, %", "mean p, %", "n-grams, %"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -67,8 +66,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     for folder in models:
         model, vocabularies, _ = load_model(folder, torch.device("cpu"))
         known = next(iter(vocabularies.values()))
-        text: Any = next(iter(model.text.values())) if isinstance(model.text, nn.ModuleDict) else model.text
-        learned = learned_vectors(text.embedding)
+        learned = learned_vectors(next(its.embedding for its in model.text.modules() if hasattr(its, "embedding")))
         ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
         if RANDOM not in tables:
             noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))

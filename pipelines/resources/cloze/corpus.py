@@ -75,7 +75,7 @@ def read_photo_ids(path: Path) -> frozenset[str]:
 
 def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
     """The normalised words of each caption, as the shipped parser splits it."""
-    tokenizer = load().tokenizer
+    tokenizer = load(None).tokenizer
     for text in texts:
         yield [normalised(token.text) for token in tokenizer(text) if not token.is_space]
 

@@ -10,7 +10,7 @@ from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
 from negcap.augment.operators.uniform import uniform_relation
-from negcap.augment.truth.evidence import explained
+from negcap.augment.truth.contradiction import explained
 from tests.augment.fixtures import first_of, sample_lexicon
 
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])

@@ -15,13 +15,13 @@ from negcap.augment.reproducible import record_rng, sigmoid
 from negcap.augment.truth import fit
 from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.estimates import Associations, Transitions, Truth
-from negcap.augment.truth.fit import EntailedEntries, add, count_pairs, count_transitions, estimate, in_turn, total
+from negcap.augment.truth.fit import EntailedEntries, add, count_pairs, count_transitions, estimate, total
 from negcap.pipelines.stages.balance import BalanceConfig
 from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
-from tests.augment.fixtures import parse_texts, proposed, sample_lexicon, sample_parses
+from tests.augment.fixtures import in_turn, parse_texts, proposed, sample_lexicon, sample_parses
 
 SCENES = (
     ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
