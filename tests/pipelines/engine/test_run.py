@@ -257,7 +257,7 @@ def test_a_running_scheduler_is_used_and_left_running_and_its_death_is_one_line(
     run: Path, tmp_path: Path, expected: dict[str, bytes], dask_processes: DaskProcesses
 ) -> None:
     dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    dask_processes.start("worker", "--nthreads", "1", TOY_SECONDS="0.1")
+    dask_processes.start("worker", "--nthreads", "1", "--no-nanny", TOY_SECONDS="0.1")
     address = dask_processes.address()
     assert address.startswith("tcp://")
     run_toys(run, scheduler=address)
