@@ -103,18 +103,22 @@ def test_a_stage_that_fails_prints_no_line_of_progress(run: Path, name: str, dis
     assert len(progress.timings) == (1 if name == "apply" else 0)
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 1}, marks=pytest.mark.dask)]
-)
+def slow(seconds: str) -> None:
+    os.environ["TOY_SECONDS"] = seconds
+
+
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
-    run: Path, expected: dict[str, bytes], options: dict, monkeypatch: pytest.MonkeyPatch
+    run: Path, expected: dict[str, bytes], somewhere: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOY_SECONDS", "0.02")
-    progress = Recording()
-    with closing(executor(**options)) as workers:
-        for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
-            progress.calls.clear()
-            run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
+    progress, workers = Recording(), somewhere.get("pool") or executor(**somewhere)
+    if "pool" in somewhere:
+        workers.client.run(slow, "0.02")
+    for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
+        progress.calls.clear()
+        run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
+    if "pool" in somewhere:
+        workers.client.run(slow, "0")
     assert tree(run) == expected
     assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
     assert sum(captions for captions, _ in progress.calls) == 97
