@@ -1,5 +1,6 @@
 """Options and fixtures that several test modules share."""
 
+import compileall
 import fcntl
 import gc
 import importlib
@@ -16,11 +17,19 @@ from negcap.pipelines.models import figures
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
 GOLDEN = ROOT / "tests" / "golden"
+LAYERS = ("schemas", "augment", "pipelines")
 DATA = Path(os.environ.get("NEGCAP_DATA", ROOT.parent / "shared" / "data"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew instead of comparing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the package once, whatever PYTHONDONTWRITEBYTECODE says: the tests start some hundred processes of it."""
+    if not hasattr(config, "workerinput"):
+        for layer in LAYERS:
+            compileall.compile_dir(ROOT / layer, quiet=2)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from tests.conftest import ROOT
+from tests.conftest import LAYERS, ROOT
 
-LAYERS = ("schemas", "augment", "pipelines")
 SOURCES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
 
 

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.conftest import ROOT
-from tests.sources import LAYERS, SOURCES, below, calls, check, imports, name_of, nodes
+from tests.conftest import LAYERS, ROOT
+from tests.sources import SOURCES, below, calls, check, imports, name_of, nodes
 
 
 def place(module: str) -> str:

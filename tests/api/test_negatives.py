@@ -89,7 +89,7 @@ def test_the_lexicon_of_another_run_is_taken_by_both_alike(built: Path, build: C
 
 def test_without_settings_command_and_function_agree_on_a_few_captions(build: Callable[..., Path]) -> None:
     sentences = ["A dog sleeps on a red couch.", "Three children play in the snow."]
-    made = negcap.negatives(sentences)
+    made = negcap.negatives(pa.table({"image": ["0", "1"], "caption": sentences}))
     assert {"noun", "numeral"} <= set(made["operator"])
     pd.testing.assert_frame_equal(made, as_written(build(sentences), "negatives"))
 

@@ -62,8 +62,8 @@ def train(rank: int, run: Path, folder: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     urls = [str(folder / f"{n:05d}.tar") for n in range(TARS)]
     join = NegativesByKey(run, negatives=NEGATIVES, tokenize=tokens)
-    samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS).map(join).shuffle(8)
-    samples = samples.map(prepared).batched(BATCH, partial=False)
+    samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS, seed=0).map(join)
+    samples = samples.shuffle(8, seed=0).map(prepared).batched(BATCH, partial=False)
     read: list[str] = []
     for batch in DataLoader(samples, batch_size=None, num_workers=2, multiprocessing_context="fork"):
         read += batch["text"]

@@ -37,14 +37,7 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
-from tests.benchmarks.injection import (
-    Ended,
-    Fork,
-    content,
-    full_after,
-    no_file_above,
-    without_stages,
-)
+from tests.benchmarks.injection import Ended, Fork, content, full_after, no_file_above, without_stages
 from tests.conftest import ROOT
 from tests.pipelines.engine.conftest import DaskProcesses, wait_for
 from tests.tables import DAMAGES, cut

@@ -11,14 +11,7 @@ import numpy as np
 
 from negcap.augment.context import contexts
 from negcap.augment.data import data_path
-from negcap.augment.language.coreference import (
-    CoreferenceIndex,
-    Coreferent,
-    entry_numbers,
-    related,
-    says_less,
-    union,
-)
+from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, entry_numbers, related, says_less, union
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import overlaps
 from negcap.augment.mentions import mentioned_nouns

@@ -10,14 +10,7 @@ import spacy
 
 from negcap.augment.caption import MAX_TOKENS
 from negcap.augment.language.exact import GRID, ExactOps, on_grid
-from negcap.augment.language.parse import (
-    CACHED_RULER,
-    SHIPPED,
-    CachedAttributeRuler,
-    is_cacheable,
-    load,
-    parse,
-)
+from negcap.augment.language.parse import CACHED_RULER, SHIPPED, CachedAttributeRuler, is_cacheable, load, parse
 from negcap.augment.scene_graph import scene_graph
 
 

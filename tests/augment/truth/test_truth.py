@@ -199,9 +199,7 @@ def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Tabl
         assert with_it[name].select(columns).equals(table.select(columns))
 
 
-def test_a_quantity_is_estimated_of_what_stands_in_one_place_also_a_lower_one(
-    sample_truth: pa.Table,
-) -> None:
+def test_a_quantity_is_estimated_of_what_stands_in_one_place_also_a_lower_one(sample_truth: pa.Table) -> None:
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
 
     def numerals(*texts: str) -> list[tuple[str, str, str | None, float | None]]:

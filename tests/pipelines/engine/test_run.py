@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -52,9 +53,15 @@ def test_synchronous_makes_every_table_and_counts_whatever_the_size_of_shards(ru
 
 
 @pytest.mark.dask
-def test_workers_do_not_change_a_byte(run: Path, expected: dict[str, bytes], workers_of_two: Executor) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_one_worker_and_two_write_the_same_bytes(
+    run: Path, expected: dict[str, bytes], number: int, workers_of_two: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = workers_of_two.client  # type: ignore[attr-defined]
+    some = list(client.nthreads())[:number]
+    monkeypatch.setattr(client, "get_executor", partial(client.get_executor, workers=some))
     run_toys(run, pool=workers_of_two)
-    assert tree(run) == expected
+    assert len(some) == number and tree(run) == expected
 
 
 class Recording(Progress):
@@ -96,18 +103,22 @@ def test_a_stage_that_fails_prints_no_line_of_progress(run: Path, name: str, dis
     assert len(progress.timings) == (1 if name == "apply" else 0)
 
 
-@pytest.mark.parametrize(
-    "options", [{"scheduler": "synchronous"}, pytest.param({"workers": 1}, marks=pytest.mark.dask)]
-)
+def slow(seconds: str) -> None:
+    os.environ["TOY_SECONDS"] = seconds
+
+
 def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
-    run: Path, expected: dict[str, bytes], options: dict, monkeypatch: pytest.MonkeyPatch
+    run: Path, expected: dict[str, bytes], somewhere: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOY_SECONDS", "0.02")
-    progress = Recording()
-    with closing(executor(**options)) as workers:
-        for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
-            progress.calls.clear()
-            run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
+    progress, workers = Recording(), somewhere.get("pool") or executor(**somewhere)
+    if "pool" in somewhere:
+        workers.client.run(slow, "0.02")
+    for stage in (toy_stages.COUNT, replace(toy_stages.SPLIT, batch=3)):
+        progress.calls.clear()
+        run_stage(stage, run, ToyConfig(), Execution(workers, progress), metadata={"made_by": "tests"})
+    if "pool" in somewhere:
+        workers.client.run(slow, "0")
     assert tree(run) == expected
     assert len([steps for captions, steps in progress.calls if steps < 0.9]) > 10  # of 10 shards of 4 batches each
     assert sum(captions for captions, _ in progress.calls) == 97
@@ -221,18 +232,11 @@ def test_a_single_shard_starts_no_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.dask
-def test_a_killed_worker_costs_only_time_but_a_shard_that_kills_every_worker_is_named(
-    run: Path, tmp_path: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("TOY_DEADLY", TEXTS[95])
-        with pytest.raises(StageError, match=r"split stopped at captions/part-0000\d\.parquet: its worker was killed"):
-            run_toys(run, workers=1, retries=0)
+def test_a_shard_that_kills_every_worker_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_DEADLY", TEXTS[95])
+    with pytest.raises(StageError, match=r"split stopped at captions/part-0000\d\.parquet: its worker was killed"):
+        run_toys(run, workers=1, retries=0)
     assert not (run / "words" / "part-00009.parquet").exists()
-    monkeypatch.setenv("TOY_KILL", str(tmp_path / "killed"))
-    run_toys(run, workers=1)
-    assert (tmp_path / "killed").exists()
-    assert tree(run) == expected
 
 
 @pytest.mark.dask
@@ -257,7 +261,7 @@ def test_a_running_scheduler_is_used_and_left_running_and_its_death_is_one_line(
     run: Path, tmp_path: Path, expected: dict[str, bytes], dask_processes: DaskProcesses
 ) -> None:
     dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    dask_processes.start("worker", "--nthreads", "1", TOY_SECONDS="0.1")
+    dask_processes.start("worker", "--nthreads", "1", "--no-nanny", TOY_SECONDS="0.1")
     address = dask_processes.address()
     assert address.startswith("tcp://")
     run_toys(run, scheduler=address)

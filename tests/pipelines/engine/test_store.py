@@ -13,6 +13,7 @@ from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.conftest import SAMPLE
+from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
 from tests.pipelines.models.trainer_world import write_world
 
 HERE = ["--scheduler", "synchronous", "--quiet"]
@@ -54,6 +55,19 @@ def test_a_run_on_s3_that_was_stopped_is_completed_to_the_bytes_of_a_local_one(
     said = capsys.readouterr().err
     assert main(["info", str(local), "--verify"]) == 0
     assert said == capsys.readouterr().err and said.endswith("all as they were written\n")
+
+
+@pytest.mark.dask
+def test_a_worker_that_is_killed_as_it_writes_to_s3_costs_only_time(
+    bucket: str, expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first shard that it makes after the folder is there ends the only worker; another one takes its place."""
+    run = place(f"{bucket}/toys")
+    write_captions(run, TEXTS, 10)
+    monkeypatch.setenv("TOY_KILL", str(tmp_path / "killed"))
+    run_toys(run, workers=1)
+    assert (tmp_path / "killed").exists()
+    assert {name: data for name, data in content(run).items() if not name.startswith("captions/")} == expected
 
 
 def test_rows_of_a_run_on_s3_are_shown(pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

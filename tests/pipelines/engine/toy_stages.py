@@ -105,14 +105,7 @@ def keep_words(counts: pa.Table, config: ToyConfig) -> pa.Table:
 
 SPLIT = Stage("split", "captions", {"short": SHORT, "words": WORDS}, split_words, whole=("counts",))
 COUNT = ReduceStage(
-    "count",
-    "captions",
-    {"counts": COUNTS},
-    count_words,
-    add_counts,
-    keep_counts,
-    ("text",),
-    spreads=True,
+    "count", "captions", {"counts": COUNTS}, count_words, add_counts, keep_counts, ("text",), spreads=True
 )
 
 

@@ -5,13 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.vocabulary import (
-    WordVocabulary,
-    build_vocabulary,
-    read_vectors,
-    tokenize,
-    vector_size,
-)
+from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary, read_vectors, tokenize, vector_size
 
 TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
 

@@ -12,6 +12,7 @@ from tests.pipelines.publish.fixtures import (
     TOYS,
     Toy,
     published,
+    report,
     rows,
     write_images,
     write_run,
@@ -45,3 +46,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(measured: Path, tmp_path: Path) -> Path:
     return Path(copytree(measured, tmp_path / "run"))
+
+
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How guessable negatives are is not measured, which takes most of the time: every baseline is at chance."""
+    measure = "negcap.pipelines.quality.bias.measure.blind"
+    monkeypatch.setattr(measure, lambda name, pairs, *_: report(len(pairs) // 2, len(pairs), name))

@@ -9,6 +9,8 @@ from PIL import Image
 
 from negcap.pipelines.publish.formats import PublishConfig
 from negcap.pipelines.publish.publish import publish
+from negcap.pipelines.quality.accuracy import accuracy
+from negcap.pipelines.quality.bias.baselines import BlindReport
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
 from tests.tables import write_table
@@ -106,6 +108,13 @@ def changed(tmp_path: Path, edit: Any) -> Path:
     captions, negatives = rows(IMAGES, TESTS)
     edit(captions, negatives)
     return write_run(tmp_path / "changed", captions, negatives)
+
+
+def report(right: int, pairs: int, name: str = "noun", **others: tuple[int, int]) -> BlindReport:
+    """A report whose n-gram regression is right on so many pairs; the other baselines are at chance, or as given."""
+    names = ("format_rule", "shorter", "ngrams", "odds", "language_model")
+    counts = {name: (pairs // 2, pairs) for name in names} | {"ngrams": (right, pairs)} | others
+    return BlindReport(name, true_cues=(), false_cues=(), **{name: accuracy(*counts[name]) for name in names})
 
 
 def size(file: str | Path) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from tests.pipelines.publish.fixtures import TOYS as IMAGES
 from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 from tests.tables import write_table
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("unmeasured")]
 
 
 def named(toy: Toy, operators: dict[str, str], tmp_path: Path) -> Toy:

@@ -27,7 +27,7 @@ from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
 from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.usefixtures("unmeasured")]
 MEASURED = {("noun", (k + 1) / 100, -1.25 - k, 0.75) for k in range(3)} | {("numeral", None, -1.25, None)}
 
 

@@ -13,10 +13,9 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, judge_negatives, text_hash
 from negcap.pipelines.publish.publish import RefusedError
-from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.bias.baselines import BlindReport, Pair, most_telling
+from negcap.pipelines.quality.bias.baselines import Pair, most_telling
 from negcap.pipelines.quality.bias.measure import FOLDER
-from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
+from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, report, rows, write_run
 
 # the gate
 
@@ -40,6 +39,7 @@ def test_what_can_be_guessed_is_refused_and_named(run: Path, tmp_path: Path, cap
     assert "since they were not measured: " in card and "numeral, all." in card
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_negatives_that_were_not_checked_are_refused_and_marked(tmp_path: Path) -> None:
     captions, negatives = rows(IMAGES, TESTS)
     for row in negatives:
@@ -52,13 +52,6 @@ def test_negatives_that_were_not_checked_are_refused_and_marked(tmp_path: Path) 
     assert "Not checked" not in published(run, tmp_path / "out", operators=("numeral",))["README.md"].decode()
     card = published(run, tmp_path / "other", allow_unchecked=True)["README.md"].decode()
     assert "some may be true of their image: uniform\\_noun." in " ".join(card.replace(">", "").split())
-
-
-def report(right: int, pairs: int, **others: tuple[int, int]) -> BlindReport:
-    """A report whose n-gram regression is right on so many pairs; the other baselines are at chance, or as given."""
-    names = ("format_rule", "shorter", "ngrams", "odds", "language_model")
-    counts = {name: (pairs // 2, pairs) for name in names} | {"ngrams": (right, pairs)} | others
-    return BlindReport("noun", true_cues=(), false_cues=(), **{name: accuracy(*counts[name]) for name in names})
 
 
 @pytest.mark.parametrize(
@@ -164,6 +157,7 @@ def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None
 # train and test
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_train_caption_in_test_is_refused(tmp_path: Path) -> None:
     def leak(captions: list[dict], negatives: list[dict]) -> None:
         said = f"  {captions[0]['text'].upper()} ".replace(".", " .")
@@ -180,6 +174,7 @@ def test_a_train_caption_in_test_is_refused(tmp_path: Path) -> None:
     assert published(run, tmp_path / "train", split=("train",))
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_train_caption_does_not_enter_test_as_a_sibling(tmp_path: Path) -> None:
     def leak(captions: list[dict], negatives: list[dict]) -> None:
         captions[-1]["text"] = captions[0]["text"]
@@ -194,6 +189,7 @@ def test_a_train_caption_does_not_enter_test_as_a_sibling(tmp_path: Path) -> Non
     assert published(run, tmp_path / "plain")  # nothing of it is published there
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
     def leak(captions: list[dict], negatives: list[dict]) -> None:
         for row in [*captions, *negatives]:

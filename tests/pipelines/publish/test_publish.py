@@ -60,6 +60,7 @@ def test_shards_do_not_matter(tmp_path: Path) -> None:
     assert published(one, tmp_path / "a") == published(many, tmp_path / "b")
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_positives_are_never_negatives(tmp_path: Path) -> None:
     def add_positives(captions: list[dict], negatives: list[dict]) -> None:
         negatives += [
@@ -182,6 +183,7 @@ def test_the_card_tells_what_how_and_how_many(run: Path, tmp_path: Path) -> None
     assert re.search(r"\| noun \| 45 \| 50.0 \(", card)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
     def mark_up(captions: list[dict], negatives: list[dict]) -> None:
         for row in [*captions, *negatives]:
@@ -338,6 +340,7 @@ def denials(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_a_false_sentence_is_published_beside_the_true_one_that_it_contradicts(denials: Path, tmp_path: Path) -> None:
     contradicted = {said: TRUE.get(replaced, "with a hat") for replaced, (_, said) in FALSE.items()}
     seen = set()
@@ -351,6 +354,7 @@ def test_a_false_sentence_is_published_beside_the_true_one_that_it_contradicts(d
     assert seen == set(contradicted)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_questions_are_about_two_nouns_in_three_templates(denials: Path, tmp_path: Path) -> None:
     text = published(denials, tmp_path / "mcq", "negbench", images=None)["test.csv"].decode()
     templates = {"positive": "with a hat", "negative": "without a helmet", "hybrid": "with a hat but no helmet"}

@@ -10,8 +10,7 @@ ENGLISH, GERMAN = "A brown dog runs across a field.", "Ein brauner Hund l√§uft √
 
 
 @pytest.mark.parametrize(
-    ("german", "flags", "warned"),
-    [(1, [], False), (2, [], True), (2, ["--language", "de"], False)],
+    ("german", "flags", "warned"), [(1, [], False), (2, [], True), (2, ["--language", "de"], False)]
 )
 def test_captions_that_do_not_look_english_are_told_of(
     german: int, flags: list[str], warned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -27,11 +27,7 @@ from negcap.pipelines.models.evaluation.components import (
     read_questions,
     written_forms,
 )
-from negcap.pipelines.models.evaluation.retrieval import (
-    mean_over_folds,
-    rank,
-    recall_metrics,
-)
+from negcap.pipelines.models.evaluation.retrieval import mean_over_folds, rank, recall_metrics
 from negcap.pipelines.models.similarities import COSINE
 
 

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.order.entailment import (
-    LabelledPairs,
-    read_pairs,
-)
+from negcap.pipelines.models.order.entailment import LabelledPairs, read_pairs
 from tests.pipelines.models.golden_losses import losses_as_before
 
 WORDS = "dog cat man boat tree kite lamp drum".split()

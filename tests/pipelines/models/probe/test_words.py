@@ -11,19 +11,8 @@ import torch
 from negcap.augment.language.parse import parse_table
 from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
 from negcap.pipelines.models.probe import task
-from negcap.pipelines.models.probe.blanks import (
-    Blanks,
-    blank_ranks,
-    read_blanks,
-    recalls,
-    train_filler,
-)
-from negcap.pipelines.models.probe.objects import (
-    Objects,
-    frequent_objects,
-    mean_average_precision,
-    train_classifier,
-)
+from negcap.pipelines.models.probe.blanks import Blanks, blank_ranks, read_blanks, recalls, train_filler
+from negcap.pipelines.models.probe.objects import Objects, frequent_objects, mean_average_precision, train_classifier
 from negcap.pipelines.models.probe.task import learned_vectors, word_tables
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
 from tests.pipelines.models.golden_losses import losses_as_before

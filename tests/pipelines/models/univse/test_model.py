@@ -76,8 +76,7 @@ def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -
 
 
 @pytest.mark.parametrize(
-    ("components", "composition"),
-    [(("obj", "attr", "rel"), "average"), (("obj",), "sum"), (("attr", "rel"), "max")],
+    ("components", "composition"), [(("obj", "attr", "rel"), "average"), (("obj",), "sum"), (("attr", "rel"), "max")]
 )
 def test_components_of_a_caption_are_composed(components: tuple[str, ...], composition: str) -> None:
     made = model(components=components, composition=composition)
