@@ -63,9 +63,17 @@ class Batch:
                 self.known[function] = None
         known = self.known[function]
         if known is None:
-            one = {its: getattr(self, its)[number : number + 1] for its in ("captions", "readings", "contexts")}
-            return function(replace(self, **one, known={}))[0]
+            return function(self.part([number]))[0]
         return known[number]
+
+    def part(self, numbers: Sequence[int]) -> Batch:
+        """The captions with these numbers as a batch of their own, for which everything is computed anew but how the
+        cloze model has read them. Its contexts refer to it: clear them when done, as those of `contexts`.
+        """
+        its = {name: [getattr(self, name)[number] for number in numbers] for name in ("captions", "readings")}
+        part = replace(self, **its, contexts=[], known={})
+        part.contexts.extend(replace(self.contexts[old], batch=part, number=new) for new, old in enumerate(numbers))
+        return part
 
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
         """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in slots: (slots, entries).
