@@ -125,6 +125,11 @@ class Batch:
             return function(replace(self, said=self.said[number : number + 1], known={}))[0]
         return known[number]
 
+    def part(self, numbers: Sequence[int]) -> list[Context]:
+        """The contexts of the captions with these numbers in a batch of their own, which computes everything anew."""
+        part = replace(self, said=[self.said[number] for number in numbers], known={})
+        return [Context(one, part, number) for number, one in enumerate(part.said)]
+
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
         """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in slots: (slots, entries).
 

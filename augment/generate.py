@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"  # reasons, as those of edits
 NEAREST = (IMPLAUSIBLE, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
+TRIED = 8  # one of so many captions without negatives, by chance, is given to operators that do not run
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
 OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "p_both", "reason", "detail", "sibling_id")
@@ -93,14 +94,19 @@ def generate_tables(
     and `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`;
     `rejected.<operator>.<reason>`; `captions.without` (captions without any negative), and of these
     `without.<reason>`: that of the candidate that came nearest, one of NEAREST, `no_candidate`, or
-    `refused` for others.
+    `refused` for others; `tried`, how many of them, chosen at random, were given to the checked operators that do not
+    run, and `more.<operator>`, for how many of these the operator has a negative.
     """
+    others = [name for name in PRESETS["all"] if name not in settings.operators and FAMILIES[name] != POSITIVE]
     negatives, positives, rejections = Rows(), Rows(), Rows()
     captions = from_parses(parses)
     counts = Counter({"captions": len(captions)})
     row = 0
     for images in batches(by_image(captions)):
-        for generated in generate_for_images(images, lexicon, settings, truth, explain=True):
+        for generated in generate_for_images(images, lexicon, settings, truth, explain=True, others=others):
+            tried = {name: generated.pop(name).accepted for name in others if name in generated}
+            counts["tried"] += bool(tried)
+            counts.update(f"more.{name}" for name, accepted in tried.items() if accepted)
             families = set()
             for name, (accepted, rejected) in generated.items():
                 family = OPERATORS[name].family
@@ -137,11 +143,12 @@ def generate_for_images(
     truth: Truth | None = None,
     *,
     explain: bool = False,
+    others: Sequence[str] = (),
 ) -> list[dict[str, Generated]]:
     """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`.
 
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
-    which word decided.
+    which word decided. others: operators whose results are added for some of the captions that have no negatives.
     """
     limits = ("preferred_odd", "max_odd", "max_both", "excluded")
     read = contexts(images, lexicon, truth, **{name: getattr(settings, name) for name in limits})
@@ -150,10 +157,27 @@ def generate_for_images(
         generated.append({name: try_operator(name, context, settings) for name in settings.operators})
         for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context.said) for rejected in made.rejected]
+    said = [context.said for context in read]
+    results = reject_implausible(said, generated, settings)
+    bare = [i for i, made in enumerate(results) if not _has_negatives(made) and _tried(said[i].caption)]
+    if others and bare:
+        some = read[0].batch.part(bare)
+        made = [{name: try_operator(name, one, settings) for name in others} for one in some]
+        for number, more in zip(bare, reject_implausible([one.said for one in some], made, settings), strict=True):
+            results[number] |= more
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
-        for of_caption in reject_implausible([context.said for context in read], generated, settings)
+        for of_caption in results
     ]
+
+
+def _has_negatives(made: Mapping[str, Generated]) -> bool:
+    return any(one.accepted and FAMILIES[name] != POSITIVE for name, one in made.items())
+
+
+def _tried(caption: Caption) -> bool:
+    """Whether operators that do not run are tried on a caption: for one of TRIED, whatever the shard or the seed."""
+    return record_rng(0, "tried", caption.caption_id).randrange(TRIED) == 0
 
 
 def try_operator(name: str, context: Context, settings: NegativesConfig) -> Generated:

@@ -22,6 +22,7 @@ from ..engine.run import Execution
 from ..engine.tables import has_table, read_table
 from ..report.rows import Graph, in_words
 from ..tables.columns import UNSPLIT, having, splits_of
+from ..tables.pairs import with_p_good
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,11 +80,11 @@ def negatives(
             --help` says what each means). `preset` may be given instead of `operators`.
 
     Returns:
-        A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of
-        DataFrames, (negatives, rejections). Warns if there are no negatives, with the reason. The image_id of a
-        sentence of a list, or of a row without an image's name, is its position from 0. To join rows of a DataFrame to
-        the result, name the columns that identify them: `negatives(frame.reset_index(), keep_columns=["index"])` has
-        the column `index`, too.
+        A DataFrame with the columns of the table `negatives` and `p_good` (see `read`), one row per negative; with
+        `rejections`, a pair of DataFrames, (negatives, rejections). Warns if there are no negatives, with the reason.
+        The image_id of a sentence of a list, or of a row without an image's name, is its position from 0. To join rows
+        of a DataFrame to the result, name the columns that identify them: `negatives(frame.reset_index(),
+        keep_columns=["index"])` has the column `index`, too.
 
     Raises:
         ValueError: a setting has an invalid value, or no caption can be used.
@@ -103,6 +104,7 @@ def negatives(
     config = verbs.configure("ingest", options)
     table, columns = captions_table(arrow_table(captions, config), config)
     made = verbs.make_in_memory(table, options)
+    made["negatives"] = with_p_good(made["negatives"])
     frame, refusals = (_with_columns(made[name].to_pandas(), columns) for name in ("negatives", "rejections"))
     if frame.empty and not made["positives"].num_rows:
         entries = len(set(made["lexicon"]["entry"].to_pylist()))
@@ -221,6 +223,9 @@ def read(
 ) -> pd.DataFrame:
     """Read a table of a run, optionally only the rows of some operators or splits.
 
+    `negatives` and `refined` get one more column, `p_good`: the estimated probability that a negative is sensible and
+    false, by which `negcap refine` chooses. It compares over operators.
+
     Args:
         run: the folder of the run, on a local disk or on a store.
         table: `negatives`, `refined` (those that `negcap refine` kept), `positives` (paraphrases, true denials),
@@ -247,6 +252,7 @@ def read(
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
     parts, seen = [], {name: set[str]() for name in chosen}
     for part in read_table(place(run, "run"), table):
+        part = with_p_good(part)
         missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]
         if missing:
             raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")

@@ -147,13 +147,25 @@ WITHOUT = {
 
 
 def coverage_lines(counts: Mapping[str, int]) -> list[str]:
-    """How many captions have a negative, and why others have none, by the counters of negatives, if counted."""
+    """How many captions have a negative, why others have none, and for about how many of these operators that did not
+    run would have one, by the counters of negatives, if counted; those that were tried tell it of all.
+    """
     if (without := counts.get("captions.without")) is None:
         return []
     captions, why = counts.get("captions", 0), counts_below(counts, "without")
     have = f"captions with a negative: {captions - without:,} of {captions:,} ({percent(captions - without, captions)})"
     reasons = ", ".join(f"{WITHOUT[name]} {why[name]:,}" for name in WITHOUT if name in why)
-    return [have, *([f"captions without any: {reasons}"] if reasons else [])]
+    tried, more = counts.get("tried", 0), counts_below(counts, "more")
+    hints = would_add({name: round(n * without / tried) for name, n in more.items()}, "about")
+    lines = [have, *([f"captions without any: {reasons}"] if reasons else [])]
+    return [*lines, f"of these, {hints} (tried on {tried:,})"] if hints else lines
+
+
+def would_add(captions: Mapping[str, int], how: str) -> str:
+    """What other operators would add, the most first: "--operator verb would add about 20, --operator noun about 3"."""
+    best = sorted(captions.items(), key=lambda entry: (-entry[1], entry[0]))
+    said = [f"--operator {name}{' would add' * (not at)} {how} {number:,}" for at, (name, number) in enumerate(best)]
+    return ", ".join(said)
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:

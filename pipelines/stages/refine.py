@@ -22,6 +22,7 @@ from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import provenance, shards_of
 from ..quality.accuracy import aligned
+from ..report.summary import would_add
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
 
@@ -258,6 +259,5 @@ def yields(counts: Mapping[str, int], captions: int) -> str:
             eligible, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
     left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
-    best_first = sorted(more.items(), key=lambda entry: (-entry[1], entry[0]))
-    hints = ", ".join(f"--operator {name} at most {number:,}" for name, number in best_first)
-    return "\n".join([*aligned(rows), left, *([f"would add captions: {hints}"] if hints else [])])
+    hints = would_add(more, "at most")
+    return "\n".join([*aligned(rows), f"{left}; {hints}" if hints else left])

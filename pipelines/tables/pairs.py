@@ -36,6 +36,13 @@ def p_good(rows: pa.Table) -> np.ndarray:
     return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
 
 
+def with_p_good(rows: pa.Table) -> pa.Table:
+    """A table of negatives, with the column `p_good` (float64); any other table as it is."""
+    if not {"negative_id", "operator", "p_odd", "p_both", "p_true"} <= {*rows.column_names}:
+        return rows
+    return rows.append_column("p_good", pa.array(p_good(rows)))
+
+
 def pairs(
     run: Path,
     operators: Sequence[str] = (),

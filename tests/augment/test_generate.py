@@ -116,6 +116,18 @@ def test_bad_configs_are_named() -> None:
         NegativesConfig(per_family=0)
 
 
+def test_operators_that_do_not_run_are_tried_on_captions_without_negatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = NegativesConfig(operators=("shuffle", "true_negation"), per_family=1)
+    before, _, few = made(config)
+    monkeypatch.setattr("negcap.augment.generate.TRIED", 1)
+    after, _, counts = made(config)
+    assert after == before and 0 < few["tried"] < few["captions.without"] == counts["tried"]
+    covered = {row["caption_id"] for row in before}
+    alone = [row["caption_id"] for row in made(config.changed(operators=("noun",)))[0]]
+    assert counts["more.noun"] == len({*alone} - covered) > counts["more.shuffle"] == counts["more.paraphrase"] == 0
+    assert made(config.changed(operators=PRESETS["all"]))[2]["tried"] == 0
+
+
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     config = NegativesConfig(operators=PRESETS["all"], per_family=1)
     tables, counts = generate_tables(some_parses(), sample_lexicon(), config)

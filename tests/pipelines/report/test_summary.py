@@ -61,6 +61,15 @@ def test_coverage_yield_and_refusals_of_families_and_their_operators() -> None:
     assert summary.percent(0, 0) == "–" and summary.counts_below({"a.b": 1, "ab": 2}, "a") == {"b": 1}
 
 
+def test_what_other_operators_would_add_is_told_from_those_that_were_tried() -> None:
+    counts = {"captions": 200, "captions.without": 40, "without.implausible": 30, "without.no_candidate": 10}
+    lines = summary.coverage_lines(counts)
+    assert lines[0] == "captions with a negative: 160 of 200 (80.0 %)" and len(lines) == 2
+    counts |= {"tried": 8, "more.verb": 1, "more.negation": 1, "more.attribute": 3}
+    hints = "--operator attribute would add about 15, --operator negation about 5, --operator verb about 5"
+    assert summary.coverage_lines(counts) == [*lines, f"of these, {hints} (tried on 8)"]
+
+
 def test_speed_a_stage() -> None:
     timings = [Timing("ingest", 0, 0.0, 0, 0), Timing("parse", 5000, 2.5, 2, 0)]
     timings.append(Timing("import", 30, 0.6, 1, 0, "proposals"))

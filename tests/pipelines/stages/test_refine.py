@@ -166,7 +166,7 @@ def test_a_run_gets_a_table_of_its_own_rows(run: Path, capsys: pytest.CaptureFix
     counts = run_refine(run, overwrite=True, operators=("verb",))
     others = {row["caption_id"] for row in made} - {row["caption_id"] for row in rows_of(run, "refined")}
     assert counts["noun.more"] == len(others) == 120 - counts["left"]
-    assert yields(counts, 120).endswith(f"would add captions: --operator noun at most {len(others)}")
+    assert yields(counts, 120).endswith(f" of 120; --operator noun would add at most {len(others)}")
 
 
 @pytest.mark.parametrize("number", [1, 2])
