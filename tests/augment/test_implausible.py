@@ -37,7 +37,7 @@ def context() -> Said:
 
 def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judged:
     candidate = Candidate("noun", (Edit(start, end, new),), (1,), "dog", new, plausibility=plausibility)
-    return Judged(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
+    return Judged(candidate, apply(TEXT, candidate.edits), 0.01)
 
 
 def test_the_judge_is_its_equation() -> None:
@@ -88,7 +88,7 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
     odd, both = judge(changes, *pairs)
     assert len(set(odd)) == len(set(both)) == 3
     read = [
-        one._replace(plausibility=change.log_odds, p_odd=p, p_both=q)
+        one._replace(candidate=one.candidate._replace(plausibility=change.log_odds, p_odd=p, p_both=q))
         for one, change, p, q in zip(given, changes, odd, both, strict=True)
     ]
 
