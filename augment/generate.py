@@ -186,7 +186,7 @@ def apply_operator(name: str, context: Context, settings: NegativesConfig) -> Ge
                 lower = text.lower()
                 if lower in texts:
                     continue
-                if lower not in said.texts:
+                if lower not in said.siblings.texts:
                     texts.add(lower)
                     accepted.append(Judged(candidate, text, p_true))
                     if len(texts) == enough:
