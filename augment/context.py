@@ -47,11 +47,6 @@ class Said:
         return self.own.captions[0]
 
     @cached_property
-    def texts(self) -> frozenset[str]:
-        """The texts of all captions of the image, in lower case."""
-        return self.siblings.texts if self.own.texts <= self.siblings.texts else self.own.texts | self.siblings.texts
-
-    @cached_property
     def coreferent_in_caption(self) -> Coreferent:
         """The nouns of the lexicon that may name the same thing as a noun of the caption."""
         return self.lexicon.coreference.with_any(self.own.nouns)

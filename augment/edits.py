@@ -32,9 +32,9 @@ class Candidate(NamedTuple):
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01"), None if there
     is none. rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the
     negative to the caption (see negcap.augment.plausibility), None if its operator does not know it. absent: of a
-    negation, the noun or verb that it takes to be false of the image. judged: the probabilities that readers call it
-    odd, and true of the same photo as the caption (see negcap.augment.judgement), None if its operator does not know
-    them.
+    negation, the noun or verb that it takes to be false of the image. p_odd, p_both: the estimated probabilities
+    that a reader calls it odd, and that one says that it and its caption may be true of one photo, see
+    negcap.augment.judgement; None if not estimated.
     """
 
     change: Kind
@@ -47,7 +47,8 @@ class Candidate(NamedTuple):
     rejected: str | None = None
     plausibility: float | None = None
     absent: str | None = None
-    judged: tuple[float, float] | None = None
+    p_odd: float | None = None
+    p_both: float | None = None
 
     @property
     def assertion(self) -> Candidate | None:
@@ -67,9 +68,7 @@ class Judged(NamedTuple):
     """A candidate, what was found about it, and whether it was accepted: `reason` is None, or why it was rejected.
 
     text: the negative; it may be empty if the candidate was rejected. p_true: the estimated probability that one more
-    caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
-    not computed. p_odd, p_both: the estimated probabilities that a reader calls it odd, and that one says that it and
-    its caption may be true of one photo, see negcap.augment.judgement; None if not estimated. reason: one of
+    caption of the image would make it true; None if not estimated. reason: one of
     negcap.schemas.negatives.REASONS. detail: the limit that it does not keep, or the word of a caption that decided; of
     a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, which operator failed and how,
     or that no word was drawn. sibling_id: the caption_id of the sibling caption that decided, if one did (see
@@ -79,9 +78,6 @@ class Judged(NamedTuple):
     candidate: Candidate
     text: str
     p_true: float | None
-    plausibility: float | None = None
-    p_odd: float | None = None
-    p_both: float | None = None
     reason: str | None = None
     detail: str | None = None
     sibling_id: str | None = None

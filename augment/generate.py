@@ -19,7 +19,7 @@ from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTION
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
-from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Generated, Judged, apply
+from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Generated, Judged, apply
 from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, bad, compare_and_judge, is_spare, refusals
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
@@ -41,9 +41,6 @@ NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_
 NEAREST = (IMPLAUSIBLE, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
 TRIED = 8  # one of so many captions without negatives, by chance, is given to operators that do not run
 KEYS = ("caption_id", "image_id", "split", "origin")
-# The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
-OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "p_both", "reason", "detail", "sibling_id")
-CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
 
@@ -219,16 +216,15 @@ def apply_operator(name: str, context: Context, settings: NegativesConfig) -> Ge
                 lower = text.lower()
                 if lower in texts:
                     continue
-                if lower not in said.texts:
+                if lower not in said.siblings.texts:
                     texts.add(lower)
-                    accepted.append(Judged(candidate, text, p_true, candidate.plausibility))
+                    accepted.append(Judged(candidate, text, p_true))
                     if len(texts) == enough:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            p_odd, p_both = candidate.judged or (None, None)
-            limit = _limit(reason, settings) if candidate.rejected and candidate.edits and candidate.judged else None
-            rejected.append(Judged(candidate, "", p_true, candidate.plausibility, p_odd, p_both, reason, limit))
+            judged = candidate.rejected and candidate.edits and candidate.p_odd is not None
+            rejected.append(Judged(candidate, "", p_true, reason, _limit(reason, settings) if judged else None))
         if texts:
             break
     if not accepted and not rejected:
@@ -256,16 +252,13 @@ def reject_implausible(
             results[-1][name] = kept = Generated([] if compared else accepted, rejected)
             read += [(said, kept, negative) for negative in accepted if compared]
     compared_now = compare_and_judge(
-        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.judged is None]
+        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.p_odd is None]
     )
-    estimates = [
-        next(compared_now) if its.candidate.judged is None else (its.candidate.plausibility, *its.candidate.judged)
-        for *_, its in read
-    ]
-    _, odd, both = np.array(estimates, float).reshape(-1, 3).T
+    candidates = [next(compared_now) if its.candidate.p_odd is None else its.candidate for *_, its in read]
+    odd, both = (np.array([getattr(one, name) for one in candidates], float) for name in ("p_odd", "p_both"))
     reasons = refusals(odd, both, settings.usual_odd, settings.max_both).tolist()
-    for (_, kept, negative), estimate, reason in zip(read, estimates, reasons, strict=True):
-        negative = Judged(*negative[:3], *estimate)
+    for (_, kept, negative), candidate, reason in zip(read, candidates, reasons, strict=True):
+        negative = negative._replace(candidate=candidate)
         if reason:
             kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
         else:
@@ -279,10 +272,11 @@ def reject_implausible(
 def _take_back(generated: Generated, settings: NegativesConfig) -> None:
     """Accept the best of an operator's negatives that were rejected as odd, if it is `is_spare`."""
     rejected = generated.rejected
-    spare = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE]
-    spare = [one for one in spare if is_spare(one.p_odd, one.p_both, settings.max_odd, settings.max_both)]
-    if spare:
-        best = min(spare, key=lambda one: bad(one.p_odd, one.p_both))
+    refused = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE]
+    odd, both = (np.array([getattr(one.candidate, name) for one in refused], float) for name in ("p_odd", "p_both"))
+    wrong = np.where(is_spare(odd, both, settings.max_odd, settings.max_both), bad(odd, both), np.inf)
+    if np.isfinite(wrong).any():
+        best = refused[int(wrong.argmin())]
         told = (NOTHING.edits, best.candidate.edits)  # that no word is left, and of excluded words the same negative
         rejected[:] = [one for one in rejected if one.reason != IMPLAUSIBLE or one.candidate.edits not in told]
         generated.accepted.append(best._replace(reason=None, detail=None))
@@ -325,14 +319,14 @@ class Rows:
         label = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
         candidates, *outcomes = zip(*self._judged, strict=True)
-        kinds, edits, _, *changes, _, _, _, _ = zip(*candidates, strict=True)
-        for name, values in zip((*OUTCOMES, *CHANGES), (*outcomes, *changes), strict=True):
-            if name in schema.names:
-                columns[name] = pa.array(values, schema.field(name).type)
+        found = dict(zip(Candidate._fields, zip(*candidates, strict=True), strict=True))
+        found |= zip(Judged._fields[1:], outcomes, strict=True)
+        for name in {*schema.names} & {*found} - {"edits"}:
+            columns[name] = pa.array(found[name], schema.field(name).type)
         if "concreteness" in schema.names:
-            columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
-        given = list(zip(edits, columns["caption"].to_pylist(), strict=True))
-        texts = zip(outcomes[0], given, strict=True)  # of what is rejected, none was made yet
+            columns["concreteness"] = pa.array(map(concreteness, found["change"], found["replacement"]), pa.float32())
+        given = list(zip(found["edits"], columns["caption"].to_pylist(), strict=True))
+        texts = zip(found["text"], given, strict=True)  # of what is rejected, none was made yet
         columns["text"] = pa.array([made or (apply(text, its) if its else "") for made, (its, text) in texts])
         columns["draw"] = pa.array(self._numbers, pa.int32())
         old_and_new = [[(start, end, text[start:end], new) for start, end, new in its] for its, text in given]

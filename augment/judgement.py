@@ -195,13 +195,14 @@ def judge(
     return network.judge(given.kinds, given.terms, places, units, each, each)
 
 
-def compare_and_judge(negatives: Sequence[tuple[Caption, Reading, Candidate]]) -> Iterator[tuple[float, float, float]]:
-    """Of each negative the plausibility and the two `Judgements`; all readings are of one model."""
+def compare_and_judge(negatives: Sequence[tuple[Caption, Reading, Candidate]]) -> Iterator[Candidate]:
+    """The candidates with their plausibility and the two `Judgements`; all readings are of one model."""
     if negatives:
         its = tuple(zip(*negatives, strict=True))
         changes = compare(*its)
-        odds = (change.log_odds for change in changes)
-        yield from zip(odds, *(probabilities.tolist() for probabilities in judge(changes, *its)), strict=True)
+        found = zip(its[2], changes, *(chances.tolist() for chances in judge(changes, *its)), strict=True)
+        for candidate, change, odd, both in found:
+            yield candidate._replace(plausibility=change.log_odds, p_odd=odd, p_both=both)
 
 
 def refusals(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float) -> np.ndarray:

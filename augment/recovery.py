@@ -282,13 +282,11 @@ def judge(
     ]
     compared, judged = compare_and_judge(pairs), []
     for said, negative, (operator, candidate), verdict, reason, p_true in items:
-        log_odds = odd = both = None
         if reason not in NOT_COMPARED:
-            log_odds, odd, both = next(compared)
-            if reason is None and settings.plausible and odd > PREFERRED_P_ODD:
+            candidate = next(compared)
+            if reason is None and settings.plausible and (candidate.p_odd or 0.0) > PREFERRED_P_ODD:
                 reason = IMPLAUSIBLE
-        candidate = candidate._replace(plausibility=log_odds)
-        found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)
+        found = Judged(candidate, negative.text, p_true, reason)
         judged.append(Verdict(operator, verdict, explained(found, said)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]

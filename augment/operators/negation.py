@@ -324,7 +324,8 @@ class Correction(NamedTuple):
             replaced=replaced,
             replacement=replacement,
             plausibility=None,
-            judged=None,
+            p_odd=None,
+            p_both=None,
             absent=self.absent,
         )
 

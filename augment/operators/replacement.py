@@ -52,7 +52,7 @@ class Choice:
     with it, (names,), NaN or None if only reading the whole negative tells. candidate: makes the candidate with an
     entry; None if the entry has no form that fits. refused: for each, why it is not drawn, (names,): "" if it is,
     IMPLAUSIBLE or COMPATIBLE if readers would say so, LIKELY_TRUE if it may be true of the image. plural: of a noun.
-    judged: for each, as `Candidate.judged`, (2, names), NaN or None if only reading the whole negative tells.
+    judged: for each, `Candidate.p_odd` and `p_both`, (2, names), NaN or None if only reading the whole negative tells.
     compatible: the plausible entries that are not drawn since they may be true of the same thing. spare: for each, if
     it is IMPLAUSIBLE, whether it may be drawn where nothing else can be, (names,) booleans, or None if not known.
     """
@@ -91,12 +91,11 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
         if refused[slot][number] in (IMPLAUSIBLE, COMPATIBLE) and not candidate.rejected:
             candidate = candidate._replace(rejected=str(refused[slot][number]))
         if choice.log_odds is not None and (odds := float(choice.log_odds[number])) == odds:
-            judged, edits = None, candidate.edits
+            candidate, edits = candidate._replace(plausibility=odds), candidate.edits
             alone = len(edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in edits) == 1
             if choice.judged is not None and alone:  # no other word is replaced than the article before it
                 odd, both = choice.judged[:, number].tolist()
-                judged = (odd, both) if odd == odd else None
-            candidate = candidate._replace(plausibility=odds, judged=judged)
+                candidate = candidate._replace(p_odd=odd, p_both=both) if odd == odd else candidate
         yield candidate
 
 

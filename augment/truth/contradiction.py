@@ -258,7 +258,7 @@ def explained(judged: Judged, said: Said) -> Judged:
         return judged._replace(detail=word, sibling_id=None if place is own else place.caption_id)
     if judged.reason == "sibling_says_so":
         text = (judged.text or apply(own.text, candidate.edits)).lower()
-        if text in said.texts:  # it says what a sibling says word by word, or its own caption
+        if text in said.siblings.texts:  # it says what a sibling says word by word, or its own caption
             same = (one for one in said.siblings.captions if one is not own and one.text.lower() == text)
             return judged._replace(sibling_id=next((one.caption_id for one in same), None))
     if judged.reason in OF_WORDS:

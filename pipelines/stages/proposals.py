@@ -57,7 +57,7 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verd
                 continue
             operator, verdict, outcome = next(waiting)
             found: Row = {"operator": operator, "verdict": verdict}
-            found |= {"p_true": outcome.p_true, "plausibility": outcome.plausibility}
+            found |= {"p_true": outcome.p_true, "plausibility": outcome.candidate.plausibility}
             if outcome.reason is None:
                 found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}
                 kept[operator].append(outcome)

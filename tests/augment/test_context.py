@@ -26,12 +26,12 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
             one, context = alone.said, batched.said
             assert np.array_equal(one.reading.vectors, context.reading.vectors)
             assert one.reading.scores == context.reading.scores
-            assert one.texts == context.texts
+            assert one.siblings.texts == context.siblings.texts
             assert context.own.captions == (caption,)
             others = Mentions(tuple(other for other in captions if other is not caption))
             for name in ("nouns", "quantities", "relations", "attributes", "verbs"):
                 assert getattr(context.siblings, name) == getattr(others, name)
-            assert context.texts == {other.text.lower() for other in captions}
+            assert context.siblings.texts == {other.text.lower() for other in captions}
             for choices in (noun_choices, preposition_choices, attribute_choices, verb_choices):
                 for a, b in zip(choices(caption, alone), choices(caption, batched), strict=True):
                     assert np.array_equal(a.weights, b.weights)

@@ -37,7 +37,7 @@ def context() -> Said:
 
 def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judged:
     candidate = Candidate("noun", (Edit(start, end, new),), (1,), "dog", new, plausibility=plausibility)
-    return Judged(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
+    return Judged(candidate, apply(TEXT, candidate.edits), 0.01)
 
 
 def test_the_judge_is_its_equation() -> None:
@@ -88,7 +88,7 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
     odd, both = judge(changes, *pairs)
     assert len(set(odd)) == len(set(both)) == 3
     read = [
-        one._replace(plausibility=change.log_odds, p_odd=p, p_both=q)
+        one._replace(candidate=one.candidate._replace(plausibility=change.log_odds, p_odd=p, p_both=q))
         for one, change, p, q in zip(given, changes, odd, both, strict=True)
     ]
 
@@ -106,17 +106,17 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
         ]
     assert judged() == Generated(read, [])
     # Where all are odder than preferred, the best one is taken: it is least probably odd or true as well.
-    by_bad = sorted(read, key=lambda one: 1 - (1 - one.p_odd) * (1 - one.p_both))
+    wrong = 1 - (1 - odd) * (1 - both)
+    best, *others = np.argsort(wrong).tolist()
     refused = [one._replace(reason=IMPLAUSIBLE, detail="p_odd must be <= 0") for one in read]
-    less_true = [one for one in by_bad if one.p_both < by_bad[0].p_both]
     for limits, taken in (
-        ({}, by_bad[0]),
-        ({"max_both": by_bad[0].p_both - 1e-4}, less_true[0]),
-        ({"max_odd": 1 - (1 - by_bad[0].p_odd) * (1 - by_bad[0].p_both) - 1e-4}, None),
+        ({}, best),
+        ({"max_both": both[best] - 1e-4}, next(other for other in others if both[other] < both[best])),
+        ({"max_odd": wrong[best] - 1e-4}, None),
     ):
         made = judged(preferred_odd=0.0, **limits)
-        assert made.accepted == [one for one in read if one is taken]
-        assert made.rejected == [its for one, its in zip(read, refused, strict=True) if one is not taken]
+        assert made.accepted == [one for number, one in enumerate(read) if number == taken]
+        assert made.rejected == [one for number, one in enumerate(refused) if number != taken]
     monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
     assert judged() == Generated(given, [])
 

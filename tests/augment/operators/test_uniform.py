@@ -80,7 +80,7 @@ def test_univse_makes_five_of_each_for_every_caption() -> None:
         for name in PRESETS["univse-paper"]:
             found = made(name, text)
             assert len({one.text for one in found}) == 5
-            assert {one.p_true for one in found} == {one.plausibility for one in found} == {None}
+            assert {one.p_true for one in found} == {one.candidate.plausibility for one in found} == {None}
 
 
 def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> None:

@@ -81,7 +81,7 @@ def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> Non
     caption, negative = parse(pair)
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
     (((_, verdict, judged),),) = judge([one.said for one in every], [[negative]], Judging())
-    assert (verdict, judged.reason, judged.plausibility) == (None, "too_long", None)
+    assert (verdict, judged.reason, judged.candidate.plausibility) == (None, "too_long", None)
 
 
 def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
@@ -90,7 +90,7 @@ def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
     for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "implausible"])):
         (found,) = judge([one.said for one in every], [negatives], config)
         assert [one.judged.reason for one in found] == reasons
-        assert found[0].judged.p_odd < PREFERRED_P_ODD < found[1].judged.p_odd
+        assert found[0].judged.candidate.p_odd < PREFERRED_P_ODD < found[1].judged.candidate.p_odd
 
 
 def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
