@@ -30,7 +30,7 @@ from .edits import COMPATIBLE, IMPLAUSIBLE, Candidate, Kind
 from .plausibility import Change, compare, replacements
 from .reproducible import log, sigmoid
 
-PREFERRED_P_ODD, MAX_P_ODD, MAX_P_BOTH = 0.25, 0.4, 0.12
+PREFERRED_P_ODD, MAX_P_ODD, MAX_P_BOTH = 0.25, 0.35, 0.12
 PREFERENCE = 2.0  # the power of the odds in `preference`
 SURE = 0.01  # the lowest probability of being odd or true as well that counts
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -62,7 +62,7 @@ class Augmenter:
                 None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
-            max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25, or 0.4 of the
+            max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25, or 0.35 of the
                 one that an operator makes where it has no other. Lower ones give fewer and less odd negatives.
 
         Raises:

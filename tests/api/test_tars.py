@@ -1,9 +1,15 @@
-"""Two processes (gloo), of two workers each, train on the tars of a WebDataset with negatives joined by key."""
+"""Trainers of others on the tars of a WebDataset with negatives joined by key: two processes (gloo), of two workers
+each, train as one would on the batches of both.
+"""
 
 import io
 import multiprocessing
 import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +19,39 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from negcap import NegativesByKey
-from tests.docs.pages import FOLDER, snippet_with
+from tests.docs.pages import FOLDER, blocks, snippet_with
+from tests.pipelines.score import models
 
 TARS, BATCH, STEPS, NEGATIVES, LETTERS = 8, 4, 3, 4, 128
 PAGE = FOLDER / "how-to" / "contrast.md"
+Weights = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """What makes tensors of an image and of texts, a model, and what trains it on batches, of this process."""
+
+    transform: Callable[[Image.Image], torch.Tensor]
+    tokenize: Callable[[list[str]], torch.Tensor]
+    model: torch.nn.Module
+    train: Callable[["Recorded", Any], object]
+
+
+class Recorded:
+    """The first STEPS batches of a loader, which are kept as they are read."""
+
+    def __init__(self, loader: Iterable[dict[str, Any]]) -> None:
+        self.loader, self.batches = loader, list[dict[str, Any]]()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in islice(self.loader, STEPS):
+            self.batches.append(batch)
+            yield batch
+
+
+def distributed(model: torch.nn.Module) -> torch.nn.Module:
+    there = torch.distributed.is_initialized()
+    return torch.nn.parallel.DistributedDataParallel(model) if there else model
 
 
 class TinyClip(torch.nn.Module):
@@ -31,57 +66,129 @@ class TinyClip(torch.nn.Module):
         return unit(self.pixels(image.flatten(1)), dim=1), unit(self.letters(texts), dim=1)
 
 
-def tokens(texts: list[str]) -> torch.Tensor:
-    return torch.tensor([[ord(letter) for letter in text.ljust(99)] for text in texts])
+def own_loop(folder: Path) -> Trainer:
+    """The step of the documentation."""
+    model = TinyClip()
+
+    def train(loader: Recorded, loss: Any) -> None:
+        parallel, optimizer = distributed(model), torch.optim.SGD(model.parameters(), lr=0.5)
+        for batch in loader:
+            optimizer.zero_grad()
+            loss.mask = batch["mask"]
+            texts = torch.cat([batch["caption"], batch["negatives"].flatten(0, 1)])
+            loss(*parallel(batch["image"], texts), 5.0).backward()
+            optimizer.step()
+
+    def pixels(image: Image.Image) -> torch.Tensor:
+        return torch.from_numpy(np.array(image.resize((4, 4)))).float() / 255
+
+    def letters(texts: list[str]) -> torch.Tensor:
+        return torch.tensor([[ord(letter) for letter in text.ljust(99)] for text in texts])
+
+    return Trainer(pixels, letters, model, train)
 
 
-def prepared(sample: dict[str, Any]) -> dict[str, Any]:
-    pixels = np.array(Image.open(io.BytesIO(sample["png"])).convert("RGB").resize((4, 4)))
-    text, negatives = sample["txt"].decode(), {name: sample[name] for name in ("negatives", "mask")}
-    return {"text": text, "image": torch.from_numpy(pixels).float() / 255, "caption": tokens([text])[0], **negatives}
+def open_clips(folder: Path) -> Trainer:
+    """OpenCLIP's `train_one_epoch`."""
+    import open_clip
+    from open_clip_train.train import train_one_epoch
+
+    (folder / "open_clip").mkdir()
+    models.open_clip(folder / "open_clip")
+    model = open_clip.create_model("tiny", output_dict=True)
+
+    def train(loader: Recorded, loss: Any) -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        data = snippet_with("class NegativesLoss", PAGE).data(loader, loss, STEPS, STEPS * BATCH)
+        args = {"device": "cpu", "precision": "fp32", "distill": False, "accum_freq": 1, "skip_scheduler": True,
+                "grad_clip_norm": None, "horovod": False, "log_every_n_steps": 1, "batch_size": BATCH, "world_size": 1,
+                "wandb": False, "rank": 0, "local_rank": 0, "log_local": False, "tensorboard": False}  # fmt: skip
+        train_one_epoch(distributed(model), data, loss, 0, optimizer, None, None, None, SimpleNamespace(**args))
+
+    return Trainer(open_clip.image_transform(16, is_train=False), open_clip.get_tokenizer("tiny"), model, train)
 
 
-def step(model: torch.nn.Module, batch: dict[str, Any]) -> torch.Tensor:
-    """The loss of the documentation; the gradients are computed."""
-    negclip = snippet_with("class NegativesLoss", PAGE).NegativesLoss()
-    negclip.mask = batch["mask"]
-    model.zero_grad()
-    loss = negclip(*model(batch["image"], torch.cat([batch["caption"], batch["negatives"].flatten(0, 1)])), 5.0)
-    loss.backward()
-    return loss.detach()
+def transformers(folder: Path) -> Trainer:
+    """The `Trainer` of transformers, as the documentation extends it."""
+    import transformers
+
+    from negcap.pipelines.models.clip.pretrained import read_hugging_face
+
+    model, processor, tokenizer = read_hugging_face(models.clip(folder / "clip"))
+    settings = {"padding": "max_length", "max_length": 16, "truncation": True, "return_tensors": "pt"}
+
+    def train(loader: Recorded, loss: Any) -> None:
+        names = {"transformers": transformers, "torch": torch, "padding": tokenizer.pad_token_id, "loss": loss}
+        exec(next(block.text for block in blocks(PAGE) if "class NegativesTrainer" in block.text), names)
+        names["loader"] = loader
+        arguments = transformers.TrainingArguments(
+            str(folder / "out"), max_steps=STEPS, optim="sgd", learning_rate=0.5, lr_scheduler_type="constant",
+            report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
+            ddp_backend="gloo" if torch.distributed.is_initialized() else None,
+        )  # fmt: skip
+        names["NegativesTrainer"](model, arguments).train()
+
+    return Trainer(
+        lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
+        lambda texts: tokenizer(texts, **settings).input_ids,
+        model,
+        train,
+    )
 
 
-def train(rank: int, run: Path, folder: Path) -> None:
-    """Some steps of one of the two processes; what it read, and its last step, are saved."""
+TRAINERS = {made.__name__: made for made in (own_loop, open_clips, transformers)}
+
+
+def trainer_of(name: str, folder: Path) -> Trainer:
+    """A trainer with a new model, the same each time."""
+    torch.manual_seed(0)
+    folder.mkdir()
+    return TRAINERS[name](folder)
+
+
+def trained(trainer: Trainer, loader: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The weights before and after a training, and the batches that it read."""
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    batches = Recorded(loader)
+    trainer.train(batches, snippet_with("class NegativesLoss", PAGE).NegativesLoss())
+    return {"before": before, "after": trainer.model.state_dict(), "batches": batches.batches}
+
+
+def process(rank: int, name: str, run: Path, folder: Path) -> None:
+    """One of two processes; what it read, and its weights, are saved."""
     import webdataset as wds
 
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2"}  # as torchrun does
+    trainer = trainer_of(name, folder / str(rank))
+    ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}  # as torchrun sets them
+    os.environ |= {**ranks, "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}  # not used: the processes meet at a file
     torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
-    torch.manual_seed(0)
-    model = torch.nn.parallel.DistributedDataParallel(TinyClip())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+    def prepared(sample: dict[str, Any]) -> dict[str, Any]:
+        image = trainer.transform(Image.open(io.BytesIO(sample["png"])).convert("RGB"))
+        text, negatives = sample["txt"].decode(), {name: sample[name] for name in ("negatives", "mask")}
+        return {"text": text, "image": image, "caption": trainer.tokenize([text])[0], **negatives}
+
     urls = [str(folder / f"{n:05d}.tar") for n in range(TARS)]
-    join = NegativesByKey(run, negatives=NEGATIVES, tokenize=tokens)
-    samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS, seed=0).map(join)
-    samples = samples.shuffle(8, seed=0).map(prepared).batched(BATCH, partial=False)
-    read: list[str] = []
-    for batch in DataLoader(samples, batch_size=None, num_workers=2, multiprocessing_context="fork"):
-        read += batch["text"]
-        weights = {name: value.clone() for name, value in model.module.state_dict().items()}
-        loss = step(model, batch)
-        gradients = [value.grad for value in model.parameters()]
-        optimizer.step()
-        if len(read) == STEPS * BATCH:
-            break
-    saved = {"read": read, "batch": batch, "weights": weights, "loss": loss, "gradients": gradients}
-    torch.save(saved, folder / f"{rank}.pt")
+    join = NegativesByKey(run, negatives=NEGATIVES, tokenize=trainer.tokenize)
+    samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS).map(join).shuffle(8)
+    samples = samples.map(prepared).batched(BATCH, partial=False)
+    loader = DataLoader(samples, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    torch.save(trained(trainer, loader), folder / f"{rank}.pt")
     torch.distributed.destroy_process_group()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("webdataset")
-def test_two_processes_train_on_tars_as_one_would(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "own_loop",
+        pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
+        pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
+    ],
+)
+def test_two_processes_train_on_tars_as_one_would(name: str, tmp_path: Path) -> None:
     import webdataset as wds
 
     from tests.pipelines.publish.fixtures import rows, write_run
@@ -94,15 +201,19 @@ def test_two_processes_train_on_tars_as_one_would(tmp_path: Path) -> None:
                 image = Image.new("RGB", (9, 7), (20 * n, 25 * i, 90))
                 tar.write({"__key__": row["image_id"], "png": image, "txt": row["text"]})
     multiprocessing.set_forkserver_preload([__name__, "webdataset"])  # both processes import them only once
-    torch.multiprocessing.start_processes(train, (run, tmp_path), nprocs=2, start_method="forkserver")
-    first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in (0, 1))
-    assert len({*first["read"], *second["read"]}) == 2 * STEPS * BATCH  # none is read twice
-    model = TinyClip()
-    model.load_state_dict(first["weights"])
-    both = {name: torch.cat([one["batch"][name] for one in (first, second)]) for name in ("image", "caption", "mask")}
-    both["negatives"] = torch.cat([one["batch"]["negatives"] for one in (first, second)])
-    assert both["mask"].any() and not both["mask"].all()
-    torch.testing.assert_close(step(model, both), (first["loss"] + second["loss"]) / 2)
-    for mine, theirs, parameter in zip(first["gradients"], second["gradients"], model.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
-        torch.testing.assert_close(mine, parameter.grad)
+    torch.multiprocessing.start_processes(process, (name, run, tmp_path), nprocs=2, start_method="forkserver")
+    two = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in (0, 1)]
+    read = [text for one in two for batch in one["batches"] for text in batch["text"]]
+    assert len({*read}) == len(read) == 2 * STEPS * BATCH  # none is read twice
+    columns = ("image", "caption", "negatives", "mask")
+    both = [{column: torch.cat([batch[column] for batch in step]) for column in columns}
+            for step in zip(*(one["batches"] for one in two), strict=True)]  # fmt: skip
+    masks = torch.cat([batch["mask"] for batch in both])
+    assert masks.any() and not masks.all()
+    one = trained(trainer_of(name, tmp_path / "one"), both)
+    for weight, value in one["after"].items():
+        first, second = (process["after"][weight] for process in two)
+        assert torch.equal(first, second)
+        torch.testing.assert_close(first, value, msg=lambda said, weight=weight: f"{weight}: {said}")
+    changed = [weight for weight, value in one["after"].items() if not torch.equal(value, one["before"][weight])]
+    assert len(changed) > len(one["after"]) / 2

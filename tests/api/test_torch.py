@@ -1,4 +1,4 @@
-"""negcap.Negatives: the same batches for any number of workers and ranks; OpenCLIP's trainer with negatives."""
+"""negcap.Negatives: the same batches for any number of workers and ranks; the loss of the documentation."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from negcap import Batch, Negatives, NegativesByKey
-from tests.docs.pages import FOLDER, blocks, snippet_with
+from tests.docs.pages import FOLDER, snippet_with
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 14, 5
@@ -169,59 +169,3 @@ def test_the_loss_is_negclips(snippet: Any) -> None:
     negclip.mask = there
     found = negclip(images, texts, torch.tensor(10.0), output_dict=True, logit_bias=None)
     assert found["contrastive_loss"] == pytest.approx(loss / 6, abs=1e-4)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.consumer("accelerate")
-def test_the_trainer_of_transformers_takes_negatives(snippet: Any, run: Path, images: Path, tmp_path: Path) -> None:
-    import transformers
-
-    from negcap.pipelines.models.clip.pretrained import read_hugging_face
-    from tests.pipelines.score.models import clip
-
-    model, processor, tokenizer = read_hugging_face(clip(tmp_path / "clip"))
-    settings = {"padding": "max_length", "max_length": 16, "truncation": True, "return_tensors": "pt"}
-    made = Negatives(
-        run, negatives=2, batch_size=8, images=images,
-        transform=lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
-        tokenize=lambda texts: tokenizer(texts, **settings).input_ids,
-    )  # fmt: skip
-    names = {"transformers": transformers, "torch": torch, "padding": tokenizer.pad_token_id}
-    names |= {"loss": snippet.NegativesLoss(), "loader": DataLoader(made, batch_size=None)}
-    exec(next(block.text for block in blocks(PAGE) if "class NegativesTrainer" in block.text), names)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    arguments = {"max_steps": 3, "report_to": [], "use_cpu": True, "disable_tqdm": True, "save_strategy": "no"}
-    names["NegativesTrainer"](model, transformers.TrainingArguments(str(tmp_path / "out"), **arguments)).train()
-    assert all(not torch.equal(model.state_dict()[f"{side}_projection.weight"], before[f"{side}_projection.weight"])
-               for side in ("text", "visual"))  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.consumer("open_clip_train.train")
-def test_open_clips_trainer_takes_negatives(snippet: Any, run: Path, images: Path) -> None:
-    import open_clip
-    from open_clip_train.train import train_one_epoch
-
-    tower = {"width": 16, "layers": 1}
-    model = open_clip.CLIP(
-        8,
-        {**tower, "image_size": 16, "patch_size": 8, "head_width": 8},
-        {**tower, "heads": 2, "context_length": 16, "vocab_size": 49408},
-        output_dict=True,
-    )
-    pixels = open_clip.image_transform(16, is_train=False)
-    words = open_clip.SimpleTokenizer(context_length=16)
-    made = Negatives(run, negatives=2, batch_size=8, images=images, transform=pixels, tokenize=words)
-    loader = DataLoader(made, batch_size=None, num_workers=1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    args = SimpleNamespace(
-        **{"device": "cpu", "precision": "fp32", "distill": False, "accum_freq": 1, "skip_scheduler": True,
-           "grad_clip_norm": None, "horovod": False, "log_every_n_steps": 1, "batch_size": 8, "world_size": 1,
-           "wandb": False, "rank": 0, "local_rank": 0, "log_local": False, "tensorboard": False}
-    )  # fmt: skip
-    loss = snippet.NegativesLoss()
-    data = snippet.data(loader, loss, len(made), len(made) * 8, made.set_epoch)
-    train_one_epoch(model, data, loss, 0, optimizer, None, None, None, args)
-    changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
-    assert "visual.conv1.weight" in changed and "token_embedding.weight" in changed
