@@ -82,7 +82,7 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
         print(file)
 
 
-@negcap.command(configs="quality.annotation.sheet:SheetConfig", flags="n operators splits refined votes seed")
+@negcap.command(configs="quality.annotation.sheet:SheetConfig", flags="n operators splits refined seed")
 @options.run
 @options.folder("CSV to write the sheet to.", metavar="FILE")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV to write the answers to; default: beside it, *.key.csv.")
@@ -90,9 +90,9 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
 def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
     """Write an annotation sheet for people, and its answer key.
 
-    Each row shows a caption and its negative, unlabelled; control rows show two true captions. Annotators answer which
-    of the two texts describes the image, and which is fluent: a, b, both, neither or unsure. Give each annotator a copy
-    of the sheet, but not the key. `negcap agree` reads the sheets.
+    Each row shows a caption and its negative, unlabelled. Annotators answer which of the two texts describes the image,
+    and which is fluent: a, b, both, neither or unsure. Give each annotator a copy of the sheet, but not the key.
+    `negcap agree` reads the sheets.
 
     \b
     Example: negcap sheet outputs/mine --output sheet.csv --split test --n 100
@@ -111,9 +111,8 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Evaluate annotation sheets: validity and agreement.
 
-    One sheet per annotator, or one sheet with columns describes_1, fluent_1, describes_2 … Prints, per operator, the
-    share of negatives that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's
-    alpha.
+    One sheet per annotator. Prints, per operator, the share of negatives that a majority finds valid, false and fluent,
+    with 95 % Wilson intervals, and Krippendorff's alpha.
 
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv

@@ -125,7 +125,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
     splits, operators = chosen_names(run, config.split, config.operators, table)
-    given = votes(run, config.votes) if kind.votes else {}
+    given = votes(config.votes) if kind.votes else {}
     kept = accepted(run) if config.vetted else None
     if kind.votes:
         kept = frozenset(given) if kept is None else kept & frozenset(given)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import pyarrow as pa
 
 from ...engine.tables import read_table
 from ..accuracy import Accuracy, accuracy, aligned, by_image, with_interval
-from .sheet import KEY, NEGATIVE, VOTES, Item
+from .sheet import KEY, VOTES, Item
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +35,8 @@ def alpha(votes: pd.DataFrame) -> float | None:
     return float(1 - (n - 1) * (n - np.trace(coincidences)) / expected) if expected else None
 
 
-DELIMITERS = ",;\t"
 ANSWERS = ("a", "b", "both", "neither", "unsure")
+ALL = "all"
 
 
 def find_key(sheet: Path) -> Path:
@@ -51,119 +49,94 @@ def find_key(sheet: Path) -> Path:
     return keys[0]
 
 
+def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = None) -> pd.DataFrame:
+    """The cells of a CSV, by whatever delimiter, less the spaces around them, a row per item, the index its lines; empty
+    rows are left out. known: the items that it may have, None for any. Raises ValueError, with file and line.
+    """
+    import pandas as pd
+
+    try:
+        with file.open(encoding="utf-8-sig") as text:
+            head = text.readline()
+        options: dict[str, Any] = {"sep": max(",;\t", key=head.count), "dtype": str, "keep_default_na": False}
+        rows = pd.read_csv(file, encoding="utf-8-sig", index_col=False, skip_blank_lines=False, **options)
+    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise ValueError(f"{file}: must be a CSV in UTF-8, cannot be read: {error}") from None
+    rows = rows.rename(columns=str.strip, index=lambda row: row + 2).map(str.strip)
+    if lacking := [name for name in columns if name not in rows]:
+        raise ValueError(f"{file}:1: must have the columns {', '.join(columns)}, lacks: {', '.join(lacking)}")
+    rows = rows[(rows != "").any(axis=1)]
+    items = rows["item"]
+    for problem, wrong in (
+        ("occurs twice", items.duplicated()),
+        ("is none of the key's", ~items.isin(items if known is None else known)),
+    ):
+        if wrong.any():
+            raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
+    return rows
+
+
+def _check_words(file: Path, cells: pd.Series, words: Sequence[str]) -> None:
+    wrong = cells[~cells.isin(words)]
+    if len(wrong):
+        rule = f"{cells.name} must be one of {', '.join(filter(None, words))}"
+        raise ValueError(f"{file}:{wrong.index[0]}: {rule}, was: {wrong.iloc[0]!r}")
+
+
 def read_key(file: Path) -> dict[str, Item]:
     """Read a key: its rows by item. Raises ValueError, with file and line, for an invalid one, or FileNotFoundError."""
-    items: dict[str, Item] = {}
-    for line, row in _rows(file, KEY):
-        if row["caption_is"] not in ("a", "b"):
-            raise ValueError(f"{file}:{line}: caption_is must be a or b, was: {row['caption_is']!r}")
-        if row["item"] in items:
-            raise ValueError(f"{file}:{line}: item {row['item']} occurs twice")
-        items[row["item"]] = Item(**{name: row[name] for name in KEY})
-    if not items:
+    rows = _read(file, KEY)
+    _check_words(file, rows["caption_is"], ("a", "b"))
+    if not len(rows):
         raise ValueError(f"{file}: must have items, has none")
-    return items
+    return {row[0]: Item(*row) for row in rows[[*KEY]].itertuples(index=False)}
 
 
 def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFrame:
-    """The votes on filled-in sheets, one per annotator or one with vote columns for several: a row per item and
-    annotator, with the key's kind, operator and id, and for each question the side meant ("caption", "text"), both,
-    neither, unsure or None. items: of the key, by id. Raises ValueError, with file and line, for another word, an item
-    that is not in the key or occurs twice, or no votes at all.
+    """The votes on filled-in sheets, one per annotator: a row per item and annotator, with the key's operator and id,
+    and for each question the side meant ("caption", "text"), both, neither, unsure or None. items: of the key, by id.
+    Raises ValueError, with file and line, for another word, an item that is not in the key or occurs twice, or no votes
+    at all.
     """
     import pandas as pd
 
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"every sheet must be given once, were: {', '.join(map(str, files))}")
-    votes = []
+    key, parts = pd.DataFrame(items.values(), columns=[*KEY]).set_index("item"), []
     for file in files:
-        seen: dict[str, int] = {}
-        for line, row in _rows(file, ("item",)):
-            columns = [name for name in row if name == VOTES[0] or name.startswith(f"{VOTES[0]}_")]
-            if not columns:
-                raise ValueError(f"{file}: must have a column describes (or describes_1, describes_2 …), has none")
-            if row["item"] not in items:
-                raise ValueError(f"{file}:{line}: item must be one of the key's, was: {row['item']!r}")
-            if row["item"] in seen:
-                raise ValueError(f"{file}:{line}: item {row['item']} is already in line {seen[row['item']]}")
-            seen[row["item"]] = line
-            item = items[row["item"]]
-            for suffix in (name.removeprefix(VOTES[0]) for name in columns):
-                given = [_vote(file, line, question, row.get(question + suffix, ""), item) for question in VOTES]
-                annotator = f"{file}{suffix.replace('_', ' ', 1)}"
-                votes.append((item.item, annotator, item.kind, item.operator, item.id, *given))
-    found = pd.DataFrame(votes, columns=["item", "annotator", "kind", "operator", "id", *VOTES])
+        rows = _read(file, ("item", *VOTES), items)
+        of = key.loc[rows["item"]].reset_index()
+        votes: dict[str, pd.Series] = {}
+        for question in VOTES:
+            given = rows[question].str.lower()
+            _check_words(file, given, ("", *ANSWERS))
+            given = given.reset_index(drop=True)
+            meant = given.where(~given.isin(["a", "b"]), "text").where(given != of["caption_is"], "caption")
+            votes[question] = meant.where(meant != "", None)
+        parts.append(of[["item", "operator", "id"]].assign(annotator=str(file), **votes))
+    found = pd.concat(parts, ignore_index=True)
     if not found["describes"].notna().any():
         raise ValueError(f"no votes in {', '.join(map(str, files))}: the column describes is empty")
     return found
 
 
-def _vote(file: Path, line: int, question: str, cell: str, item: Item) -> str | None:
-    """What a vote means, None if none is given. Raises ValueError, with file and line, for an invalid one."""
-    vote = cell.strip().lower()
-    if vote and vote not in ANSWERS:
-        raise ValueError(f"{file}:{line}: {question} must be one of {', '.join(ANSWERS)}, was: {cell!r}")
-    return {"": None, item.caption_is: "caption"}.get(vote, "text" if vote in ("a", "b") else vote)
-
-
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number and cells by column of every row of a CSV, whatever its delimiter; empty rows are skipped."""
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: must be UTF-8, is not at byte {error.start}") from None
-    head = text.split("\n", 1)[0]
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(DELIMITERS, key=head.count), strict=True)
-    try:
-        names = [name.strip() for name in next(reader, [])]
-        missing = [name for name in columns if name not in names]
-        if missing or len(set(names)) < len(names):
-            raise ValueError(
-                f"{file}:1: must have the columns {', '.join(columns)}, each once, has: {', '.join(names)}"
-            )
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                if len(cells) > len(names):
-                    raise ValueError(f"{file}:{reader.line_num}: must have {len(names)} cells, has {len(cells)}")
-                padded = [*cells, *("" for _ in names[len(cells) :])]
-                yield reader.line_num, {name: cell.strip() for name, cell in zip(names, padded, strict=True)}
-    except csv.Error as error:
-        raise ValueError(f"{file}:{reader.line_num}: {error}") from None
-
-
-ALL, CONTROLS = "all", "controls"
-
-
 def agree(sheets: Sequence[Path], key: Path | None = None) -> dict[str, Any]:
-    """Evaluate filled-in sheets: one per annotator, or with vote columns `describes_NAME` for several; key: None for
-    the only `*.key.csv` beside the first. Returns `operators`: of each, all and the controls what `judge_votes` finds;
-    `annotators`: name, number of votes, and the share of `controls` answered right, None if none; `invalid`: the ids of
-    negatives that the majority does not find valid; `unanswered`: the number of items without a vote. Raises
-    ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a key.
+    """Evaluate filled-in sheets, one per annotator; key: None for the only `*.key.csv` beside the first. Returns
+    `operators`: of each and all what `judge_votes` finds; `invalid`: the ids of negatives that the majority does not
+    find valid; `unanswered`: the number of items without a vote. Raises ValueError, with file and line, for invalid
+    votes and items, or no votes at all; FileNotFoundError without a key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
     items = read_key(key or find_key(sheets[0]))
     votes = read_sheets(sheets, items)
-    negative = votes["kind"] == NEGATIVE
-    voted = votes[votes["describes"].notna()]
-    groups = {str(name): some for name, some in votes[negative].groupby("operator") if some["describes"].notna().any()}
-    if len({item.operator for item in items.values() if item.kind == NEGATIVE}) > 1:
-        groups[ALL] = votes[negative]
-    groups[CONTROLS] = votes[~negative]
-    valid = _majorities(voted[voted["kind"] == NEGATIVE], "describes", "caption")
-    invalid = set(valid.index[~valid])
-    annotators = []
-    for name, some in votes.groupby("annotator"):
-        answers = some.loc[some["kind"] != NEGATIVE, "describes"].dropna()
-        # both sentences of a control are true, so that "both" is its right answer
-        right = accuracy((answers == "both").sum(), len(answers)) if len(answers) else None
-        annotators.append({"name": str(name), "votes": int(some["describes"].notna().sum()), "controls": right})
+    groups = {str(name): some for name, some in votes.groupby("operator") if some["describes"].notna().any()}
+    groups |= {ALL: votes} if len({item.operator for item in items.values()}) > 1 else {}
+    valid = _majorities(votes, "describes", "caption")
     return {
-        "operators": [judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
-        "annotators": annotators,
-        "invalid": [item.id for item in items.values() if item.item in invalid],
-        "unanswered": len(items) - voted["item"].nunique(),
+        "operators": [judge_votes(name, some) for name, some in groups.items()],
+        "invalid": [item.id for item in items.values() if not valid.get(item.item, True)],
+        "unanswered": len(items) - len(valid),
     }
 
 
@@ -174,10 +147,10 @@ def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
 
 
 def judge_votes(name: str, votes: pd.DataFrame) -> dict[str, Any]:
-    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives, or on controls: shares of
-    items in % with 95 % Wilson intervals, by majorities of votes (more than half). valid: only the caption describes
-    the image (of controls: both texts); false: the second text does not; fluent: it is, None without votes. alpha,
-    alpha_fluent: Krippendorff's of the votes on both questions, None if undefined.
+    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives: shares of them in % with 95 %
+    Wilson intervals, by majorities of votes (more than half). valid: only the caption describes the image; false: the
+    negative does not; fluent: it is, None without votes. alpha, alpha_fluent: Krippendorff's of the votes on both
+    questions, None if undefined.
     """
 
     def share(question: str, *wanted: str) -> Accuracy:
@@ -190,7 +163,7 @@ def judge_votes(name: str, votes: pd.DataFrame) -> dict[str, Any]:
         "name": name,
         "items": votes.loc[describes.index, "item"].nunique(),
         "votes": len(describes),
-        "valid": share("describes", "caption" if (votes["kind"] == NEGATIVE).all() else "both"),
+        "valid": share("describes", "caption"),
         "false": share("describes", "caption", "neither"),
         "fluent": share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
         **dict(zip(("alpha", "alpha_fluent"), alphas, strict=True)),
@@ -204,9 +177,7 @@ def to_text(report: Mapping[str, Any]) -> str:
         shares = [with_interval(one[name]) for name in ("valid", "false", "fluent")]
         alphas = ["–" if one[name] is None else f"{one[name]:.3f}" for name in ("alpha", "alpha_fluent")]
         rows.append([one["name"], f"{one['items']:,}", f"{one['votes']:,}", *shares, *alphas])
-    people = [["annotator", "votes", "controls right, %"]]
-    people += [[one["name"], f"{one['votes']:,}", with_interval(one["controls"])] for one in report["annotators"]]
-    lines = [*aligned(rows), "", *aligned(people)]
+    lines = aligned(rows)
     if report["unanswered"]:
         lines += ["", f"{report['unanswered']:,} items have no vote and are left out"]
     return "\n".join(lines)
