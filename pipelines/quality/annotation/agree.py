@@ -50,8 +50,8 @@ def find_key(sheet: Path) -> Path:
 
 
 def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = None) -> pd.DataFrame:
-    """The cells of a CSV, by whatever delimiter, less the spaces around them, a row per item, the index its lines; empty
-    rows are left out. known: the items that it may have, None for any. Raises ValueError, with file and line.
+    """The cells of a CSV, by whatever delimiter, less the spaces around them, a row per item, by line; empty rows are
+    left out. known: the items that it may have, None for any. Raises ValueError, with file and line.
     """
     import pandas as pd
 
