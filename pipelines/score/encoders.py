@@ -96,7 +96,7 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 
 
 def _dual(name: str, path: Path, config: ScoreConfig, make: Callable[[Any], Any], **more: str) -> Encoder:
-    """A model of `pipelines.models.clip.towers`, which `make` makes, given that module; more: what else determines it."""
+    """A model of `models.clip.towers`, which `make` makes, given that module; more: what else determines it."""
     torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:
