@@ -82,7 +82,7 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
         print(file)
 
 
-@negcap.command(configs="quality.annotation.sheet:SheetConfig", flags="n operators splits refined seed")
+@negcap.command(configs="quality.annotation:SheetConfig", flags="n operators splits refined seed")
 @options.run
 @options.folder("CSV to write the sheet to.", metavar="FILE")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV to write the answers to; default: beside it, *.key.csv.")
@@ -97,7 +97,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     \b
     Example: negcap sheet outputs/mine --output sheet.csv --split test --n 100
     """
-    from ..quality.annotation.sheet import SheetConfig, summary, write_sheet
+    from ..quality.annotation import SheetConfig, summary, write_sheet
 
     sheet, key, items = write_sheet(run, output, SheetConfig.of(given), key, overwrite=overwrite)
     print(f"{sheet}: {summary(items)}")
@@ -117,8 +117,8 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
-    from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_text
+    from ..quality.annotation import agree as judged
+    from ..quality.annotation import to_text
 
     report = judged(sheets, key)
     print(to_json(report) if as_json else to_text(report))

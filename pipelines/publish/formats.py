@@ -22,7 +22,7 @@ from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
 from ...augment.settings import word
-from ..quality.annotation.agree import find_key, read_key, read_sheets
+from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import OPTIONS, POSITIVE, Question, Row, by_caption, negatives_of, other_wordings, questions
 from ..tables.pairs import MEASURES, NEGATION
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET

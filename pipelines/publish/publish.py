@@ -146,7 +146,6 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         found.counts.update((split, "images") for split in images["split"])
         found.counts.update((split, "captions") for split in captions["split"])
         found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
-        found.counts["", "again"] += int(rows.dropna(subset="operator").duplicated(["text_id", "negative"]).sum())
         for text in texts.itertuples():
             found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
         if publication.images is not None:

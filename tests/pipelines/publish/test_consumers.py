@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from negcap.pipelines.publish.formats import PublishConfig
-from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
+from negcap.pipelines.quality.annotation import SheetConfig, write_sheet
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
 from tests.pipelines.publish.fixtures import Toy, rows, size, write_run

@@ -10,8 +10,17 @@ import pandas as pd
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.quality.annotation.agree import agree, alpha, read_key
-from negcap.pipelines.quality.annotation.sheet import KEY, LETTERS, Item, SheetConfig, items, write_sheet
+from negcap.pipelines.quality.annotation import (
+    KEY,
+    LETTERS,
+    Item,
+    SheetConfig,
+    agree,
+    alpha,
+    items,
+    read_key,
+    write_sheet,
+)
 from tests.pipelines.publish.fixtures import changed
 from tests.tables import rows_of
 
