@@ -195,7 +195,7 @@ def vet(run: Path, as_json: bool, **given: Any) -> None:
     Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100
     """
     from ..engine.lock import locked
-    from ..quality.annotation.agree import read_reports, readings_text
+    from ..quality.annotation import read_reports, readings_text
     from ..stages.vet import VetConfig, vet
 
     with locked(run):

@@ -82,7 +82,7 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
         print(file)
 
 
-@negcap.command(configs="quality.annotation.sheet:SheetConfig", flags="n operators splits refined votes seed")
+@negcap.command(configs="quality.annotation:SheetConfig", flags="n operators splits refined seed")
 @options.run
 @options.folder("CSV to write the sheet to.", metavar="FILE")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV to write the answers to; default: beside it, *.key.csv.")
@@ -90,14 +90,14 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
 def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
     """Write an annotation sheet for people, and its answer key.
 
-    Each row shows a caption and its negative, unlabelled; control rows show two true captions. Annotators answer which
-    of the two texts describes the image, and which is fluent: a, b, both, neither or unsure. Give each annotator a copy
-    of the sheet, but not the key. `negcap agree` reads the sheets.
+    Each row shows a caption and its negative, unlabelled. Annotators answer which of the two texts describes the image,
+    and which is fluent: a, b, both, neither or unsure. Give each annotator a copy of the sheet, but not the key.
+    `negcap agree` reads the sheets.
 
     \b
     Example: negcap sheet outputs/mine --output sheet.csv --split test --n 100
     """
-    from ..quality.annotation.sheet import SheetConfig, summary, write_sheet
+    from ..quality.annotation import SheetConfig, summary, write_sheet
 
     sheet, key, items = write_sheet(run, output, SheetConfig.of(given), key, overwrite=overwrite)
     print(f"{sheet}: {summary(items)}")
@@ -111,15 +111,14 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Evaluate annotation sheets: validity and agreement.
 
-    One sheet per annotator, or one sheet with columns describes_1, fluent_1, describes_2 … Prints, per operator, the
-    share of negatives that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's
-    alpha.
+    One sheet per annotator. Prints, per operator, the share of negatives that a majority finds valid, false and fluent,
+    with 95 % Wilson intervals, and Krippendorff's alpha.
 
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
-    from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_text
+    from ..quality.annotation import agree as judged
+    from ..quality.annotation import to_text
 
     report = judged(sheets, key)
     print(to_json(report) if as_json else to_text(report))

@@ -33,11 +33,10 @@ class File(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What one pass over a selection found. counts: by (split, "images", "captions" or an operator); ("", "again"):
-    negatives that another operator made of the text before; examples: by operator, EXAMPLES true texts and negatives of
-    different images; means: by operator and ESTIMATES, sum and number; pairs: by operator, one per caption, at most as
-    many as the gate measures; leaks: by caption_id, "image" or "caption" and its path or text; missing: by caption_id,
-    the path of the image.
+    """What one pass over a selection found. counts: by (split, "images", "captions" or an operator); examples: by
+    operator, EXAMPLES true texts and negatives of different images; means: by operator and ESTIMATES, sum and number;
+    pairs: by operator, one per caption, at most as many as the gate measures; leaks: by caption_id, "image" or
+    "caption" and its path or text; missing: by caption_id, the path of the image.
     """
 
     counts: Counter[tuple[str, str]]

@@ -23,9 +23,7 @@ from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
 from ...augment.settings import word
-from ..engine.tables import has_table, read_table
-from ..quality.annotation.agree import find_key, read_key, read_sheets
-from ..quality.annotation.sheet import NEGATIVE
+from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import OPTIONS, POSITIVE, Question, Row, by_caption, negatives_of, other_wordings, questions
 from ..tables.pairs import MEASURES, NEGATION
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
@@ -163,33 +161,17 @@ def valse_rows(publication: Publication) -> Rows:
         yield publication.file(row.split, f"{row.operator}.json"), pair, row.negative_id
 
 
-def votes(run: Path, sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
-    """By negative_id the votes `caption` (only the caption describes the image), `foil` (the negative does, or both)
-    and `other`: of people on these annotation sheets, else of the models that read the run's negatives with the image.
-    Raises ValueError if there are none, and as `read_key` and `read_sheets`.
+def votes(sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
+    """By negative_id the votes on annotation sheets: `caption` (only the caption describes the image), `foil` (the
+    negative does, or both) and `other`. Raises as `read_key` and `read_sheets`.
     """
-    found: dict[str, Counter[str]] = {}
-    for negative_id, vote in _by_people(sheets) if sheets else _by_models(run):
-        found.setdefault(negative_id, Counter())[vote] += 1
-    if not found:
-        raise ValueError(
-            f"format valse holds votes on every negative, {run} has none: negcap vet {run} --reading image, or --votes"
-        )
-    return {negative_id: {name: counts[name] for name in VOTES} for negative_id, counts in found.items()}
-
-
-def _by_people(sheets: Sequence[Path]) -> Iterator[tuple[str, str]]:
     given = read_sheets(sheets, read_key(find_key(sheets[0])))
-    given = given[(given["kind"] == NEGATIVE) & given["describes"].notna()]
     means = {"caption": "caption", "neither": "other", "unsure": "other", "text": "foil", "both": "foil"}
-    yield from zip(given["id"], given["describes"].map(means), strict=True)
-
-
-def _by_models(run: Path) -> Iterator[tuple[str, str]]:
-    for table in read_table(run, "verdicts") if has_table(run, "verdicts") else ():
-        for row in table.to_pylist():
-            if row["reading"] == "image":
-                yield row["negative_id"], "other" if row["problem"] else "caption" if row["false"] else "foil"
+    found: dict[str, Counter[str]] = {}
+    for negative_id, vote in zip(given["id"], given["describes"].map(means), strict=True):
+        if isinstance(vote, str):
+            found.setdefault(negative_id, Counter())[vote] += 1
+    return {negative_id: {name: counts[name] for name in VOTES} for negative_id, counts in found.items()}
 
 
 LINES = (Column("captions", "all captions, one per line, five lines per image", property="content"),)
@@ -428,8 +410,8 @@ class PublishConfig(PublishOptions):
             raise ValueError("license must be given: the terms under which captions and images may be passed on")
         if self.names != "negcap" and not self.format.startswith("sugarcrepe"):
             raise ValueError(f"names {self.names} are those of format sugarcrepe, format was: {self.format}")
-        if self.votes and not kind.votes:
-            raise ValueError(f"votes are published in format valse, format was: {self.format}")
+        if bool(self.votes) != kind.votes:
+            raise ValueError(f"format valse, and no other, needs --set votes=SHEETS, format was: {self.format}")
         try:
             date.fromisoformat(self.date or "2000-01-01")
         except ValueError:

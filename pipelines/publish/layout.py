@@ -95,9 +95,7 @@ class PublishOptions(Settings):
     names: Literal["negcap", "sugarcrepe"] = Field(
         "negcap", description="of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe)"
     )
-    votes: tuple[Path, ...] = Field(
-        (), description="annotation sheets, between commas, for valse; none: the verdicts in the run"
-    )
+    votes: tuple[Path, ...] = Field((), description="annotation sheets, between commas, for valse")
     name: str = Field("", description="of the data set; by default negcap-FORMAT")
     url: str = Field("", description="of the data set, for the Croissant metadata")
     creator: str = Field("", description="who publishes the data set, for the Croissant metadata")

@@ -63,9 +63,9 @@ def _rows(images: Sequence[Sequence[list[Row]]], prefix: str, written: Counter[s
     written[split] = first[-1]
 
 
-def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]:
-    """For every text, the positions of the `count` most similar others, nearest first, ties by position: the cosine of
-    tf-idf vectors over words in at least two texts and at most a tenth (or two). Needs scikit-learn.
+def neighbours(texts: Sequence[str]) -> list[list[int]]:
+    """For every text, the positions of the NEIGHBOURS most similar others, nearest first, ties by position: the cosine
+    of tf-idf vectors over words in at least two texts and at most a tenth (or two). Needs scikit-learn.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
@@ -79,7 +79,7 @@ def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]
     for start in range(0, len(texts), BLOCK):
         for i, row in enumerate((vectors[start : start + BLOCK] @ vectors.T).toarray(), start):
             row[i] = -1.0
-            some = min(count, len(texts) - 1)
+            some = min(NEIGHBOURS, len(texts) - 1)
             near = np.flatnonzero(row >= np.partition(row, -some)[-some])
             found.append(near[np.argsort(-row[near], kind="stable")][:some].tolist())
     return found

@@ -125,7 +125,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
     splits, operators = chosen_names(run, config.split, config.operators, table)
-    given = votes(run, config.votes) if kind.votes else {}
+    given = votes(config.votes) if kind.votes else {}
     kept = accepted(run) if config.vetted else None
     if kind.votes:
         kept = frozenset(given) if kept is None else kept & frozenset(given)
@@ -146,7 +146,6 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         found.counts.update((split, "images") for split in images["split"])
         found.counts.update((split, "captions") for split in captions["split"])
         found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
-        found.counts["", "again"] += int(rows.dropna(subset="operator").duplicated(["text_id", "negative"]).sum())
         for text in texts.itertuples():
             found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
         if publication.images is not None:

@@ -23,7 +23,7 @@ LEAST_IMAGES = 10
 SAME = frozenset({"unchanged", "repeated"})
 
 
-def scorecards(run: Path, seed: int = 0) -> list[dict[str, Any]]:
+def scorecards(run: Path) -> list[dict[str, Any]]:
     """The scorecards of a run's judged proposals (FileNotFoundError without): one for each kind as the set labels it
     (`name`), then one of all. In %, with 95 % Wilson intervals: same: the negative is its caption or an earlier one;
     faulty: it has a grammatical fault (a/an, a doubled word) more; bag: the same words in another order; true,
@@ -37,10 +37,10 @@ def scorecards(run: Path, seed: int = 0) -> list[dict[str, Any]]:
     groups = [(str(name) or ALL, some) for name, some in rows.groupby("asked")]
     groups += [] if len(groups) == 1 else [(ALL, pd.concat([some for _, some in groups]))]
     corpus = read_corpus(run)
-    return [_scorecard(name, some, corpus, seed) for name, some in groups if len(some)]
+    return [_scorecard(name, some, corpus) for name, some in groups if len(some)]
 
 
-def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> dict[str, Any]:
+def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The figures of one group of pairs; corpus: (text, image_id) of true captions, for the baselines."""
 
     def share(holds: Iterable[bool]) -> Accuracy:
@@ -71,15 +71,15 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]],
         "longer": fmean(text.str.split().map(len) - caption.str.split().map(len)),
         "reasons": dict(Counter(rows["reason"].dropna()).most_common()),
         "operators": dict(Counter(rows["operator"]).most_common()),
-        "blind": _blind(name, rows[~same], corpus, seed) if images >= LEAST_IMAGES else None,
+        "blind": _blind(name, rows[~same], corpus) if images >= LEAST_IMAGES else None,
     }
 
 
-def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> BlindReport | None:
+def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]]) -> BlindReport | None:
     """The blind baselines on one pair a caption, the first; None if they cannot be measured."""
     first = rows.drop_duplicates(["image_id", "caption"])[["caption", "text", "image_id"]]
     try:
-        return blind(name, [Pair(*pair) for pair in first.itertuples(index=False)], seed, corpus)
+        return blind(name, [Pair(*pair) for pair in first.itertuples(index=False)], corpus=corpus)
     except (ValueError, ImportError):
         return None
 

@@ -64,19 +64,15 @@ def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, out
 
 @resources.command(configs="resources.parser.train:TrainingConfig", flags="seed epochs width depth")
 @click.argument("treebanks", type=Path)
-@click.option("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed.")
+@click.option("--captions", type=Path, help="COCO caption annotations, for self-training.")
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
-@click.option("--evaluate", is_flag=True, help="Do not train; print accuracy and speed of --output.")
-def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **given: Any) -> None:
+def parser(treebanks: Path, captions: Path | None, output: Path, **given: Any) -> None:
     """Train the parser on English treebanks. TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or
     gzipped. Trained on are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute them.
     """
-    from .parser.train import TrainingConfig, evaluate_saved, train_on
+    from .parser.train import TrainingConfig, train_on
 
-    if evaluate:
-        evaluate_saved(output, treebanks, captions)
-    else:
-        train_on(treebanks, captions, output, TrainingConfig.of(given))
+    train_on(treebanks, captions, output, TrainingConfig.of(given))
 
 
 @resources.command()

@@ -26,11 +26,11 @@ ALPHAS = (1.0, 3.0, 10.0, 30.0)
 MIN_HEADS = 5
 
 
-def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
-    """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least `least` times."""
+def head_lemmas(texts: Sequence[str]) -> list[str]:
+    """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least MIN_HEADS times."""
     roots = (caption.tokens[chunk.root] for caption in parse(texts) for chunk in caption.chunks)
     counts = Counter(root.lemma for root in roots if root.pos == "NOUN")
-    return sorted(lemma for lemma, n in counts.items() if n >= least and lemma.isalpha())
+    return sorted(lemma for lemma, n in counts.items() if n >= MIN_HEADS and lemma.isalpha())
 
 
 def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, float], float, float]:

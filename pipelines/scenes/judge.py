@@ -130,11 +130,10 @@ class Answer(Enum):
 
 
 class Judgement(NamedTuple):
-    """A verdict; the reason if it is UNDECIDED, else ""; and whether verbs and pronouns agree in number."""
+    """A verdict, and the reason if it is UNDECIDED, else ""."""
 
     verdict: Answer
     reason: str = ""
-    agrees: bool = True
 
 
 def judge(text: str, scene: Scene) -> Judgement:
@@ -156,19 +155,18 @@ def judge(text: str, scene: Scene) -> Judgement:
         elif verdict is Answer.MISCOUNTED and not claim.exact:
             judged[-1] = judged[-1]._replace(verdict=Answer.TRUE)
     order = (Answer.FALSE, Answer.UNDECIDED, Answer.MISCOUNTED, Answer.TRUE)
-    first = min(judged, key=lambda one: order.index(one.verdict))
-    return first._replace(agrees=all(one.agrees for one in judged))
+    return min(judged, key=lambda one: order.index(one.verdict))
 
 
 def _judge_assertion(text: str, scene: Scene) -> Judgement:
     try:
-        readings, agrees = read(text)
+        readings = read(text)
     except UnreadError as error:
         return Judgement(Answer.UNDECIDED, str(error))
     verdicts = {_of_reading(reading, scene) for reading in readings}
     order = (Answer.TRUE, Answer.UNDECIDED, Answer.MISCOUNTED, Answer.FALSE)
     verdict = min(verdicts, key=order.index)
-    return Judgement(verdict, OPINIONS if verdict is Answer.UNDECIDED else "", agrees)
+    return Judgement(verdict, OPINIONS if verdict is Answer.UNDECIDED else "")
 
 
 def _of_reading(reading: Reading, scene: Scene) -> Answer:

@@ -140,14 +140,13 @@ class _State(NamedTuple):
         return self._replace(conditions=(*self.conditions, *said))
 
 
-def read(text: str) -> tuple[list[Reading], bool]:
-    """All readings of a sentence (UnreadError: none), agreeing ones if any do; whether verbs and pronouns agree."""
+def read(text: str) -> list[Reading]:
+    """All readings of a sentence (UnreadError: none); those in which verbs and pronouns agree, if there are any."""
     states = list(_clause(_State(tuple(_to_items(text)))))
     if not states:
         raise UnreadError("not a sentence of the grammar")
     agreeing = [state for state in states if state.agrees]
-    readings = dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing or states)
-    return list(readings), bool(agreeing)
+    return list(dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing or states))
 
 
 # Each of the following yields the states after one part of a sentence, for each way to read it; _clause and _tail, for

@@ -18,8 +18,7 @@ TABLES = ("negatives", "refined")
 def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
     """Judge all rows of captions, positives and `table` (negatives, refined; else ValueError) of a run, one row per
     sentence: its columns; `said`, `kind`; `operator`, "captions" of captions; `should_be` true; `verdict`; `reason` of
-    an undecided one; `agrees`: verbs and pronouns do; `right`, null if undecided. Raises FileNotFoundError without
-    scenes or table.
+    an undecided one; `right`, null if undecided. Raises FileNotFoundError without scenes or table.
     """
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, was: {table}")
@@ -33,11 +32,11 @@ def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
             continue
         for part in read_table(run, name, columns if name != "captions" else ("image_id", "text")):
             for row in part.to_pylist():
-                verdict, reason, agrees = judge(row["text"], scenes[row["image_id"]])
+                verdict, reason = judge(row["text"], scenes[row["image_id"]])
                 right = (verdict is Answer.TRUE) is (name != table) if verdict is not Answer.UNDECIDED else None
                 kind = f"{row['replaced']} → {row['replacement']}" if "replaced" in row else "caption"
                 said = f"{row['caption']} → {row['text']}" if "caption" in row else row["text"]
-                known = {"should_be": name != table, "verdict": verdict.value, "reason": reason, "agrees": agrees}
+                known = {"should_be": name != table, "verdict": verdict.value, "reason": reason}
                 judged.append({"operator": "captions", **row, **known, "right": right, "kind": kind, "said": said})
     return pd.DataFrame(judged)
 
@@ -52,7 +51,6 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
             "rows": len(rows),
             **{answer.value: int(answers.get(answer.value, 0)) for answer in Answer},
             "share": int(decided.sum()) / len(decided) if len(decided) else None,
-            "disagreeing": int((~rows["agrees"]).sum()),
             "undecided_because": dict(Counter(rows.loc[rows["right"].isna(), "reason"]).most_common()),
         }
     return found
@@ -61,7 +59,7 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
 def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
     """Print a table of the counts and, per operator, at most `shown` reasons of undecided and kinds of wrong rows."""
     table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
-    undecided, disagreeing, wrong = list[str](), list[str](), list[str]()
+    undecided, wrong = list[str](), list[str]()
     for name, its in counts(judged).items():
         rows, positive = judged[judged["operator"] == name], its["should_be"] == "true"
         share = f"{100 * its['share']:.2f} %" if its["share"] is not None else "–"
@@ -69,13 +67,10 @@ def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
         table.add_row(f"{name} (true)" if positive else name, *(f"{number:,}" for number in numbers), share)
         reasons = list(its["undecided_because"].items())[:shown]
         undecided += [f"{name}: {count:,} undecided: {reason}" for reason, count in reasons]
-        if its["disagreeing"]:
-            first = rows.loc[~rows["agrees"], "text"].iloc[0]
-            disagreeing.append(f"{name}: {its['disagreeing']:,} where a verb or pronoun does not agree: {first}")
         groups = rows[rows["right"].eq(False)].groupby("kind")
         for kind, of_kind in sorted(groups, key=lambda group: (-len(group[1]), group[0]))[:shown]:
             wrong.append(f"{name}: {len(of_kind):,} {'not true' if positive else 'true'}: {kind}")
             wrong.append(f"  {of_kind['image_id'].iloc[0]}  {of_kind['said'].iloc[0]}")
     console_of(stream).print(table)
-    for line in (*undecided, *disagreeing, *wrong):
+    for line in (*undecided, *wrong):
         print(line, file=stream)

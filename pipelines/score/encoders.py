@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +73,7 @@ class Torch(NamedTuple):
         type = None if self.precision == "float32" else getattr(torch, self.precision)
         with torch.inference_mode(), torch.autocast(self.device.type, type, enabled=type is not None):
             output = function(*given, **named)
-        found: np.ndarray = getattr(output, "pooler_output", output).float().cpu().numpy()
+        found: np.ndarray = output.float().cpu().numpy()
         return found
 
     def identity(self, path: Path) -> dict[str, str]:
@@ -82,58 +81,38 @@ class Torch(NamedTuple):
         return {"files": hash_path(path), "precision": self.precision}
 
 
-LONGEST = 512  # tokens of a text, where neither the model nor its tokenizer sets a limit
-PADDED = ("siglip",)  # models trained on texts that are padded to their full length
-
-
 def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
     """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP …) with its own processors."""
     path = pretrained.locate_hugging_face(rest)
-    torch = Torch.of(config)
-
-    def load() -> tuple[Images, Texts]:
-        from torch import concatenate
-
-        model, processor, tokenizer = pretrained.read_hugging_face(path)
-        model = model.eval().to(torch.device)
-        longest = getattr(model.config.get_text_config(), "max_position_embeddings", None) or LONGEST
-        padding = "max_length" if model.config.model_type.startswith(PADDED) else True
-        cut = {"truncation": True, "max_length": min(tokenizer.model_max_length, longest)}
-
-        def images(files: Sequence[Path]) -> np.ndarray:
-            parts = [processor(images=opened, return_tensors="pt") for opened in open_images(files)]
-            batch = {name: concatenate([part[name] for part in parts]).to(torch.device) for name in parts[0]}
-            return torch.vectors(model.get_image_features, **batch)
-
-        def texts(texts: Sequence[str]) -> np.ndarray:
-            batch = tokenizer(list(texts), padding=padding, return_tensors="pt", **cut)
-            return torch.vectors(model.get_text_features, **batch.to(torch.device))
-
-        return images, texts
-
-    return Encoder.loaded(Path(rest).name, torch.identity(path), load)
+    return _dual(Path(rest).name, path, config, lambda its: its.HuggingFace(pretrained.read_hugging_face(path)))
 
 
 def open_clip(rest: str, config: ScoreConfig) -> Encoder:
     """`open_clip:ARCHITECTURE:WEIGHTS` (a file, or a name on the hub) or `open_clip:FOLDER`: a model of OpenCLIP."""
     found = pretrained.locate_open_clip(rest)
-    torch = Torch.of(config)
     name = found.weights.name if found.architecture.startswith(pretrained.LOCAL) else found.architecture
-
     settings = {key: str(value) for key, value in found.settings.items()}
+    return _dual(name, found.weights, config, lambda its: its.OpenClip(rest), architecture=name, **settings)
+
+
+def _dual(name: str, path: Path, config: ScoreConfig, make: Callable[[Any], Any], **more: str) -> Encoder:
+    """A model of `models.clip.towers`, which `make` makes, given that module; more: what else determines it."""
+    torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:
-        from torch import stack
+        from torch import from_numpy
 
-        model, transform, tokenizer = pretrained.read_open_clip(found, torch.device)
+        from ..models.clip import towers
+
+        model = make(towers).eval().to(torch.device)
 
         def images(files: Sequence[Path]) -> np.ndarray:
-            pixels = stack([transform(image) for image in chain.from_iterable(open_images(files))])
-            return torch.vectors(model.encode_image, pixels.to(torch.device))
+            pixels = np.concatenate([model.pixels(opened) for opened in open_images(files)])
+            return torch.vectors(model.images, from_numpy(pixels).to(torch.device))
 
-        return images, lambda texts: torch.vectors(model.encode_text, tokenizer(list(texts)).to(torch.device))
+        return images, lambda texts: torch.vectors(model.texts, model.tokens(texts).to(torch.device))
 
-    return Encoder.loaded(name, {**torch.identity(found.weights), "architecture": name, **settings}, load)
+    return Encoder.loaded(name, {**torch.identity(path), **more}, load)
 
 
 def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:

@@ -170,7 +170,9 @@ def process(rank: int, name: str, run: Path, folder: Path) -> None:
 
     urls = [str(folder / f"{n:05d}.tar") for n in range(TARS)]
     join = NegativesByKey(run, negatives=NEGATIVES, tokenize=trainer.tokenize)
-    samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS).map(join).shuffle(8)
+    samples = (
+        wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS, seed=0).map(join).shuffle(8, seed=0)
+    )
     samples = samples.map(prepared).batched(BATCH, partial=False)
     loader = DataLoader(samples, batch_size=None, num_workers=2, multiprocessing_context="fork")
     torch.save(trained(trainer, loader), folder / f"{rank}.pt")

@@ -23,6 +23,8 @@ from . import pretrained
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
+FILLED = ("siglip",)  # models trained on texts that are filled up to their full length
+UNLIMITED = 512  # tokens of a text that are read where neither the model nor its tokenizer sets a limit
 LONGEST = 40  # tokens of a text of the tiny CLIP
 TOGETHER = 64  # texts that are read at a time
 MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
@@ -45,11 +47,12 @@ class HuggingFace(_Clip):
         self.clip, self.processor, self.tokenizer = loaded
         tokenizer = self.tokenizer
         tokenizer.padding_side = "right"  # `texts` cuts columns off
-        limit = getattr(self.clip.config.get_text_config(), "max_position_embeddings", LONGEST)
+        limit = getattr(self.clip.config.get_text_config(), "max_position_embeddings", None) or UNLIMITED
         self.longest = min(tokenizer.model_max_length, limit)
         self.padding = tokenizer.pad_token_id or 0
+        self.filled = self.clip.config.model_type.startswith(FILLED)
         # CLIP's own tokenizer fills up with the end token, which its mask does not need
-        self.masked = self.padding != tokenizer.eos_token_id
+        self.masked = self.padding != tokenizer.eos_token_id and not self.filled
 
     def pixels(self, images: Sequence[Any]) -> np.ndarray:
         """Pictures (PIL) as the image processor makes them, (n, 3, height, width)."""
@@ -57,7 +60,8 @@ class HuggingFace(_Clip):
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """The token ids of texts (n, T), filled up with the tokenizer's padding."""
-        settings: dict[str, Any] = {"padding": True, "truncation": True, "max_length": self.longest}
+        padding = "max_length" if self.filled else True
+        settings: dict[str, Any] = {"padding": padding, "truncation": True, "max_length": self.longest}
         return torch.from_numpy(self.tokenizer(list(texts), **settings, return_tensors="np")["input_ids"])
 
     def images(self, pixels: Tensor) -> Tensor:
@@ -69,7 +73,8 @@ class HuggingFace(_Clip):
         lengths = (ids != self.padding).sum(1)
         order, parts = lengths.argsort(stable=True), []
         for rows in order.split(TOGETHER):
-            some = ids[rows, : int(lengths[rows[-1]]) + 1]  # with the end token if it is the padding
+            longest = ids.shape[1] if self.filled else int(lengths[rows[-1]]) + 1  # with the end token as padding
+            some = ids[rows, :longest]
             mask = some != self.padding if self.masked else torch.ones_like(some)
             parts.append(_pooled(self.clip.get_text_features(input_ids=some, attention_mask=mask.long())))
         return unit(torch.cat(parts)[order.argsort()])

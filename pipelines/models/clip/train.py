@@ -107,10 +107,10 @@ class Encoded:
         self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
 
 
-def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
-    """The words and signs that occur at least `least` times, in lower case, sorted."""
+def frequent_words(texts: Sequence[str]) -> list[str]:
+    """The words and signs that occur at least twice, in lower case, sorted."""
     counts = Counter(word for text in texts for word in WORD.findall(text.lower()))
-    return sorted(word for word, count in counts.items() if count >= least)
+    return sorted(word for word, count in counts.items() if count > 1)
 
 
 def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:

@@ -23,10 +23,11 @@ from pathlib import Path
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
 from ..fit import Say
-from .plan import PapersConfig, Step, Taken, steps, times
+from .plan import PapersConfig, Step, finished, steps
 from .tables import TABLES, tables
 
 NEGCAP = (sys.executable, "-m", "negcap")
+POLL = 0.1  # seconds between looks at what runs
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,26 +45,18 @@ def main(arguments: list[str] | None = None) -> int:
     if given.print:
         print("\n".join(shlex.join(("negcap", *step.command)) for step in plan))
         return 0
-    began, done = time.monotonic(), times(plan, settings.source, settings.output)
     try:
         say = partial(print, file=sys.stderr, flush=True)
         failed = run_steps(plan, settings.source, settings.output, given.at_once, say)
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
-    after = times(plan, settings.source, settings.output)
     made = tables(settings)
     text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
     write_atomically(settings.output / "tables.md", (text + "\n").encode())
     if page:
         given.page.write_text(insert_tables(page, made), "utf-8")
-    total, before = (sum(taken.cpu for taken in found.values()) / 60 for found in (after, done))
-    print(
-        f"{settings.output / 'tables.md'}: {len(after)} of {len(plan)} commands are done, {total:.1f} minutes "
-        f"of CPU; {len(after) - len(done)} of them now, {total - before:.1f} minutes of CPU in "
-        f"{(time.monotonic() - began) / 60:.1f} minutes",
-        file=sys.stderr,
-    )
+    print(settings.output / "tables.md", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -78,47 +71,36 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
     """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's
-    output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; what is done, see `times`, is not run again. say:
-    called with a line after each command. If this call is interrupted, the commands that it has begun are ended.
+    output is in OUTPUT/log, its arguments in OUTPUT/done; what is done, see `finished`, is not run again. say: called
+    with a line after each command. If this call is interrupted, the commands that it has begun are ended.
     """
-    taken = times(steps, source, output)
-    waiting = [step for step in steps if step.name not in taken]
-    if taken:
-        say(f"{len(taken)} of {len(steps)} commands were done before")
-    failed: list[str] = []
-    running: dict[int, tuple[Step, subprocess.Popen[bytes], float]] = {}  # by the id of the process
+    done, failed = finished(steps, source, output), list[str]()
+    waiting = [step for step in steps if step.name not in done]
+    running: dict[Step, subprocess.Popen[bytes]] = {}
     for folder in ("done", "log"):
         (output / folder).mkdir(parents=True, exist_ok=True)
     try:
         while True:
-            for step in [step for step in waiting if step.needs <= taken.keys()][: at_once - len(running)]:
+            for step in [step for step in waiting if step.needs <= done][: at_once - len(running)]:
                 waiting.remove(step)
+                command = [*NEGCAP, *step.command]
                 with (output / "log" / f"{step.name}.txt").open("wb") as log:
-                    process = subprocess.Popen(
-                        [*NEGCAP, *step.command], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-                    )
-                running[process.pid] = step, process, time.perf_counter()
+                    running[step] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             if not running:
                 break
-            number, status, used = os.wait4(-1, 0)  # of any of them, with the seconds of its CPU
-            if number not in running:
-                continue  # a child of whoever called
-            step, process, began = running.pop(number)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                failed.append(step.name)
-                say(f"{step.name}: negcap {step.command[0]} failed, see {output / 'log' / step.name}.txt")
-                continue
-            its = Taken(round(used.ru_utime + used.ru_stime, 1), round(time.perf_counter() - began, 1))
-            write_json(output / "done" / f"{step.name}.json", {"command": list(step.command), "seconds": its._asdict()})
-            taken[step.name] = its
-            total = sum(one.cpu for one in taken.values()) / 60
-            took = f"{step.name}, {step.command[0]}, {its.cpu:.0f} s of CPU, {its.wall:.0f} s"
-            say(f"{len(taken)} of {len(steps)}, {total:.1f} minutes of CPU: {took}")
+            for step in [step for step, process in running.items() if process.poll() is not None]:
+                if running.pop(step).returncode:
+                    failed.append(step.name)
+                    say(f"{step.name}: negcap {step.command[0]} failed, see {output / 'log' / step.name}.txt")
+                else:
+                    write_json(output / "done" / f"{step.name}.json", list(step.command))
+                    done.add(step.name)
+                    say(f"{len(done)} of {len(steps)}: {step.name}, {step.command[0]}")
+            time.sleep(POLL)
     finally:
-        for number, (_, process, _) in running.items():
+        for process in running.values():
             with suppress(ProcessLookupError):
-                os.killpg(number, signal.SIGTERM)
+                os.killpg(process.pid, signal.SIGTERM)
             process.wait()
     if waiting:
         say(f"not run, as they need what failed: {', '.join(step.name for step in waiting)}")

@@ -1,4 +1,4 @@
-"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, and what each of them took.
+"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, and which of them are done.
 
 papers.toml has the flags of the many variants, the tables, and what the papers report.
 """
@@ -225,25 +225,17 @@ PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
 OF_CAPTIONS = ("augmented", "order")  # parts without negatives
 
 
-class Taken(NamedTuple):
-    """What a command took, in seconds."""
-
-    cpu: float
-    wall: float
-
-
-def times(steps: Iterable[Step], source: Path, output: Path) -> dict[str, Taken]:
-    """What those of the steps took that are done, by their names; a step is behind those that it needs. As with make, a
-    step is done if its mark has its command, and is not older than the marks of the steps that it needs or, if it needs
-    none, than the files of `source`. The code is not compared: after a change of it that matters, delete OUTPUT/done.
+def finished(steps: Iterable[Step], source: Path, output: Path) -> set[str]:
+    """The names of those of the steps that are done; a step is behind those that it needs. As with make, a step is done
+    if its mark has its command, and is not older than the marks of the steps that it needs or, if it needs none, than
+    the files of `source`. The code is not compared: after a change of it that matters, delete OUTPUT/done.
     """
-    found, made = dict[str, Taken](), dict[str, int]()
+    made = dict[str, int]()  # when a step was done
     newest = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)
     for step in steps:
         file = output / "done" / f"{step.name}.json"
-        kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        if kept.get("command") == list(step.command) and step.needs <= found.keys():
-            made[step.name] = file.stat().st_mtime_ns
-            if made[step.name] >= max((made[name] for name in step.needs), default=newest):
-                found[step.name] = Taken(**kept["seconds"])
-    return found
+        if step.needs <= made.keys() and file.exists() and json.loads(file.read_text("utf-8")) == list(step.command):
+            at = file.stat().st_mtime_ns
+            if at >= max((made[name] for name in step.needs), default=newest):
+                made[step.name] = at
+    return set(made)

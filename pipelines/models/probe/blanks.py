@@ -20,7 +20,9 @@ from .task import FILE, NOUNS, Task, word_tables
 
 KINDS = ("noun", "preposition")
 TOP = (1, 10)
-STATES, EPOCHS, WEIGHT_DECAY = 512, 10, 1e-4  # of VSE-C
+STATES, EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 512, 10, 128, 1e-3, 1e-4  # of VSE-C
+HIDDEN = 1024  # units of the hidden layer
+AT_ONCE = 256  # captions tested at a time
 
 
 class Blanks(NamedTuple):
@@ -117,22 +119,19 @@ def train_filler(
     seed: int = 0,
     epochs: int = EPOCHS,
     states: int = STATES,
-    hidden: int = 1024,
-    batch_size: int = 128,
-    learning_rate: float = 1e-3,
     image: bool = True,
 ) -> BlankFiller:
     """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine; features: (I, D).
 
-    The defaults are VSE-C's, whose paper does not say the size of the hidden layer. In each epoch, a caption has one
-    random blank. states: units of each of the two GRUs. hidden: units of the hidden layer. image: whether the image is
-    read, too. seed: of the initial weights and of what is drawn.
+    As in VSE-C, whose paper does not say the size of the hidden layer, each caption has one random blank in each epoch.
+    states: units of each of the two GRUs. image: whether the image is read, too. seed: of the initial weights and of
+    what is drawn.
     """
     generator = Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        filler = BlankFiller(words, features.shape[1] * image, states, hidden)
-    optimizer = torch.optim.AdamW(filler.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY)
+        filler = BlankFiller(words, features.shape[1] * image, states, HIDDEN)
+    optimizer = torch.optim.AdamW(filler.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     counts = blanks.starts.diff()
 
     def step(captions: Tensor, epoch: int) -> Step:
@@ -142,22 +141,22 @@ def train_filler(
         return Step(1 - functional.cosine_similarity(found, words[blanks.words[which]], dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
-        return torch.randperm(len(counts), generator=generator).split(batch_size)
+        return torch.randperm(len(counts), generator=generator).split(BATCH_SIZE)
 
     fit({"filler": filler}, {"optimizer": optimizer}, batches, step, epochs)
     return filler
 
 
-def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor, size: int = 256) -> Tensor:
-    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction. size:
-    captions at a time. A word as near as the right one counts as nearer.
+def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor) -> Tensor:
+    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction. A
+    word as near as the right one counts as nearer.
     """
     vectors = functional.normalize(filler.words[choices], dim=1)
     place = torch.full((len(filler.words),), -1)
     place[choices] = torch.arange(len(choices))
     ranks = []
     with torch.inference_mode():
-        for captions in torch.arange(len(blanks.starts) - 1).split(size):
+        for captions in torch.arange(len(blanks.starts) - 1).split(AT_ONCE):
             which = torch.arange(int(blanks.starts[captions[0]]), int(blanks.starts[captions[-1] + 1]))
             owner = blanks.caption[which] - captions[0]
             found = functional.normalize(filler(blanks, captions, which, owner, features), dim=1)

@@ -22,7 +22,7 @@ from ..figures import Figure, figures, markdown_table
 from ..fit import Step, fit
 from .task import FILE, NOUNS, Task, word_tables
 
-EPOCHS = 15  # of VSE-C
+EPOCHS, BATCH_SIZE, LEARNING_RATE, DROPOUT = 15, 128, 0.01, 0.5  # of VSE-C
 
 
 class Objects(NamedTuple):
@@ -111,30 +111,22 @@ class Classifier(nn.Module):
 
 
 def train_classifier(
-    words: Tensor,
-    features: Tensor,
-    objects: Objects,
-    seed: int = 0,
-    epochs: int = EPOCHS,
-    batch_size: int = 128,
-    learning_rate: float = 0.01,
-    dropout: float = 0.5,
+    words: Tensor, features: Tensor, objects: Objects, seed: int = 0, epochs: int = EPOCHS
 ) -> Classifier:
     """A classifier trained on images (I, D) and the vectors (O, e) of their objects, neither of which change.
 
-    The defaults are those of VSE-C's released code. In each epoch, an image has one random object that it shows and one
-    that it does not; images that show no object, or all of them, are left out. learning_rate: of SGD, a tenth after
-    each third of the epochs. dropout: the share of the numbers of the outer product of word and image that are set to
-    0; here both are dropped apart, so that this share of their products is. seed: of the initial weights, and of what
-    is drawn.
+    As in VSE-C's released code, an image has in each epoch one random object that it shows and one that it does not;
+    images that show no object, or all of them, are left out. The learning rate of SGD is a tenth after each third of
+    the epochs, and a share DROPOUT of the outer product of word and image is set to 0; here both are dropped apart, so
+    that this share of their products is. seed: of the initial weights, and of what is drawn.
     """
     generator = Generator().manual_seed(seed)
     classifier = Classifier(words.shape[1], features.shape[1], generator)
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
-    keep = (1 - dropout) ** 0.5
+    keep = (1 - DROPOUT) ** 0.5
 
     def batches(epoch: int) -> Sequence[Tensor]:
-        return usable[torch.randperm(len(usable), generator=generator)].split(batch_size)
+        return usable[torch.randperm(len(usable), generator=generator)].split(BATCH_SIZE)
 
     def one_each(flags: Tensor) -> Tensor:
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
@@ -147,9 +139,9 @@ def train_classifier(
         return Step(functional.cross_entropy(classifier(w, x), labels))
 
     def rate(epoch: int, steps: int) -> float:
-        return learning_rate * 0.1 ** ((epoch - 1) // max(1, epochs // 3))
+        return LEARNING_RATE * 0.1 ** ((epoch - 1) // max(1, epochs // 3))
 
-    optimizer = torch.optim.SGD(classifier.parameters(), lr=learning_rate)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=LEARNING_RATE)
     fit({"classifier": classifier}, {"optimizer": optimizer}, batches, step, epochs, rate=rate)
     return classifier
 

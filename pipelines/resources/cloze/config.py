@@ -24,14 +24,6 @@ class Sizes(Settings):
         return self
 
 
-def has_bfloat16() -> bool:
-    """Whether the processor has products in bfloat16, slower without; False if this PyTorch cannot tell."""
-    import torch
-
-    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
 class TrainingConfig(Settings):
     """The schedule of one training run. Raises ValueError for values out of range."""
 
@@ -49,12 +41,7 @@ class TrainingConfig(Settings):
         0.05, description="weight of the squared log of the sum of probabilities, which it draws to 0"
     )
     average: float = Field(0.999, description="decay of the moving average of the weights")
-    fixed_point: NotNegative = Field(1, description="last epochs with the file's rounding in the loop, in float32")
-    half: bool = Field(
-        default_factory=has_bfloat16,
-        description="whether the products of the other epochs are computed in bfloat16: processors with instructions "
-        "for it take two thirds of the time",
-    )
+    fixed_point: NotNegative = Field(1, description="last epochs with the file's rounding in the loop")
     threads: AtLeastOne = Field(1, description="threads of PyTorch; one is the fastest on shared cores")
 
 

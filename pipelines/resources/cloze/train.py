@@ -172,9 +172,8 @@ def _losses(
     targets = units[:, 1:-1].flatten()
     known = targets != UNKNOWN_UNIT
     drawn = sampling.draw(generator)
-    with torch.autocast("cpu", torch.bfloat16, enabled=config.half and not net.fixed_point):
-        contexts = net.contexts(read).flatten(0, 1)
-        return sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
+    contexts = net.contexts(read).flatten(0, 1)
+    return sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
 
 
 SHIPPED = "shipped"

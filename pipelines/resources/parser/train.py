@@ -1,7 +1,6 @@
 """Train one pipeline of standard spaCy components (tok2vec, tagger, parser, attribute_ruler, lemmatizer), save it."""
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -136,40 +135,19 @@ def accuracy(nlp: "Language", trees: Iterable[Tree]) -> dict[str, float]:
     return {name: round(100 * scores[key], 2) for name, key in keys.items()}
 
 
-def speed(nlp: "Language", captions: list[str], repeats: int = 3) -> dict[str, Any]:
-    """Return the `words_per_second` of a pipeline on captions in one process: the best of `repeats` runs."""
-    best = 0.0
-    for _ in range(repeats):
-        start = time.perf_counter()
-        words = sum(len(doc) for doc in nlp.pipe(captions))
-        best = max(best, words / (time.perf_counter() - start))
-    return {"words_per_second": round(best, 0)}
-
-
 MORE_CAPTIONS = partial(caption_trees, 7_000)
 SELF_TRAINED = 9_000
-SPEED_SAMPLE = 5_000
 
 
 def train_on(treebanks: Path, captions: Path | None, output: Path, config: TrainingConfig) -> None:
     """Train the parser on the treebanks in a folder and, with COCO's captions, on its own parses; save it to `output`.
     Raises OSError or ValueError for files that are missing or damaged.
     """
-    dev, texts = _dev(treebanks), coco_captions(captions) if captions else []
+    dev, texts = list(read_clear(treebank(treebanks, "en_ewt", "dev"))), coco_captions(captions) if captions else []
     trees = list(read_clear(treebank(treebanks, "en_ewt", "train")))
     trees += read_clear(treebank(treebanks, "en_gum", "train"), REDISTRIBUTABLE_HOSTS)
     agreed = self_trained(trees, texts, config) if texts else []
     save(train(config, trees, agreed, _report, MORE_CAPTIONS), output, dev, texts, config)
-
-
-def evaluate_saved(folder: Path, treebanks: Path, captions: Path | None) -> None:
-    """Print accuracy, speed and size of the parser in `folder` as JSON; errors as `train_on`."""
-    shown = figures(spacy.load(folder), _dev(treebanks), coco_captions(captions) if captions else [])
-    print(json.dumps({**shown, "megabytes": megabytes(folder)}, indent=2))
-
-
-def _dev(treebanks: Path) -> list[Tree]:
-    return list(read_clear(treebank(treebanks, "en_ewt", "dev")))
 
 
 def treebank(folder: Path, name: str, split: str) -> Path:
@@ -191,33 +169,16 @@ def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig)
     return agreed
 
 
-def figures(nlp: "Language", dev: list[Tree], captions: list[str]) -> dict[str, Any]:
-    """Return the accuracies on `ewt_dev` in percent and, if captions are given, what `speed` measures on them."""
-    return {"ewt_dev": accuracy(nlp, dev), **(speed(nlp, captions[:SPEED_SAMPLE]) if captions else {})}
-
-
-def megabytes(folder: Path) -> float:
-    """Return the size of all files below a folder, in MB (10^6 bytes)."""
-    return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6, 2)
-
-
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
-    """Save the pipeline, with sources, accuracies and speed in meta.json, to a new folder that replaces `folder`."""
-    measured = figures(nlp, dev, captions)
+    """Save the pipeline, with sources and accuracies on the sentences `dev` in meta.json, in the place of `folder`."""
     meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))
     rule = "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*."
     meta["description"] = f"{rule} tok2vec {config.width}x{config.depth}, seed {config.seed}."
     meta["sources"] = meta["sources"][: None if captions else -1]
-    nlp.meta.update({**meta, "performance": measured})
-    new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    for leftover in (new, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    nlp.to_disk(new)
-    if folder.exists():
-        os.replace(folder, old)
-    os.replace(new, folder)
-    shutil.rmtree(old, ignore_errors=True)
-    _report(f"{folder}: {megabytes(folder)} MB, {json.dumps(measured)}")
+    nlp.meta.update({**meta, "performance": {"ewt_dev": accuracy(nlp, dev)}})
+    shutil.rmtree(folder, ignore_errors=True)
+    nlp.to_disk(folder)
+    _report(f"{folder}: {json.dumps(nlp.meta['performance'])}")
 
 
 def _report(line: str) -> None:

@@ -24,7 +24,7 @@ from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.engine.progress import STATISTICS
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
 from negcap.pipelines.engine.tables import hash_table, read_table
-from negcap.pipelines.quality.annotation.sheet import SheetConfig, items
+from negcap.pipelines.quality.annotation import SheetConfig, items
 from negcap.pipelines.quality.audit.figures import collect, to_table
 from negcap.pipelines.quality.bias.measure import read_all
 from negcap.pipelines.stages import build

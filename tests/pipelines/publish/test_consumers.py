@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from negcap.pipelines.publish.formats import PublishConfig
-from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
-from negcap.schemas.negatives import VERDICTS
+from negcap.pipelines.quality.annotation import SheetConfig, write_sheet
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
 from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
-from tests.tables import write_table
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("unmeasured")]
 
@@ -88,15 +85,6 @@ def test_open_clip_knows_the_size_of_shards(toy: Toy, tmp_path: Path, monkeypatc
     assert get_dataset_size(str(out / "test-{00000..00002}.tar")) == (5 * TESTS, 3)
 
 
-def vote(run: Path, answers: dict[str, list[bool | None]]) -> None:
-    """Write what readers of the photo said of negatives, by negative_id: false of it, true of it, or no answer."""
-    given = [(id, said) for id, some in answers.items() for said in some]
-    texts = {name: "" for name in VERDICTS.names if VERDICTS.field(name).type == pa.string()}
-    empty = {**dict.fromkeys(VERDICTS.names), **texts, "reading": "image"}
-    rows = [{"negative_id": id, "false": said, "problem": "" if said is not None else "refused"} for id, said in given]
-    write_table(run, "verdicts", pa.Table.from_pylist([{**empty, **row} for row in rows], VERDICTS))
-
-
 def valse(out: Path, images: Path, file: str = "noun") -> list[tuple[str, str]]:
     """The pairs as VALSE's evaluation reads them: the valid ones, their images opened."""
     pairs = json.loads((out / f"{file}.json").read_text())
@@ -107,38 +95,25 @@ def valse(out: Path, images: Path, file: str = "noun") -> list[tuple[str, str]]:
     return [(pair["caption"], pair["foil"]) for pair in valid.values()]
 
 
-def test_valse_has_the_votes_of_readers(toy: Toy, tmp_path: Path) -> None:
-    copy = toy._replace(run=write_run(tmp_path / "run", toy.captions, toy.negatives))
-    with pytest.raises(ValueError, match="format valse holds votes on every negative, .* --reading image, or --votes"):
-        copy.publish(tmp_path / "out", "valse")
-    first, second, third, fourth = [
-        row for row in toy.negatives if row["split"] == "test" and row["negative_id"].endswith("#noun:0")
-    ][:4]
-    said: list[list[bool | None]] = [[True, True], [True, False], [True, None], [True, True, None]]
-    vote(copy.run, {row["negative_id"]: some for row, some in zip((first, second, third, fourth), said, strict=True)})
-    out = copy.publish(tmp_path / "out", "valse")
-    assert valse(out, toy.images) == [(row["caption"], row["text"]) for row in (first, fourth)]
-    votes = [pair["mturk"] for pair in json.loads((out / "noun.json").read_text()).values()]
-    assert votes == [{"foil": f, "caption": c, "other": o} for f, c, o in ((0, 2, 0), (1, 1, 0), (0, 1, 1), (0, 2, 1))]
-
-
 def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
-    sheet, _, items = write_sheet(toy.run, tmp_path / "sheet.csv", SheetConfig(n=3, splits=("test",), votes=3))
+    sheet, _, items = write_sheet(toy.run, tmp_path / "sheet.csv", SheetConfig(n=3, splits=("test",)))
     lines = list(csv.DictReader(sheet.open(newline="", encoding="utf-8-sig")))
     right = {item.item: item.caption_is for item in items}
-    for number, line in enumerate(lines):
-        line["describes_1"] = line["describes_2"] = right[line["item"]]
-        line["describes_3"] = "both" if number % 2 else "neither"
-    with sheet.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
-    out = toy.publish(tmp_path / "out", "valse", votes=(sheet,), per_caption=3)
-    voted = {item.id: (item.caption, item.text) for item in items if item.kind == "negative"}
+    sheets = []
+    for voter in range(3):
+        for number, line in enumerate(lines):
+            line["describes"] = right[line["item"]] if voter < 2 else "both" if number % 2 else "neither"
+        sheets.append(tmp_path / f"{voter}.csv")
+        with sheets[-1].open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)
+    out = toy.publish(tmp_path / "out", "valse", votes=tuple(sheets), per_caption=3)
+    voted = {item.id: (item.caption, item.text) for item in items}
     read = {**json.loads((out / "noun.json").read_text()), **json.loads((out / "numeral.json").read_text())}
     assert {id: (pair["caption"], pair["foil"]) for id, pair in read.items()} == voted
     assert {tuple(pair["mturk"].values()) for pair in read.values()} == {(1, 2, 0), (0, 2, 1)}
-    with pytest.raises(ValueError, match="votes are published in format valse, format was: aro"):
+    with pytest.raises(ValueError, match="format valse, and no other, needs --set votes=SHEETS, format was: aro"):
         PublishConfig(format="aro", license="CC0-1.0", votes=(sheet,), images=toy.images)
 
 

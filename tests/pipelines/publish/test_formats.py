@@ -124,10 +124,10 @@ def test_negclip_as_its_dataset_reads_it(toy: Toy, tmp_path: Path, monkeypatch: 
 
 def test_neighbours_share_rare_words() -> None:
     texts = ["a red kite flies", "the boat sails", "one kite, red", "a boat sails slowly", "red grass", "a cow"]
-    found = neighbours(texts, 2)
+    found = neighbours(texts)
     assert found[0][0] == 2 and found[2][0] == 0 and found[1][0] == 3 and found[3][0] == 1
-    assert all(i not in near and len(near) == 2 for i, near in enumerate(found))
-    assert neighbours(["a", "b"], 3) == [[1], [0]]
+    assert all(i not in near and len(near) == 3 for i, near in enumerate(found))
+    assert neighbours(["a", "b"]) == [[1], [0]]
 
 
 def test_negclip_needs_two_images(toy: Toy, tmp_path: Path) -> None:

@@ -10,8 +10,17 @@ import pandas as pd
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.quality.annotation.agree import agree, alpha, read_key
-from negcap.pipelines.quality.annotation.sheet import KEY, LETTERS, Item, SheetConfig, items, write_sheet
+from negcap.pipelines.quality.annotation import (
+    KEY,
+    LETTERS,
+    Item,
+    SheetConfig,
+    agree,
+    alpha,
+    items,
+    read_key,
+    write_sheet,
+)
 from tests.pipelines.publish.fixtures import changed
 from tests.tables import rows_of
 
@@ -58,48 +67,31 @@ def test_a_sheet_shows_pairs_and_keeps_what_they_are(toy: Path, tmp_path: Path) 
     sheet, key = written(toy, tmp_path / "out", n=10)
     assert list(sheet[0]) == ["item", "image", "text_a", "text_b", "describes", "fluent"]
     assert [line["item"] for line in sheet] == [line["item"] for line in key]
-    kinds = Counter((line["kind"], line["operator"]) for line in key)
-    assert kinds == {("negative", "noun"): 10, ("negative", "numeral"): 10, ("sibling", ""): 10}
+    assert Counter(line["operator"] for line in key) == {"noun": 10, "numeral": 10}
     images = {row["caption_id"]: row["image"] for row in rows_of(toy, "captions")}
     negatives = {row["negative_id"]: row for row in rows_of(toy, "negatives")}
     for shown, known in zip(sheet, key, strict=True):
         other = "b" if known["caption_is"] == "a" else "a"
         assert shown[f"text_{known['caption_is']}"] == known["caption"] != shown[f"text_{other}"] == known["text"]
         assert (shown["image"], shown["describes"], shown["fluent"]) == (images[known["caption_id"]], "", "")
-        if known["kind"] == "negative":
-            row = negatives[known["id"]]
-            assert all(row[name] == known[name] for name in ("caption", "text", "operator"))
-            assert known["id"].endswith(":0")  # the first draw
+        row = negatives[known["id"]]
+        assert all(row[name] == known[name] for name in ("caption", "text", "operator"))
+        assert known["id"].endswith(":0")  # the first draw
 
 
 def test_nothing_in_the_sheet_tells_what_is_what(toy: Path, tmp_path: Path) -> None:
     sheet, key = written(toy, tmp_path / "out", n=40)
     assert min(Counter(line["caption_is"] for line in key).values()) > 0.3 * len(key)
-    kinds = [line["operator"] or line["kind"] for line in key]
+    kinds = [line["operator"] for line in key]
     assert sum(a != b for a, b in zip(kinds, kinds[1:], strict=False)) > len(kinds) / 3  # mixed, not in blocks
     assert all(set(line["item"]) <= set(LETTERS) for line in sheet)
     text = (tmp_path / "out" / "sheet.csv").read_text(encoding="utf-8-sig")
-    assert not [word for word in ("noun", "numeral", "negative", "sibling", "#") if word in text]
+    assert not [word for word in ("noun", "numeral", "negative", "#") if word in text]
 
 
 def test_a_sheet_hangs_on_the_seed(toy: Path, tmp_path: Path) -> None:
     one, again, other = (written(toy, tmp_path / str(n), n=7, seed=seed) for n, seed in enumerate((0, 0, 1)))
     assert one == again != other
-
-
-def test_controls_are_paraphrases_before_siblings(sample_run: Path) -> None:
-    positives = rows_of(sample_run, "positives")
-    captions = rows_of(sample_run, "captions")
-    controls = [item for item in items(sample_run, SheetConfig(n=len(positives) + 3)) if item.kind != "negative"]
-    paraphrases = {(item.id, item.caption, item.text) for item in controls if item.kind == "paraphrase"}
-    assert paraphrases <= {(row["positive_id"], row["caption"], row["text"]) for row in positives}
-    assert len(paraphrases) == len({row["caption_id"] for row in positives if row["operator"] == "paraphrase"})
-    siblings = [item for item in controls if item.kind == "sibling"]
-    assert len(siblings) >= 3
-    images = {row["caption_id"]: row["image_id"] for row in captions}
-    for item in siblings:
-        of = {row["text"] for row in captions if row["image_id"] == images[item.caption_id]}
-        assert item.caption != item.text and {item.caption, item.text} <= of
 
 
 def test_a_refined_sheet_is_of_what_was_kept(sample_run: Path, tmp_path: Path) -> None:
@@ -108,7 +100,7 @@ def test_a_refined_sheet_is_of_what_was_kept(sample_run: Path, tmp_path: Path) -
         items(run, SheetConfig(refined=True))
     assert main(["refine", str(run), "--operator", "attribute", "--scheduler", "synchronous", "--quiet"]) == 0
     kept = {row["negative_id"] for row in rows_of(run, "refined")}
-    asked = {item.id for item in items(run, SheetConfig(n=1000, refined=True)) if item.kind == "negative"}
+    asked = {item.id for item in items(run, SheetConfig(n=1000, refined=True))}
     assert asked == kept
 
 
@@ -126,7 +118,6 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(tmp_path: Path) -> None:
 
 BAD_SHEETS = {  # the options: what is said
     "--n 0": "n must be >= 1, was: 0",
-    "--votes 0": "votes must be >= 1, was: 0",
     "--operator nouns": "was: nouns; did you mean noun?",
     "--operator verb": "operator must be one of noun, numeral",
     "--split val": "split must be one of 'test', 'train' in {run}/negatives, was: 'val'",
@@ -158,14 +149,14 @@ def side(item: Item, what: str) -> str:
     return {"caption": item.caption_is, "text": "b" if item.caption_is == "a" else "a"}.get(what, what)
 
 
-def vote(sheet: Path, file: Path, key: Path, judge: Judge, suffix: str = "") -> Path:
+def vote(sheet: Path, file: Path, key: Path, judge: Judge) -> Path:
     """Fill a copy of a sheet in as a person would who knows the key: `caption`, `text`, `both` …"""
     known = read_key(key)
     lines = lines_of(sheet)
     for line in lines:
         describes, fluent = judge(known[line["item"]])
-        line["describes" + suffix] = side(known[line["item"]], describes)
-        line["fluent" + suffix] = side(known[line["item"]], fluent)
+        line["describes"] = side(known[line["item"]], describes)
+        line["fluent"] = side(known[line["item"]], fluent)
     return save(file, lines)
 
 
@@ -179,7 +170,7 @@ def save(file: Path, lines: list[Line], delimiter: str = ",") -> Path:
 
 
 def good(item: Item) -> tuple[str, str]:
-    return ("caption" if item.kind == "negative" else "both"), "both"
+    return "caption", "both"
 
 
 def numerals_are_true(item: Item) -> tuple[str, str]:
@@ -204,25 +195,22 @@ def test_three_annotators_three_files(sheet: tuple[Path, Path], tmp_path: Path) 
     judges = {"anna": good, "ben": numerals_are_true, "cleo": careful}
     files = [vote(sheet[0], tmp_path / f"{name}.csv", sheet[1], judge) for name, judge in judges.items()]
     report = agree(files)
-    assert [one["name"] for one in report["operators"]] == ["noun", "numeral", "all", "controls"]
-    noun, numeral, everything, controls = report["operators"]
+    assert [one["name"] for one in report["operators"]] == ["noun", "numeral", "all"]
+    noun, numeral, everything = report["operators"]
     assert (noun["items"], noun["votes"], noun["valid"].percent, noun["false"].percent) == (10, 30, 100.0, 100.0)
     assert (numeral["valid"].percent, numeral["false"].percent) == (100.0, 100.0)  # two of three
     assert everything["items"] == 20 and everything["fluent"] is not None and everything["fluent"].percent == 100.0
     # Wilson's interval of 10 in 10: 100 * 10 / (10 + 1.96^2)
     assert noun["valid"].low == pytest.approx(72.25, abs=0.01) and noun["valid"].high == pytest.approx(100.0)
-    assert controls["valid"].percent == 100.0 and controls["alpha"] is None
     assert noun["alpha"] == pytest.approx(1 - 29 * 20 / (900 - 400 - 100))  # every unit: caption, caption, neither
     assert report["invalid"] == [] and report["unanswered"] == 0
-    assert [(one["name"], one["votes"]) for one in report["annotators"]] == [(str(file), 30) for file in files]
-    assert all(one["controls"] and one["controls"].percent == 100.0 for one in report["annotators"])
 
 
 def test_what_a_majority_finds_true_is_not_valid(sheet: tuple[Path, Path], tmp_path: Path) -> None:
     judges = [good, numerals_are_true, numerals_are_true]
     files = [vote(sheet[0], tmp_path / f"{n}.csv", sheet[1], judge) for n, judge in enumerate(judges)]
     report = agree(files, sheet[1])
-    noun, numeral, everything, _ = report["operators"]
+    noun, numeral, everything = report["operators"]
     assert noun["valid"].percent == 100.0 and numeral["valid"].percent == 0.0 and everything["valid"].percent == 50.0
     assert noun["fluent"] and noun["fluent"].percent == 0.0
     key = read_key(sheet[1])
@@ -239,7 +227,7 @@ def test_a_tie_is_no_majority_and_no_vote_does_not_count(sheet: tuple[Path, Path
         ("noun", 10, 10),
         ("all", 10, 10),
     ]
-    assert report["unanswered"] == 20 and report["operators"][0]["alpha"] is None
+    assert report["unanswered"] == 10 and report["operators"][0]["alpha"] is None
     two = vote(sheet[0], tmp_path / "two.csv", sheet[1], lambda item: ("both", ""))
     assert agree([one, two], sheet[1])["operators"][0]["valid"].percent == 0.0
 
@@ -263,10 +251,16 @@ def changed_line(number: int, **cells: str) -> Callable[[list[Line]], None]:
 BAD_VOTES: list[tuple[Callable[[list[Line]], Any], str]] = [
     (changed_line(3, describes="c"), "{file}:5: describes must be one of a, b, both, neither, unsure, was: 'c'"),
     (changed_line(0, fluent="yes"), "{file}:2: fluent must be one of a, b, both, neither, unsure, was: 'yes'"),
-    (changed_line(2, item="zzz"), "{file}:4: item must be one of the key's, was: 'zzz'"),
-    (lambda lines: lines[4].update(item=lines[1]["item"]), "is already in line 3"),
-    (lambda lines: [line.pop("describes") for line in lines], "{file}: must have a column describes (or"),
-    (lambda lines: [line.pop("item") for line in lines], "{file}:1: must have the columns item, each once, has:"),
+    (changed_line(2, item="zzz"), "{file}:4: item zzz is none of the key's"),
+    (lambda lines: lines[4].update(item=lines[1]["item"]), "occurs twice"),
+    (
+        lambda lines: [line.pop("describes") for line in lines],
+        "{file}:1: must have the columns item, describes, fluent, lacks: describes",
+    ),
+    (
+        lambda lines: [line.pop("item") for line in lines],
+        "{file}:1: must have the columns item, describes, fluent, lacks: item",
+    ),
     (lambda lines: [line.update(describes="") for line in lines], "no votes in {file}"),
 ]
 
@@ -290,11 +284,13 @@ def test_bad_files_are_one_line(sheet: tuple[Path, Path], tmp_path: Path, capsys
     assert f"{tmp_path / 'none.csv'}: No such file" in said(tmp_path / "none.csv")
     assert "every sheet must be given once" in said(file, tmp_path / "." / "votes.csv")
     (tmp_path / "latin.csv").write_bytes("item,describes\nübung,a\n".encode("latin-1"))
-    assert f"{tmp_path / 'latin.csv'}: must be UTF-8, is not at byte 15" in said(tmp_path / "latin.csv")
+    assert f"{tmp_path / 'latin.csv'}: must be a CSV in UTF-8, cannot be read: 'utf-8' codec" in said(
+        tmp_path / "latin.csv"
+    )
     (tmp_path / "open.csv").write_text('item,describes\nx,"a\n')
-    assert f"{tmp_path / 'open.csv'}:2: unexpected end of data" in said(tmp_path / "open.csv")
-    (tmp_path / "many.csv").write_text("item,describes\nx,a,b\n")
-    assert f"{tmp_path / 'many.csv'}:2: must have 2 cells, has 3" in said(tmp_path / "many.csv")
+    assert f"{tmp_path / 'open.csv'}: must be a CSV in UTF-8, cannot be read" in said(tmp_path / "open.csv")
+    (tmp_path / "many.csv").write_text("item,describes\nx,a\ny,a,b\n")
+    assert f"{tmp_path / 'many.csv'}: must be a CSV in UTF-8, cannot be read" in said(tmp_path / "many.csv")
     assert f"{file}:1: must have the columns {', '.join(KEY)}" in said(file, "--key", file)
     shutil.copy(sheet[1], tmp_path / "other.key.csv")
     assert "2 keys beside" in said(file) and "give --key" in said(file)
@@ -303,7 +299,7 @@ def test_bad_files_are_one_line(sheet: tuple[Path, Path], tmp_path: Path, capsys
     assert f"no *.key.csv beside {moved}: give --key" in said(moved)
     bad = lines_of(sheet[1])
     bad[1]["caption_is"] = "c"
-    assert f"{save(tmp_path / 'k.csv', bad)}:3: caption_is must be a or b, was: 'c'" in said(
+    assert f"{save(tmp_path / 'k.csv', bad)}:3: caption_is must be one of a, b, was: 'c'" in said(
         file, "--key", tmp_path / "k.csv"
     )
 
@@ -312,7 +308,7 @@ def test_votes_are_never_overwritten_unasked(toy: Path, tmp_path: Path, capsys: 
     arguments = ["sheet", str(toy), "--output", str(tmp_path / "s.csv"), "--n", "2", "--key", str(tmp_path / "k.csv")]
     assert main(arguments) == 0
     said = capsys.readouterr().out
-    assert f"{tmp_path / 's.csv'}: 4 pairs (2 noun, 2 numeral) and 2 controls" in said and "not for annotators" in said
+    assert f"{tmp_path / 's.csv'}: 4 pairs (2 noun, 2 numeral)" in said and "not for annotators" in said
     before = (tmp_path / "s.csv").read_bytes()
     (tmp_path / "s.csv").write_bytes(before + b"voted")
     assert main([*arguments, "--seed", "3"]) == 2

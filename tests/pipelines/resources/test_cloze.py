@@ -112,7 +112,7 @@ def pattern(n: int = 60) -> list[np.ndarray]:
 
 
 def config(**given: float) -> TrainingConfig:
-    return TrainingConfig(**{"epochs": 30, "batch": 8, "learning_rate": 2e-2, "half": False, **given})  # type: ignore[arg-type]
+    return TrainingConfig(**{"epochs": 30, "batch": 8, "learning_rate": 2e-2, **given})  # type: ignore[arg-type]
 
 
 def random_network(seed: int = 1) -> Cloze:

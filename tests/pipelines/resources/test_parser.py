@@ -13,7 +13,7 @@ import pytest
 from negcap.pipelines.resources.parser.captions import caption_trees
 from negcap.pipelines.resources.parser.clear import convert
 from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, lemma, lemma_tables
-from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, megabytes, save, speed, train
+from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, save, train
 from negcap.pipelines.resources.parser.tree import Tree, agreed_trees, coco_captions, read_conllu, to_doc
 
 CASES, FORMS = (
@@ -198,5 +198,3 @@ def test_a_small_run(tmp_path: Path, tables: object) -> None:
     scores = accuracy(loaded, dev)
     assert meta["performance"] == {"ewt_dev": scores}
     assert scores["tag"] > 75 and scores["las"] > 50, scores
-    assert 0 < megabytes(folder) < 8
-    assert speed(loaded, captions, repeats=1)["words_per_second"] > 0

@@ -83,7 +83,7 @@ def test_every_form_of_caption_is_true_of_its_scene() -> None:
         for group in scene.groups * 2:
             for text in filter(None, (sentence(form, scene, group, rng) for form in dict.fromkeys(FORMS))):
                 judged = judge(text, scene)
-                assert (judged.verdict, judged.agrees) == (Answer.TRUE, True), f"{text} of {scene}"
+                assert judged.verdict is Answer.TRUE, f"{text} of {scene}"
 
 
 def test_captions_are_five_distinct_sentences_which_are_false_of_other_scenes() -> None:
@@ -107,13 +107,6 @@ def test_the_judge_says_why_it_cannot_decide() -> None:
     assert judge("Three cups are near a table.", TABLE).reason == "opinions differ"
     with pytest.raises(UnreadError, match="not a sentence"):
         read("on table on")
-
-
-def test_the_reader_hears_whether_verbs_agree() -> None:
-    for text in ("Three cups are on a table.", "A dog and a cat sit under a table."):
-        assert read(text)[1]
-    for text in ("Three cups is on a table.", "On a table is three cups.", "There are a cup on a table."):
-        assert not read(text)[1]
 
 
 CLAIMS = {  # + is claimed to be true, - to be false

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +9,8 @@ import torch
 
 from negcap.augment.language.parse import parse_table
 from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
+from negcap.pipelines.models.probe import blanks as of_blanks
+from negcap.pipelines.models.probe import objects as of_objects
 from negcap.pipelines.models.probe import task
 from negcap.pipelines.models.probe.blanks import Blanks, blank_ranks, read_blanks, recalls, train_filler
 from negcap.pipelines.models.probe.objects import Objects, frequent_objects, mean_average_precision, train_classifier
@@ -80,12 +81,15 @@ def made_world(images: int) -> tuple[torch.Tensor, torch.Tensor, Objects]:
 
 
 def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_before(
-    request: pytest.FixtureRequest,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words, features, objects = made_world(100)
-    with losses_as_before("image_to_word", request):
-        train_classifier(words, features, objects, epochs=6, batch_size=32)
-    classifier = train_classifier(words, features, objects, epochs=40, learning_rate=1.0, dropout=0.2)
+    with losses_as_before("image_to_word", request), monkeypatch.context() as patch:
+        patch.setattr(of_objects, "BATCH_SIZE", 32)
+        train_classifier(words, features, objects, epochs=6)
+    monkeypatch.setattr(of_objects, "LEARNING_RATE", 1.0)
+    monkeypatch.setattr(of_objects, "DROPOUT", 0.2)
+    classifier = train_classifier(words, features, objects, epochs=40)
     (found, _), _ = mean_average_precision(lambda x: classifier.scores(words, x), features, objects, 0)
     frequent = objects.present.sum(0).double()
     (baseline, (low, high)), images = mean_average_precision(
@@ -135,16 +139,21 @@ def shown_words(n: int) -> tuple[torch.Tensor, torch.Tensor, Blanks]:
     return words, torch.eye(4)[kinds], blanks
 
 
-def test_blanks_are_filled_from_the_image_with_losses_as_before(request: pytest.FixtureRequest) -> None:
+def test_blanks_are_filled_from_the_image_with_losses_as_before(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words, features, blanks = shown_words(64)
+    for name, value in {"HIDDEN": 16, "BATCH_SIZE": 24, "AT_ONCE": 24}.items():
+        monkeypatch.setattr(of_blanks, name, value)
     with losses_as_before("blanks", request):
-        train_filler(words, features, blanks, states=4, hidden=16, epochs=4, batch_size=24)
+        train_filler(words, features, blanks, states=4, epochs=4)
+    monkeypatch.setattr(of_blanks, "BATCH_SIZE", 32)
+    monkeypatch.setattr(of_blanks, "LEARNING_RATE", 0.01)
     choices = torch.arange(4, 9)
     found = {}
     for image, epochs in ((False, 20), (True, 60)):
-        sizes: dict[str, Any] = {"states": 4, "hidden": 16, "batch_size": 32, "learning_rate": 0.01}
-        filler = train_filler(words, features, blanks, epochs=epochs, image=image, **sizes)
-        found[image] = recalls(blank_ranks(filler, features, blanks, choices, 24), blanks.kind)
+        filler = train_filler(words, features, blanks, epochs=epochs, states=4, image=image)
+        found[image] = recalls(blank_ranks(filler, features, blanks, choices), blanks.kind)
     assert found[True]["both"]["R@1"] == found[True]["noun"]["R@1"] == 100
     assert found[False]["both"]["R@1"] <= 50
     changed = blanks._replace(tokens=torch.where(blanks.tokens == 5, 6, blanks.tokens))  # the blanked words

@@ -1,1 +1,0 @@
-"""Human validation: annotation sheets, the share of valid negatives, and the agreement of annotators."""
