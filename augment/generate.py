@@ -159,8 +159,8 @@ def generate_for_images(
     bare = [i for i, made in enumerate(results) if not _has_negatives(made) and _tried(said[i].caption)]
     if others and bare:
         some = read[0].batch.part(bare)
-        made = [{name: try_operator(name, one, settings) for name in others} for one in some]
-        for number, more in zip(bare, reject_implausible([one.said for one in some], made, settings), strict=True):
+        tried = [{name: try_operator(name, one, settings) for name in others} for one in some]
+        for number, more in zip(bare, reject_implausible([one.said for one in some], tried, settings), strict=True):
             results[number] |= more
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}

@@ -118,8 +118,9 @@ def draw_or_reason(
 
 def draw_spare(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
     """As `draw`, but only what is odder than preferred, `Choice.spare`: where nothing else is accepted."""
-    spare = [its for its in choices if its.spare is not None and its.spare.any()]
-    return draw([changed(its, refused=np.where(its.spare, "", IMPLAUSIBLE)) for its in spare], rng, limit)
+    some = ((its, its.spare) for its in choices if its.spare is not None)
+    spare = [changed(its, refused=np.where(mask, "", IMPLAUSIBLE)) for its, mask in some if mask.any()]
+    return draw(spare, rng, limit)
 
 
 class Open(NamedTuple):
