@@ -14,17 +14,6 @@ from . import options
 from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import OPERATORS, REASONS, STAGES
 
-ROLES = ("image", "caption", "split", "id", "language")
-
-
-def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
-    """Give `image=photo,caption=text` to the command as `image_column="photo"` and `caption_column="text"`."""
-    for part in (part for value in values for part in value.split(",")):
-        role, _, name = part.partition("=")
-        if role not in ROLES or not name:
-            raise click.UsageError(f"--columns must be {'|'.join(ROLES)}=NAME between commas, was: {part}", ctx)
-        ctx.params[f"{role}_column"] = name
-
 
 @negcap.command(
     configs="stages.build:BuildConfig ingestion.grouping:IngestConfig stages.parse:ParseConfig "
@@ -40,13 +29,9 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
 @options.several("--only", "only", "Make the tables of this stage only.", choices=STAGES)
 @options.section(
     "What is read",
-    click.option(
-        "--columns",
-        multiple=True,
-        expose_value=False,
-        callback=_columns,
-        metavar="ROLE=NAME",
-        help="Columns of a CSV, TSV, JSONL or Parquet table, e.g. image=photo,caption=sentence; ROLE: image, caption, "
+    options.columns(
+        ("image", "caption", "split", "id", "language"),
+        "Columns of a CSV, TSV, JSONL or Parquet table, e.g. image=photo,caption=sentence; ROLE: image, caption, "
         "split, id (identifies the images, e.g. one of URLs) or language; default: by their usual names.",
     ),
 )

@@ -55,6 +55,11 @@ endpoint_flags = options.section(
     metavar="RUN",
     help="Folder of the run to write; default: none is kept, only --report.",
 )
+@options.columns(
+    ("image", "caption", "negative", "label", "split"),
+    "Columns of the set, e.g. caption=true,negative=false; ROLE: image, caption, negative, label or split; default: by "
+    "the names that such sets use.",
+)
 @click.option("--report", is_flag=True, help="Print a scorecard.")
 @options.as_json
 @options.workers
@@ -142,13 +147,13 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
 @options.run
 @endpoint_flags
 @click.option(
-    "--undecidable",
+    "--no-cautious",
     "cautious",
     flag_value=False,
     default=True,
     help="Keep what operators would refuse since it may be true.",
 )
-@click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
+@click.option("--no-plausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
 @options.workers
 def propose(run: Path, **given: Any) -> None:
     """Let a language model write negatives, and judge them.

@@ -77,6 +77,21 @@ def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorat
     return click.option(flag, type=Choice(choices), help=help, **more)
 
 
+def columns(roles: Sequence[str], help: str) -> Decorator:
+    """The flag --columns: `image=photo,caption=text` are the arguments image_column="photo", caption_column="text"."""
+
+    def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
+        for part in (part for value in values for part in value.split(",")):
+            role, _, name = part.partition("=")
+            if role not in roles or not name:
+                raise click.UsageError(f"--columns must be {'|'.join(roles)}=NAME between commas, was: {part}", ctx)
+            ctx.params[f"{role}_column"] = name
+
+    return click.option(
+        "--columns", multiple=True, expose_value=False, callback=collect, metavar="ROLE=NAME", help=help
+    )
+
+
 def several(
     flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "", **more: Any
 ) -> Decorator:

@@ -1,7 +1,8 @@
 """Choose at most one negative per caption so that blind models, which never see the images, are at chance. A
 candidate's gap is a model's score of the true text minus that of the negative; a model is at chance if the gaps of the
 chosen are symmetric about 0. The choice balances several models at once, trained on images of other folds. Then
-regressions, one by topic, are trained on the chosen pairs, their gaps balanced, too, and the choice repeated.
+regressions, one by topic, are trained on the chosen pairs, their gaps balanced, too, and the choice repeated, each time
+with other folds and topics.
 (SugarCrepe, Hsieh et al. 2023, balances two given models in a grid; adversarial filtering, Zellers et al. 2018,
 refits.)
 """
@@ -21,6 +22,7 @@ from ...augment.reproducible import exp
 from .bias import baselines as blind
 from .bias.baselines import FOLDS, folds_of, regression
 from .bias.ngrams import NgramVocabulary, train, windows
+from .bias.topics import Documents, by_topic, documents, topics_of
 
 ROUNDS = 8
 SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on
@@ -39,13 +41,14 @@ GAIN = 0.1
 
 class Pool(NamedTuple):
     """The candidates of one operator: of caption i rows start[i] to start[i + 1], the likeliest draw first. matrix:
-    (candidates, n-grams) counts of the true text minus the negative's; topics: the same `by_topic`; words: columns that
-    are single words; gaps: (candidates, 2 models) of models not trained on pairs (`_squashed`); images: by caption.
+    (candidates, n-grams) counts of the true text minus the negative's; documents: what tells their topics; words:
+    columns that are single words; gaps: (candidates, 2 models) of models not trained on pairs (`_squashed`); images:
+    by caption.
     """
 
     start: np.ndarray
     matrix: csr_matrix
-    topics: csr_matrix
+    documents: Documents
     words: np.ndarray
     gaps: np.ndarray
     images: Sequence[str]
@@ -85,8 +88,9 @@ def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) 
     gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, blind.format_faults)]
     if not rows["plausibility"].null_count:
         gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
-    topics = blind.by_topic(found.matrix, blind.topics_of(paired, windows(paired, negative).true))
-    return Pool(start, found.matrix, topics, single, np.concatenate(gaps, axis=1), images)
+    captioned = [image for _, image in corpus] or images
+    said = documents(read, captioned, paired, windows(paired, negative).true, rows["image_id"].to_pylist())
+    return Pool(start, found.matrix, said, single, np.concatenate(gaps, axis=1), images)
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
@@ -123,9 +127,10 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
         folds = folds_of(candidates.images, seed=seed + SEEDS + turn + 1)[caption]
+        topics = by_topic(matrix, topics_of(candidates.documents, seed + SEEDS + turn + 1))
         gaps = [
             _judge(matrix, kept, folds, regression),
-            _judge(candidates.topics, kept, folds, regression),
+            _judge(topics, kept, folds, regression),
             _judge(matrix[:, candidates.words], kept, folds, blind.log_odds),
         ]
         near = near + 1 if all(abs(100 * blind.right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0

@@ -78,9 +78,10 @@ def pair_files(source: str) -> list[str]:
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
-def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
+def read_pairs(url: str, source: str = "", columns: Mapping[str, str] | None = None) -> Iterator[Foreign | Rejected]:
     """The records of one file, in order. source: its folder, for the names of records and for the split, by the name of
-    the file or else of a folder. Raises ValueError for a broken file, NoColumnError if it lacks a column.
+    the file or else of a folder. columns: by role; the others have usual names. Raises ValueError for a broken file,
+    NoColumnError if it lacks a column.
     """
     name = files.name_in(source or url, url)
     split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")
@@ -93,7 +94,9 @@ def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
             yield Rejected(name, line, "not_a_record", detail, "")
             continue
         if roles is None:
-            roles = {role: table.guess(usual, list(row)) for role, usual in ROLES.items()}
+            roles = {role: table.guess(usual, list(row)) for role, usual in ROLES.items()} | dict(columns or {})
+            if absent := next((role for role in columns or () if roles[role] not in row), None):
+                raise NoColumnError(f"{url}: {absent} column must be one of {', '.join(row)}, was: {roles[absent]}")
             if lacking := next((role for role in ("caption", "negative") if roles[role] is None), None):
                 listed, usual = ", ".join(row) or "none", ", ".join(ROLES[lacking][:4])
                 raise NoColumnError(f"{url}: must have a column for the {lacking} ({usual} …), has: {listed}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -33,8 +33,13 @@ STAGE = judging(NAME)
 
 
 class ImportConfig(Settings):
-    """How a set is read."""
+    """How a set is read. Columns are names; empty: by those that such sets use."""
 
+    image_column: str = ""
+    caption_column: str = ""
+    negative_column: str = ""
+    label_column: str = ""
+    split_column: str = ""
     source_name: SourceName = "foreign"
     limit: ImageLimit = None
     shard_size: AtLeastOne = Field(1000, description="captions per Parquet file, at most, of whole images")
@@ -61,7 +66,7 @@ def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execut
         yield from _shards(rows, rejected, config)
 
     outputs = {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS}
-    described = {name: value for name, value in config if name != "strict"}
+    described = {name: value for name, value in config if name != "strict" and value != ""}
     return run_source(run, NAME, outputs, parts(), described, execution, inputs=held, unit="proposals")
 
 
@@ -72,7 +77,8 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
     images: dict[str, tuple[str, str]] = {}  # the file and the split that the first record of an image names
     rows: list[tuple[str | None, ...]] = []
     rejected: list[Rejected] = []
-    for record in _records(source, urls):
+    columns = {name.removesuffix("_column"): value for name, value in config if name.endswith("_column") and value}
+    for record in _records(source, urls, columns):
         bad = record if isinstance(record, Rejected) else None
         if not isinstance(record, Rejected):
             first = record.captions[0]
@@ -94,13 +100,13 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
     return pd.DataFrame([row for row in rows if row[0] in kept], columns=COLUMNS, dtype=object), rejected
 
 
-def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
+def _records(source: str, urls: Sequence[str], columns: Mapping[str, str]) -> Iterator[Foreign | Rejected]:
     """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:
         try:
             with naming(url):
-                yield from read_pairs(url, source)
+                yield from read_pairs(url, source, columns)
         except NoColumnError as error:
             without.append(error)
             if len(without) == len(urls):

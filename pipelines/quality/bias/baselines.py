@@ -1,8 +1,8 @@
 """The blind baselines on pairs of a caption and its negative, and the report on them: a format rule; "the shorter is
 true"; a trigram language model of true captions; and, cross-validated, word log-odds and logistic regressions on n-gram
 differences, with one weight per n-gram: a pair's gap is the weighted sum of the true text's counts minus the
-negative's. "regression by topic" has more weights of each n-gram in each topic, read from the words that both texts
-share: "a bus" for "a train" may be as frequent as the reverse, but near "station" and "tracks" rarer.
+negative's. "regression by topic" has more weights of each n-gram in each topic of images: it finds what could be
+told if there were only images of few topics.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ....augment.reproducible import log
 from ...engine.errors import require_libraries
 from ..accuracy import Accuracy, by_image
 from .ngrams import BITS, NgramVocabulary, Texts, differences, train, windows
+from .topics import by_topic, documents, topics_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -29,8 +30,6 @@ SIGNIFICANT = 2.0
 FOLDS = 5
 PENALTY = 1.0
 MIN_PAIRS = 2  # n-grams in fewer pairs have weight 0 in the regression
-TOPICS, TOPIC_ROUNDS = 10, 10
-COMMON = 0.1  # share of the texts; words in more of them tell no topic
 STEP = 2.0**-10  # weights are multiples: what the fit rounds differs with the processor, near the 14th digit
 Fit = Callable[["csr_matrix"], "np.ndarray"]
 
@@ -103,8 +102,9 @@ def check_libraries() -> None:
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
     """Measure all baselines on some pairs, one per caption, read as n-grams around what differs. name: of the report;
-    corpus: (text, image_id) of true captions for the language model, but for the fold tested on; empty: the pairs' own.
-    Raises ValueError naming `name` for too few pairs or images, ImportError without scikit-learn.
+    corpus: (text, image_id) of true captions for the language model, but for the fold tested on, and for the topics of
+    images; empty: the pairs' own. Raises ValueError naming `name` for too few pairs or images, ImportError without
+    scikit-learn.
     """
     check_libraries()
     images = [pair.image_id for pair in pairs]
@@ -143,7 +143,11 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
         tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts)),
     )
     grams, odds = cross_validated(found.matrix, regression), cross_validated(single.matrix, log_odds)
-    topics = cross_validated(by_topic(found.matrix, topics_of(true, windows(true, negative).true)), regression)
+    captions = corpus or list(dict.fromkeys((pair.true, pair.image_id) for pair in pairs))
+    said = read if corpus else vocabulary.encode([text for text, _ in captions])
+    of = [image for _, image in captions]
+    topic = topics_of(documents(said, of, true, windows(true, negative).true, images), seed)
+    topics = cross_validated(by_topic(found.matrix, topic), regression)
     likely = by_image(right(gaps).tolist(), images)
     return BlindReport(name, rule, short, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
 
@@ -207,45 +211,6 @@ def words(found: Features) -> Features:
     """Only those columns that are single words."""
     kept = np.flatnonzero(found.keys < 1 << BITS)
     return Features(found.matrix[:, kept], found.keys[kept])
-
-
-def topics_of(texts: Texts, window: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """(texts,): the topic, 0 to TOPICS - 1, of the words outside a window of each text: a mixture of multinomials by
-    TOPIC_ROUNDS of hard EM, which starts from the most frequent words, a text being of the rarest that it has. All sums
-    are of whole numbers: the same on every machine.
-    """
-    from scipy.sparse import csr_matrix
-
-    of = np.repeat(np.arange(len(texts)), np.diff(texts.offsets))
-    at = np.arange(len(texts.flat))
-    outside = (at < window[0][of]) | (at >= window[1][of])
-    text, word = np.unique(np.stack([of[outside], texts.flat[outside]]), axis=1)
-    seen = np.bincount(word, minlength=1)
-    telling = np.flatnonzero((seen >= MIN_PAIRS) & (seen <= COMMON * len(texts)))
-    frequent = telling[np.argsort(-seen[telling], kind="stable")[:TOPICS]]
-    rank = np.zeros(len(seen), np.int64)
-    rank[frequent] = np.arange(len(frequent))
-    topic = np.zeros(len(texts), np.int64)
-    np.maximum.at(topic, text, rank[word])
-    used = np.isin(word, telling)
-    shape = len(texts), len(seen)
-    has = csr_matrix((np.ones(used.sum(), np.int64), (text[used], word[used])), shape)[:, telling]
-    for _ in range(TOPIC_ROUNDS if len(telling) else 0):
-        member = csr_matrix((np.ones(len(texts), np.int64), (topic, np.arange(len(texts)))), (TOPICS, len(texts)))
-        counts = (member @ has).toarray() + 1
-        weights = np.rint(log(counts / counts.sum(axis=1, keepdims=True)) / STEP).astype(np.int64)
-        topic = (has @ weights.T).argmax(axis=1)
-    return topic
-
-
-def by_topic(matrix: csr_matrix, topic: np.ndarray) -> csr_matrix:
-    """The columns of a matrix once for all rows, then once for the rows of each topic (Daume 2007)."""
-    from scipy.sparse import coo_array, csr_matrix, hstack
-
-    cells, width = matrix.tocoo(), matrix.shape[1]
-    columns = cells.col + width * topic[cells.row].astype("int64")
-    apart = coo_array((cells.data, (cells.row, columns)), (matrix.shape[0], width * TOPICS))
-    return csr_matrix(hstack([matrix, apart]))
 
 
 def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:

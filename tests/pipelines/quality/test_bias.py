@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.bias.baselines import Pair, blind, folds_of, format_faults, shorter
 from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run, read_all
+from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, windows
+from negcap.pipelines.quality.bias.topics import documents, topics_of
 from negcap.pipelines.stages.refine import RefineConfig, read_rows
 from negcap.pipelines.tables.pairs import with_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVES
@@ -69,7 +71,30 @@ def test_a_planted_cue_is_found_and_named_and_symmetric_pairs_are_near_chance() 
     report = blind("planted", planted())
     assert report.ngrams.percent > 99
     assert any("zebra" in gram for gram, _ in report.false_cues)
-    assert 38 < blind("symmetric", symmetric()).ngrams.percent < 62
+    even = blind("symmetric", symmetric()).baselines
+    assert 38 < even["n-gram regression"].percent < 62 and 38 < even["regression by topic"].percent < 62
+
+
+def test_what_is_even_over_all_images_and_not_within_a_topic_is_found() -> None:
+    pairs, captions = list[Pair](), list[tuple[str, str]]()
+    for n in range(480):
+        topic, texts = n % 12, ["A cat sleeps.", "A dog sleeps."]
+        true, negative = texts[:: -1 if topic % 2 else 1]
+        pairs.append(Pair(true, negative, str(n)))
+        captions += [(true, str(n)), (f"There is a place{topic}.", str(n))]
+    report = blind("in topics", pairs, corpus=captions).baselines
+    assert 38 < report["n-gram regression"].percent < 62 and report["regression by topic"].percent > 85
+
+
+def test_a_topic_is_not_told_by_the_word_that_differs() -> None:
+    vocabulary = NgramVocabulary()
+    captions = ["A red kite.", "A red kite by a sink.", "A kite.", "A lamp."]
+    false = ["A red boat.", "A red boat by a sink."]
+    true, negative = vocabulary.encode(captions[:2]), vocabulary.encode(false)
+    found = documents(vocabulary.encode(captions), ["a", "b", "b", "c"], true, windows(true, negative).true, ["a", "b"])
+    kite = found.images.toarray().T.tolist().index([1, 2, 0])
+    assert found.pairs.toarray()[:, kite].tolist() == [0, 1]  # a sibling says it, too
+    assert topics_of(found, 1).shape == (2,)
 
 
 @given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))

@@ -183,3 +183,17 @@ def test_ids_that_occur_twice(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f'{{"0": {row}, "0": {row}}}')
     _, twice = read_pairs(str(tmp_path / "a.json"))
     assert isinstance(twice, Rejected) and (twice.line, twice.reason) == (2, "duplicate_caption_id")
+
+
+def test_columns_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text(f"photo,right,wrong,sort,text\n1.jpg,{CAP},{NEG},mine,other\n")
+    flags = ["import", str(tmp_path / "a.csv"), "--quiet", "--columns"]
+    named = ["caption=right,negative=wrong", "--columns", "image=photo,label=sort"]
+    assert main([*flags, *named, "--output", str(tmp_path / "run")]) == 0
+    (row,) = rows_of(tmp_path / "run", "judged")
+    assert (row["image_id"], row["text"], row["asked"]) == ("1", NEG, "mine")
+    for columns, said in (
+        ("caption=true,negative=wrong", "caption column must be one of photo, right, wrong, sort, text, was: true"),
+        ("id=photo", "--columns must be image|caption|negative|label|split=NAME between commas, was: id=photo"),
+    ):
+        assert main([*flags, columns, "--report"]) == 2 and said in capsys.readouterr().err

@@ -70,7 +70,7 @@ def run(parsed: Path, tmp_path: Path) -> Path:
 
 
 def propose(run: Path, server: Server, *more: str) -> int:
-    flags = "--model mock --kind replace_object --implausible --scheduler synchronous"
+    flags = "--model mock --kind replace_object --no-plausible --scheduler synchronous"
     flags += " --set temperature=0.5 --set max_true=1"
     return main(["propose", str(run), "--url", server.url, *flags.split(), "--quiet", *more])
 
