@@ -26,7 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the package once, whatever PYTHONDONTWRITEBYTECODE says: the tests start some hundred processes of it."""
+    """Look for garbage less often, and compile the package once, whatever PYTHONDONTWRITEBYTECODE says: the tests start
+    dozens of processes that import it.
+    """
+    gc.set_threshold(100_000, 50, 1000)
     if not hasattr(config, "workerinput"):
         for layer in LAYERS:
             compileall.compile_dir(ROOT / layer, quiet=2)
@@ -52,10 +55,9 @@ RENDERED = figures.rendered
 
 @pytest.fixture(scope="session", autouse=True)
 def quick() -> Iterator[None]:
-    """What takes long and changes no result: no pixel of a plot is drawn (most of the time of a small training), no
-    disk is waited for (a file is whole after this process was killed, too), and garbage is looked for less often.
+    """What takes long and changes no result: no pixel of a plot is drawn (most of the time of a small training), and no
+    disk is waited for (a file is whole after this process was killed, too).
     """
-    gc.set_threshold(100_000, 50, 1000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "rendered", lambda figure, dpi: b"not drawn")
         patch.setattr(os, "fsync", lambda file: None)

@@ -8,15 +8,15 @@ from tests.benchmarks.processors import build_everywhere, differences
 from tests.conftest import SAMPLE
 
 IMAGES = 6
-OWN, OTHERS = [(1000, 1)], [(7, 1)]  # captions a shard and workers, with the kernel of this process and with others
+SHAPES = ((1000, 1), (7, 1))
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build_everywhere(SAMPLE, IMAGES, tmp_path_factory.mktemp("processors"), OWN, OTHERS)
+    return build_everywhere(SAMPLE, IMAGES, tmp_path_factory.mktemp("processors"), SHAPES, SHAPES[:1])
 
 
 def test_every_kernel_and_shard_size_makes_the_same_rows(runs: dict[str, Path]) -> None:
     first, *others = runs.values()
-    assert others
+    assert len(others) >= 2
     assert [f"{name}: {found}" for name, run in runs.items() for found in differences(first, run)] == []

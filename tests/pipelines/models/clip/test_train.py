@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("clip") / "run"
     for arguments in (
         ["scenes", "--output", str(run), "--images", "40"],
-        ["build", "--output", str(run), "--operator", "noun", "--set", "lexicon=own", "--scheduler", "synchronous"],
+        ["build", "--output", str(run), "--operator", "noun", "--scheduler", "synchronous"],
     ):
         assert main([*arguments, "--quiet"]) == 0
     return run
