@@ -21,9 +21,9 @@ Value = TypeVar("Value")
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 MAX_TEXT = 2000  # characters of a negative in an answer
+THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)  # of a model that reasons, before its answer
 _START = re.compile(r"[{\[]")
 _FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
 class EndpointConfig(Settings):
@@ -155,7 +155,7 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
 
 def json_in(text: str) -> Any:
     """The JSON object or list in an answer: alone, fenced, or the last after other words. ValueError if none is."""
-    text = _THOUGHT.sub("", text)
+    text = THOUGHT.sub("", text)
     decoder = json.JSONDecoder()
     for part in (*_FENCED.findall(text), text):
         found, at = None, 0

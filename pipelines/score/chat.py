@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..endpoint.client import Endpoint, cache_path, collect
-from ..endpoint.messages import EndpointConfig, Request, chat
+from ..endpoint.messages import THOUGHT, EndpointConfig, Request, chat
 from ..engine.progress import Progress
 from .protocols import Measured, grouped
 from .test_set import ScoreConfig, TestSet
@@ -24,7 +24,6 @@ WITHOUT = BLIND + "You cannot see the image. Answer with A or B only."
 IS_IT = 'Does this caption describe the image? "{}"\nAnswer with yes or no only.'
 WANTED = ("A", "B", "A", "B", "yes", "no")  # two orders, two orders without image, the caption, the negative
 LIMITS = ("max_tokens", "concurrency", "timeout", "attempts", "max_requests")  # options of both configs
-THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 FILLER = r"\W*(?:(?:the )?(?:correct |best |right )?(?:answer|option|caption)(?: is)?\W*)?"
 LETTER = re.compile(FILLER + r"([AB])(?=\W*$|[.):,*\n]|\s+is\b)", re.IGNORECASE)
 YES = re.compile(FILLER + r"(yes|no)\b", re.IGNORECASE)

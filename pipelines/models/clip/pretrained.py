@@ -149,14 +149,14 @@ def locate_open_clip(rest: str) -> OpenClipModel:
     return OpenClipModel(architecture, path, {**settings, "force_quick_gelu": about.get("quick_gelu", False)})
 
 
-def read_open_clip(found: OpenClipModel, device: Any = "cpu") -> Loaded:
+def read_open_clip(found: OpenClipModel) -> Loaded:
     """Load a model; pickled code in it is never run. Raises ValueError if it cannot be read."""
     open_clip = _open_clip()
     architecture, weights, settings = found
     pretrained = None if architecture.startswith(LOCAL) else str(weights)
     try:
         model, _, transform = open_clip.create_model_and_transforms(
-            architecture, pretrained=pretrained, device=device, weights_only=True, **settings
+            architecture, pretrained=pretrained, device="cpu", weights_only=True, **settings
         )
         return Loaded(model.eval(), transform, open_clip.get_tokenizer(architecture))
     except Exception as error:  # of many types, by the library that reads the file
