@@ -70,8 +70,8 @@ class Batch:
         """The captions with these numbers as a batch of their own, for which everything is computed anew but how the
         cloze model has read them. Its contexts refer to it: clear them when done, as those of `contexts`.
         """
-        its = {name: [getattr(self, name)[number] for number in numbers] for name in ("captions", "readings")}
-        part = replace(self, **its, contexts=[], known={})
+        captions, readings = [self.captions[at] for at in numbers], [self.readings[at] for at in numbers]
+        part = replace(self, captions=captions, readings=readings, contexts=[], known={})
         part.contexts.extend(replace(self.contexts[old], batch=part, number=new) for new, old in enumerate(numbers))
         return part
 

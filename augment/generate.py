@@ -155,10 +155,10 @@ def generate_for_images(
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
     left = reject_implausible(read, generated, settings)
     if others:
-        bare = [number for number, made in enumerate(left) if not _has_negatives(made) and _tried(read[number].caption)]
+        bare = [number for number, its in enumerate(left) if not _has_negatives(its) and _tried(read[number].caption)]
         some = read[0].batch.part(bare).contexts
-        made = [{name: try_operator(name, one.caption, one, settings) for name in others} for one in some]
-        for number, of_caption in zip(bare, reject_implausible(some, made, settings), strict=True):
+        tried = [{name: try_operator(name, one.caption, one, settings) for name in others} for one in some]
+        for number, of_caption in zip(bare, reject_implausible(some, tried, settings), strict=True):
             left[number] |= of_caption
         some.clear()
     read.clear()  # contexts and their batch refer to each other, and stages pause the garbage collector
