@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..caption import Caption, cached, cached_on_context, read_only
+from ..caption import Caption, cached, read_only
 from ..context import Context
 from ..edits import BOTH, NO, Candidate, Edit
 from ..language.coreference import may_corefer
@@ -44,6 +44,7 @@ MAX_DIFFERENCE = 1.5
 IMPLIED = 0.0
 RARE = -4.0  # the log-odds of a noun, given a caption, below which nobody would think of negating it
 CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely
+LAST = 4  # results are cached for so many contexts; each keeps what is computed for its batch
 MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's
 # Share of captions without a site of which the first sentence is a correction: readers call half of these odd, and no
 # sentence about what the picture has.
@@ -113,7 +114,7 @@ class Contrast(NamedTuple):
         return Candidate("negated_noun", edits, (self.site.index,), replaced, replacement, *senses, absent=self.absent)
 
 
-@cached_on_context
+@cached(LAST)
 def contrasts(caption: Caption, context: Context) -> list[Contrast]:
     """Contrasts of a caption in random order; both operators have the same, whatever the seed.
 
@@ -129,7 +130,7 @@ def contrasts(caption: Caption, context: Context) -> list[Contrast]:
     return _drawn("contrasts", caption, context, weighed)
 
 
-@cached_on_context
+@cached(LAST)
 def existence(caption: Caption, context: Context) -> list[Contrast]:
     """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, in random order.
 
@@ -330,7 +331,7 @@ class Correction(NamedTuple):
         )
 
 
-@cached_on_context
+@cached(LAST)
 def _corrections(caption: Caption, context: Context) -> list[Correction]:
     """Corrections of a caption's nouns and participles in random order; both operators have the same."""
     if negated_nouns(caption):
