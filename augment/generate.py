@@ -20,7 +20,7 @@ from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Generated, Judged, apply
-from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, bad, compare_and_judge, is_spare, refusals
+from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, compare_and_judge, is_spare, p_bad, refusals
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
 from .recovery import FAMILIES_OF
@@ -73,7 +73,7 @@ class NegativesConfig(Settings):
 
     @property
     def usual_odd(self) -> float:
-        """The highest probability of being odd that a negative has if it is not the only one of its operator."""
+        """The highest probability of being odd of negatives that are not spare ones."""
         return min(self.preferred_odd, self.max_odd)
 
     def quota(self, name: str) -> int:
@@ -147,8 +147,8 @@ def generate_for_images(
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided. others: operators whose results are added for some of the captions that have no negatives.
     """
-    limits = ("preferred_odd", "max_odd", "max_both", "excluded")
-    read = contexts(images, lexicon, truth, **{name: getattr(settings, name) for name in limits})
+    limits = {name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
+    read = contexts(images, lexicon, truth, preferred_odd=settings.usual_odd, **limits)
     generated: list[dict[str, Generated]] = []
     for context in read:
         generated.append({name: try_operator(name, context, settings) for name in settings.operators})
@@ -270,15 +270,19 @@ def reject_implausible(
 
 
 def _take_back(generated: Generated, settings: NegativesConfig) -> None:
-    """Accept the best of an operator's negatives that were rejected as odd, if it is `is_spare`."""
+    """Accept the best of an operator's negatives that were rejected as odd, if it is `is_spare`.
+
+    Then no rejection says any more that no word is left, nor, of excluded words, the same negative again.
+    """
     rejected = generated.rejected
     refused = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE]
     odd, both = (np.array([getattr(one.candidate, name) for one in refused], float) for name in ("p_odd", "p_both"))
-    wrong = np.where(is_spare(odd, both, settings.max_odd, settings.max_both), bad(odd, both), np.inf)
-    if np.isfinite(wrong).any():
-        best = refused[int(wrong.argmin())]
-        told = (NOTHING.edits, best.candidate.edits)  # that no word is left, and of excluded words the same negative
-        rejected[:] = [one for one in rejected if one.reason != IMPLAUSIBLE or one.candidate.edits not in told]
+    wrong = np.where(is_spare(odd, both, settings.max_odd, settings.max_both), p_bad(odd, both), np.inf)
+    best = refused[int(wrong.argmin())] if np.isfinite(wrong).any() else None
+    again = {one.candidate.edits for one in refused}
+    rejected[:] = [one for one in rejected if one is not best and (one.text or one.candidate.edits not in again)]
+    if best is not None:
+        rejected[:] = [one for one in rejected if one.candidate.change != NOTHING.change]
         generated.accepted.append(best._replace(reason=None, detail=None))
 
 

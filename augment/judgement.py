@@ -93,18 +93,18 @@ class Judge:
         return Judgements(*sigmoid(logits + self._last).round(4).T)
 
 
-def bad(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
+def p_bad(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
     """The probability that readers find negatives odd or true as well; odd, both: the `Judgements`, of any shape."""
     return 1 - (1 - odd) * (1 - both)
 
 
 def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """The factor of each negative's weight in drawing: ((1 - p) / p) ** PREFERENCE, where p is the probability that it
-    is `bad`, at least SURE.
+    """The factor of each negative's weight in drawing: ((1 - p) / p) ** PREFERENCE, where p is `p_bad`,
+    at least SURE.
 
     odd, both: the `Judgements`, NaN where they are not known yet: then the factor is 1. The result has their shape.
     """
-    wrong = np.maximum(bad(odd, both), SURE)
+    wrong = np.maximum(p_bad(odd, both), SURE)
     return np.nan_to_num(((1 - wrong) / wrong) ** PREFERENCE, nan=1.0)
 
 
@@ -212,11 +212,11 @@ def refusals(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float)
     return np.where(odd > max_odd, IMPLAUSIBLE, np.where(both > max_both, COMPATIBLE, ""))
 
 
-def is_spare(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float) -> np.ndarray:
-    """Whether negatives may be made where an operator has no better ones: they are `bad` with at most max_odd, and true
-    as well with at most max_both. odd, both: the `Judgements`, of any shape; NaN is not spare.
+def is_spare(odd: np.ndarray, both: np.ndarray, max_bad: float, max_both: float) -> np.ndarray:
+    """Whether negatives may be made where an operator has no better ones: their `p_bad` is at most max_bad, and their
+    probability of being true as well at most max_both. odd, both: the `Judgements`, of any shape; NaN is not spare.
     """
-    return (bad(odd, both) <= max_odd) & (both <= max_both)
+    return (p_bad(odd, both) <= max_bad) & (both <= max_both)
 
 
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:

@@ -48,13 +48,16 @@ MaxTrue = Annotated[
 ]
 MaxOdd = Annotated[
     Share,
-    Field(description="reject what readers would call odd with a higher estimated probability than this; 1: nothing"),
+    Field(
+        description="where noun, object or attribute has no other negative of a caption, keep the best, if readers "
+        "would call it odd or true as well with at most this probability; the limit of all others, too, if lower"
+    ),
 ]
 PreferredOdd = Annotated[
     Share,
     Field(
-        description="where an operator has negatives of a caption that readers would call odd with at most this "
-        "estimated probability, take no odder ones; else of some operators one, up to max_odd"
+        description="reject what readers would call odd with a higher estimated probability than this, but for what "
+        "max_odd allows; 1: nothing"
     ),
 ]
 MaxBoth = Annotated[
@@ -95,7 +98,7 @@ class Settings(BaseModel):
     @classmethod
     def of(cls, given: Mapping[str, Any], **more: Any) -> Self:
         """The settings with those values of `given` that they have a field for and that are not None, and `more`."""
-        known = {name: value for name, value in told(given).items() if name in cls.model_fields}
+        known = {name: value for name, value in given_only(given).items() if name in cls.model_fields}
         return cls(**{**known, **more})
 
     def changed(self, **given: Any) -> Self:
@@ -103,7 +106,7 @@ class Settings(BaseModel):
         return type(self)(**{**vars(self), **given})
 
 
-def told(given: Mapping[str, Any]) -> dict[str, Any]:
+def given_only(given: Mapping[str, Any]) -> dict[str, Any]:
     """Those values that are not None."""
     return {name: value for name, value in given.items() if value is not None}
 

@@ -87,7 +87,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
             yield candidate
 
 
-def _replacing(
+def _by_weight(
     choices: Callable[[Caption, Context], Any], family: str, share: float, kind: str, *, spare: bool = False
 ) -> Operator:
     """The operator that draws from what may replace the words of a caption, by weight.
@@ -105,15 +105,15 @@ def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": _replacing(noun_choices, "noun", 1.0, "noun", spare=True),
-    "numeral": _replacing(numeral_choices, "numeral", 1.0, "numeral"),
+    "noun": _by_weight(noun_choices, "noun", 1.0, "noun", spare=True),
+    "numeral": _by_weight(numeral_choices, "numeral", 1.0, "numeral"),
     "shuffle": Operator(shuffle, "relation", 0.5),
-    "preposition": _replacing(preposition_choices, "relation", 0.5, "preposition"),
-    "object": _replacing(noun_choices, "object", 0.25, "noun", spare=True),
-    "attribute": _replacing(attribute_choices, "attribute", 0.25, "attribute", spare=True),
+    "preposition": _by_weight(preposition_choices, "relation", 0.5, "preposition"),
+    "object": _by_weight(noun_choices, "object", 0.25, "noun", spare=True),
+    "attribute": _by_weight(attribute_choices, "attribute", 0.25, "attribute", spare=True),
     "relation": Operator(relation, "relation", 0.25, kinds=("noun", "preposition", "verb")),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
-    "verb": _replacing(verb_choices, "relation", 0.25, "verb"),
+    "verb": _by_weight(verb_choices, "relation", 0.25, "verb"),
     "negation": Operator(negation, "negation", 0.3, corrected, kinds=("noun", "verb")),
     "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False, kinds=("noun", "verb")),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, compared=False),

@@ -62,7 +62,7 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     of, new = weights.nonzero()
     open = Open(of, new, weights[of, new])
     odd = batch.judged("numeral", slots, of, new, given=LENIENT)[1]
-    refused = refusals(odd, np.zeros(len(of)), min(batch.preferred_odd, batch.max_odd), batch.max_both)
+    refused = refusals(odd, np.zeros(len(of)), batch.preferred_odd, batch.max_both)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]

@@ -178,7 +178,7 @@ def _choices(
     estimates[:, asked] = batch.judged(kind, slots, open.slot[asked], open.new[asked], form)
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = refusals(odd, both, min(batch.preferred_odd, batch.max_odd), batch.max_both)
+    refused = refusals(odd, both, batch.preferred_odd, batch.max_both)
     spare = (refused == IMPLAUSIBLE) & is_spare(odd, both, batch.max_odd, batch.max_both)
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)

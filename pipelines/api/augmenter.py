@@ -49,6 +49,7 @@ class Augmenter:
         max_true: float | None = None,
         spacy_model: str | None = None,
         cloze: str | PathLike[str] | None = None,
+        preferred_odd: float | None = None,
         max_odd: float | None = None,
     ) -> None:
         """Store the settings; resources are loaded at the first call.
@@ -62,8 +63,10 @@ class Augmenter:
                 None: 0.025.
             spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
-            max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25, or 0.35 of the
-                one that an operator makes where it has no other. Lower ones give fewer and less odd negatives.
+            preferred_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25. Lower ones
+                give fewer and less odd negatives.
+            max_odd: where noun, object or attribute has no other negative of a text, the highest probability that the
+                one it then makes is called odd or true as well; None: 0.35. Also the limit of all others if lower.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
@@ -80,7 +83,8 @@ class Augmenter:
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
-        given = dict(seed=seed, operators=names, per_family=n, max_true=max_true, cloze=cloze, max_odd=max_odd)
+        given = dict(seed=seed, operators=names, per_family=n, max_true=max_true, cloze=cloze)
+        given |= {"preferred_odd": preferred_odd, "max_odd": max_odd}
         self._settings: NegativesConfig = configure("negatives", given)
 
     def __call__(

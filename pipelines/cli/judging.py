@@ -131,13 +131,13 @@ def _kept(counts: dict[str, int]) -> str:
 
 def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
     """The language model of the flags."""
-    from ...augment.settings import told
+    from ...augment.settings import given_only
     from ..endpoint.client import Endpoint, cache_path
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
-    config = EndpointConfig.of({"max_tokens": 512, "seed": 0, **told(given)})
+    config = EndpointConfig.of({"max_tokens": 512, "seed": 0, **given_only(given)})
     return Endpoint(config, given["cache"] or cache_path(run), purpose)
 
 

@@ -106,11 +106,11 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     \b
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun --set margin=0.1
     """
-    from ...augment.settings import told
+    from ...augment.settings import given_only
     from ..models.config import EvaluateConfig, configure
 
     shown: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
-    given = told(given)
+    given = given_only(given)
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
     if seeds is None and not others and model in MODELS:

@@ -14,7 +14,7 @@ from pydantic import Field
 from ...augment.data import data_path
 from ...augment.operators import OPERATORS, preset
 from ...augment.recovery import Judging
-from ...augment.settings import Settings, told
+from ...augment.settings import Settings, given_only
 from ..engine.cluster import Distributed
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
@@ -81,7 +81,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     reference unless an option says how to count (COUNTING_OPTIONS). Paths of norm lists and models become a Path, whose
     content counts; models are checked. Raises ValueError, FileNotFoundError.
     """
-    values = told({name: options.get(name) for name in CONFIGS[verb].model_fields})
+    values = given_only({name: options.get(name) for name in CONFIGS[verb].model_fields})
     if verb == "parse":
         folder = parse.model_folder(values.get("spacy_model"))
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():

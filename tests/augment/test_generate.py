@@ -183,7 +183,9 @@ def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
 def test_a_rejection_names_the_word_and_the_sibling_that_decided() -> None:
     texts = ["A dog sleeps on a couch.", "Two brown dogs near a sofa.", "A puppy lies under a table."]
     parses = parse_texts(texts, ["image"] * 3, ["0", "1", "2"])
-    _, rejected, _ = made(NegativesConfig(operators=PRESETS["all"], max_odd=1.0, excluded=True), parses)
+    _, rejected, _ = made(
+        NegativesConfig(operators=PRESETS["all"], preferred_odd=1.0, max_odd=1.0, excluded=True), parses
+    )
     first = [row for row in rejected if row["caption_id"] == "0"]
     found = {(row["reason"], row["replaced"], row["replacement"], row["detail"], row["sibling_id"]) for row in first}
     assert found >= {

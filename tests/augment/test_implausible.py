@@ -122,7 +122,7 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
 
 
 def test_recording_what_is_not_drawn_changes_no_negative() -> None:
-    parses = sample_parses().slice(0, 60)
+    parses = sample_parses().slice(0, 150)
     config = NegativesConfig(operators=("noun", "attribute", "verb", "preposition"))
     without, _ = generate_tables(parses, sample_lexicon(), config)
     recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
@@ -133,6 +133,11 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
         (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
     )
     assert recorded["negatives"].equals(without["negatives"])
+    rejected = recorded["rejections"].to_pylist()
+    texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]
+    assert len(set(texts)) == len(texts)
+    idle = {(row["caption_id"], row["operator"]) for row in without["rejections"].to_pylist() if not row["replaced"]}
+    assert idle and idle.isdisjoint((row["caption_id"], row["operator"]) for row in without["negatives"].to_pylist())
     assert recorded["rejections"].num_rows > without["rejections"].num_rows
 
 

@@ -55,8 +55,14 @@ class HuggingFace(_Clip):
         self.masked = self.padding != tokenizer.eos_token_id and not self.filled
 
     def pixels(self, images: Sequence[Any]) -> np.ndarray:
-        """Pictures (PIL) as the image processor makes them, (n, 3, height, width)."""
-        return self.processor(images=list(images), return_tensors="np")["pixel_values"]
+        """Pictures (PIL) as the image processor makes them, (n, 3, height, width).
+
+        Raises ValueError if it cuts them into patches of its own, as that of SigLIP 2 NaFlex does.
+        """
+        made = self.processor(images=list(images), return_tensors="np")
+        if "spatial_shapes" in made:
+            raise ValueError("model must take whole pictures, not patches of pictures of any shape (NaFlex)")
+        return made["pixel_values"]
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """The token ids of texts (n, T), filled up with the tokenizer's padding."""

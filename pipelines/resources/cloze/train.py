@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
-from ....augment.settings import told
+from ....augment.settings import given_only
 from ...models.fit import Line, Say, Step, fit, silent
 from . import corpus, network
 from .config import JudgementConfig, Sizes, SurrogateConfig, TrainingConfig
@@ -197,7 +197,7 @@ def train_on(
     file with ids of photos. source: what the captions are; default: their names. continued: a model, or SHIPPED. given:
     fields of `Sizes` and `TrainingConfig`; None is not given. Raises OSError or ValueError for bad input.
     """
-    given = told(given)
+    given = given_only(given)
     if continued and (resized := [f"--{name}" for name in Sizes.model_fields if name in given]):
         raise ValueError(f"{', '.join(resized)} must not be given with --continue: the model has its sizes")
     if output.is_dir():

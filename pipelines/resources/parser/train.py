@@ -176,8 +176,11 @@ def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], co
     meta["description"] = f"{rule} tok2vec {config.width}x{config.depth}, seed {config.seed}."
     meta["sources"] = meta["sources"][: None if captions else -1]
     nlp.meta.update({**meta, "performance": {"ewt_dev": accuracy(nlp, dev)}})
+    new = folder.with_name(f".{folder.name}.new")  # what is there stays until all of it is written
+    shutil.rmtree(new, ignore_errors=True)
+    nlp.to_disk(new)
     shutil.rmtree(folder, ignore_errors=True)
-    nlp.to_disk(folder)
+    new.rename(folder)
     _report(f"{folder}: {json.dumps(nlp.meta['performance'])}")
 
 
