@@ -197,7 +197,8 @@ def test_what_fails_is_named_in_one_line_and_finished_shards_stay(tmp_path: Path
         run_toys(run, **somewhere)
     said = str(caught.value)
     assert said == "split stopped at captions/part-00004.parquet: ValueError: word must be welcome, was: refuse"
-    assert shard_path(run / "words", 0).exists()
+    finished = [number for number in range(4) if shard_path(run / "words", number).exists()]
+    assert finished and ("pool" in somewhere or finished == [0, 1, 2, 3])  # of two workers one may still be at a shard
     assert not shard_path(run / "words", 4).exists()
     write_captions(other, [*TEXTS, "uncountable"], 10)
     with pytest.raises(StageError, match="^count stopped: ValueError: word must be countable, was: uncountable$"):
