@@ -156,8 +156,8 @@ def generate_for_images(
             made.rejected[:] = [explained(rejected, context.said) for rejected in made.rejected]
     said = [context.said for context in read]
     results = reject_implausible(said, generated, settings)
-    bare = [i for i, made in enumerate(results) if not _has_negatives(made) and _tried(said[i].caption)]
-    if others and bare:
+    if others:
+        bare = [i for i, made in enumerate(results) if not _has_negatives(made) and _tried(said[i].caption)]
         some = read[0].batch.part(bare)
         tried = [{name: try_operator(name, one, settings) for name in others} for one in some]
         for number, more in zip(bare, reject_implausible([one.said for one in some], tried, settings), strict=True):
