@@ -21,17 +21,16 @@ from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
 from .lexicon import OwnOrGiven
 
 TRAIN, ORDER = "train", "order"
-MIN_OWN_CAPTIONS = 5_000  # with fewer, the factors (and the calibration of truth) would fit chance
-PART = 500  # number of captions of the sample in one call of a worker
+PART = 250  # number of captions of the sample in one call of a worker
 
 
 class BalanceConfig(Settings):
     """How the weights that balance words are fitted. lexicon: see LexiconConfig. kinds: default: all BALANCED."""
 
-    sample: AtLeastOne = Field(5_000, description="captions on which the weights that balance words are fitted")
+    sample: AtLeastOne = Field(2_500, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
-    backoff: Place | None = None  # a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample
+    backoff: Place | None = None  # a balance table to use if there are fewer captions: factors would fit chance
     cloze: Cloze = None
     kinds: tuple[str, ...] | None = None  # see negcap.pipelines.stages.build.configure
 
@@ -89,7 +88,7 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
     """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
     table = in_train_splits(table)
-    given = config.backoff if len(table) < MIN_OWN_CAPTIONS else None
+    given = config.backoff if len(table) < config.sample else None
     if config.lexicon != "own":
         given = config.lexicon
     if given is not None:

@@ -15,7 +15,7 @@ from ...schemas.captions import TRUTH
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon
-from .balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
+from .balance import first_images, in_train_splits, sample_images
 from .lexicon import OwnOrGiven
 
 
@@ -26,7 +26,7 @@ class TruthConfig(Settings):
         15_000, description="captions from which it is estimated what is true although no caption says so"
     )
     lexicon: OwnOrGiven = "own"
-    backoff: Place | None = None  # a truth table to add to if fewer than MIN_OWN_CAPTIONS in the sample have siblings
+    backoff: Place | None = None  # a truth table whose counts these are added to, and whose calibration is kept
     cloze: Cloze = None
 
 
@@ -42,8 +42,8 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """The table truth: how often captions of an image state both of two things, and the calibration, on the sample's
-    train captions, if any. Counters: captions counted, given (the config gives a table), blended (added to a
+    """The table truth: how often captions of an image state both of two things, counted on the sample's train captions,
+    if any, and the calibration. Counters: captions counted, given (the config gives a table), blended (added to a
     reference).
     """
     if config.lexicon != "own":
@@ -53,7 +53,7 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
     def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         return spread(partial(call_with_lexicon, function), calls)
 
-    if config.backoff is not None and len(table) < MIN_OWN_CAPTIONS:
+    if config.backoff is not None:
         truth = fit.extend(given_table(config.backoff, TRUTH), table, with_lexicon)
         return StageResult({"truth": truth}, {"captions": len(table), "blended": 1})
     return StageResult({"truth": fit.estimate(table, with_lexicon)}, {"captions": len(table)})

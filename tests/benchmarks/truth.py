@@ -4,8 +4,8 @@ Negatives are made from the first captions of every image (`--shown`, default 2)
 without refusing likely true ones, and once with each `--max-true`. The other captions judge them. A replacement noun is
 true if it occurs there as a token (literal), is a synonym of a noun there, or its hypernym in WordNet by first senses
 (closure). A quantity, preposition, attribute or verb is true if they state it of the same thing (said); a
-lower quantity is true of a part ("a dog" if there are two; part). Lexicon, truth and balance are estimated on the shown
-captions, and, if given, on those of `--train`.
+lower quantity is true of a part ("a dog" if there are two; part). Lexicon, truth and balance are those that a build of
+the shown captions has, and, if given, one of those of `--train`.
 
 CAPTIONS is any source that `negcap build` reads, or a run with parses.
 """
@@ -14,19 +14,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from negcap.augment.balance import BALANCED, exchanges, fit_factors
-from negcap.augment.caption import Caption, Token, by_image, from_parses
+from negcap.augment.caption import Caption, Token, from_parses
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
@@ -35,17 +31,13 @@ from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import preposition_slots, subject
 from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
-from negcap.augment.truth.fit import estimate
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.run import Execution
+from negcap.pipelines.engine.stage import run_in_memory
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.bias import Pair, blind
 from negcap.pipelines.stages import build
-from negcap.pipelines.stages.balance import BalanceConfig, in_train_splits, sample_images
-from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
-from negcap.pipelines.stages.truth import TruthConfig
-from tests.augment.fixtures import in_turn
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
 HEADER = "corpus operator max_true captions rows".split() + ["true, %", "of first draws, %", "mean p, %", "n-grams, %"]
@@ -140,24 +132,15 @@ def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
     return not mine or any(not one or may_corefer(mine, one) for one in others)
 
 
-def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexicon, Truth]]:
-    """For each limit in `most`: the limit, and the balanced lexicon and truth estimates of the corpus `table`."""
-    entries = choose(count_shard(table, LexiconConfig()), LexiconConfig()).tables["lexicon"]
-    began = time.perf_counter()
-    truth = estimate(
-        in_train_splits(sample_images(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries))
-    )
-    print(f"truth estimated in {time.perf_counter() - began:.1f} s, {truth.num_rows:,} rows")
-    sample = by_image(from_parses(in_train_splits(sample_images(table, BalanceConfig().sample))))
-    made = []
-    for limit in most:
-        lexicon = Lexicon.from_table(entries)
-        known = Truth.from_table(truth, lexicon, limit)
-        found = exchanges(sample, lexicon, known)
-        fitted = {kind: fit_factors(kind, lexicon.entries(kind).names, found[kind]) for kind in BALANCED}
-        balanced: dict[str, Any] = {f"{kind}s": lexicon.entries(kind).rebalanced(fitted[kind]) for kind in BALANCED}
-        made.append((limit, replace(lexicon, **balanced), known))
-    return made
+def corpus_of(table: pa.Table, limit: float) -> tuple[Lexicon, Truth]:
+    """The balanced lexicon and the truth estimates that a build has of the corpus `table`; limit: its --max-true."""
+    tables = {"parses": table}
+    for verb in build.LEXICON_VERBS:
+        _, (stage,) = build.MADE[verb]
+        config = build.configure(verb, {"max_true": limit, "operators": OPERATORS})
+        tables.update(run_in_memory(stage, tables, config).tables)
+    lexicon = Lexicon.from_table(tables["lexicon"])
+    return lexicon.balanced(tables["balance"]), Truth.from_table(tables["truth"], lexicon, limit)
 
 
 def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: float, lexicon: Lexicon, truth: Truth,
@@ -218,8 +201,8 @@ def main() -> None:
     shown = table.filter(pa.array(mask)).combine_chunks()
     lines = []
     for name, corpus in (("own", shown), *([("train", train)] if train is not None else [])):
-        for limit, lexicon, truth in corpus_of(corpus, [1.0, *(given.max_true or [MAX_P_TRUE])]):
-            lines += measured(name, shown, held, limit, lexicon, truth, given.rows if limit < 1 else 0)
+        for limit in (1.0, *(given.max_true or [MAX_P_TRUE])):
+            lines += measured(name, shown, held, limit, *corpus_of(corpus, limit), given.rows if limit < 1 else 0)
     print(f"{shown.num_rows:,} captions of {len(held):,} images shown, {table.num_rows - shown.num_rows:,} held out")
     print("\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ("---",) * len(HEADER), *lines)))
 

@@ -13,9 +13,10 @@ import pytest
 import negcap
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.entries import REFERENCE_CAPTIONS
+from negcap.pipelines.engine.stage import run_in_memory
 from negcap.pipelines.resources.reference import ship
 from negcap.pipelines.sample import path
-from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS
+from negcap.pipelines.stages import balance
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
 from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
@@ -82,18 +83,16 @@ def test_captions_without_siblings_leave_the_estimates_of_the_reference() -> Non
     assert made["truth"].to_pydict() == pq.read_table(REFERENCE["truth"]).to_pydict()
 
 
-def test_from_a_number_of_captions_on_truth_and_balance_are_the_corpus_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own() -> None:
     notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"]).sort_values(["image_id", "id"])
-    table = captions(list(notes["caption"])[:60], per_image=5)
-    assert len(table) < MIN_OWN_CAPTIONS
-    for stage in ("truth", "balance"):
-        monkeypatch.setattr(f"negcap.pipelines.stages.{stage}.MIN_OWN_CAPTIONS", 60)
-    large = make_in_memory(table, {"operators": ("noun",)})
-    assert large["truth"].num_rows < pq.read_metadata(REFERENCE["truth"]).num_rows / 10
+    made = make_in_memory(captions(list(notes["caption"])[:60], per_image=5), {"operators": ("noun",)})
     reference = pq.read_table(REFERENCE["balance"])
+    assert made["balance"].to_pydict() == reference.to_pydict()  # 60 captions are few
+    config = configure("balance", {"operators": ("noun",)}).model_copy(update={"sample": 60})
+    own = run_in_memory(balance.STAGE, made, config).tables["balance"]
     nouns = reference.filter(pc.equal(reference["kind"], "noun"))["entry"]  # the kind that the operator draws
-    assert set(large["balance"]["entry"].to_pylist()) >= set(nouns.to_pylist())
-    assert large["balance"].to_pydict() != pq.read_table(REFERENCE["balance"]).to_pydict()
+    assert set(own["entry"].to_pylist()) >= set(nouns.to_pylist())
+    assert own.to_pydict() != reference.to_pydict()
 
 
 def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: Path, tmp_path: Path) -> None:
