@@ -11,6 +11,7 @@ and always gives the same result for the same token.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ NEEDED = ("tagger", "parser")
 CACHED_RULER = "negcap_cached_attribute_ruler"
 # So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
 TEXTS, TOKENS = 512, 16_384
+# Hashtags, links and emoji behind a sentence, which are no part of it; neither model has read any.
+BEHIND = re.compile(r"(\s(#\w+|https?://\S+|[^\w\s\x00-\x7f]+)\s*)+$")
 # For repairs: tags of verbs and nouns, the nouns that agree with a verb, dependency labels, and what begins a fronted
 # phrase.
 FINITE = {"VBZ", "VBP", "VBD"}
@@ -128,11 +131,11 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
 
 
 def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The parsed texts in order; those of more than MAX_TOKENS tokens are empty."""
+    """The parsed texts in order, without what stands BEHIND them; those of more than MAX_TOKENS tokens are empty."""
     batch: list[Any] = []
     tokens = 0
     for text in texts:
-        doc = nlp.make_doc(text)
+        doc = nlp.make_doc(BEHIND.sub("", text))
         doc = nlp.make_doc("") if len(doc) > MAX_TOKENS else doc
         if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
             yield from nlp.pipe(batch, batch_size=TEXTS)

@@ -287,12 +287,12 @@ def _hashes(ids: Sequence[str]) -> np.ndarray:
 
 def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """The negatives of each caption in a shard, by image_id and text."""
-    made: dict[tuple[str, str], list[str]] = {}
+    made: dict[tuple[str, str], dict[str, None]] = {}  # several operators may make one text
     columns = shard.read(("image_id", "caption", "text", "operator", "family"))
     for image, caption, text, operator, family in zip(*columns.to_pydict().values(), strict=True):
         if family != POSITIVE and (not operators or operator in operators):
-            made.setdefault((image, caption), []).append(text)
-    return made
+            made.setdefault((image, caption), {})[text] = None
+    return {key: [*texts] for key, texts in made.items()}
 
 
 def _choose(offsets: np.ndarray, rows: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -314,6 +314,9 @@ def _read(
     columns = ("caption_id", "image_id", "image", "text", "negative")
     captions, texts, sizes = [], list[pa.Array](), [np.zeros(1, np.int64)]
     for rows in pair_tables(run, operators, splits, table=table, columns=columns, every_caption=True, denials=False):
+        numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
+        once = numbered.group_by(["caption_id", "negative"], use_threads=False).aggregate([("at", "min")])["at_min"]
+        rows = rows.take(np.sort(once.to_numpy()))  # several operators may make one text
         caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         first = np.flatnonzero(np.diff(caption, prepend=-1))
         captions.append(rows.select(["image_id", "image", "text"]).take(first))

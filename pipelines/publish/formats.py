@@ -5,8 +5,8 @@ https://github.com/mertyg/vision-language-models-are-bows crop images to the box
 the two `attributes`. vse-c: Shi et al. 2018, in the "precomp" layout of VSE++: five lines per image, in the order of
 the features; https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every line i, in training and
 evaluation, so there is a file per caption, maybe empty. negbench: questions about two nouns if the run has denials
-(`negcap.pipelines.tables.examples`); other captions beside three of their negatives. valse: Parcalabescu et al. 2022;
-its readers keep pairs of which two of three voters in `mturk` said that only the caption describes the image.
+(`negcap.pipelines.tables.examples`); of other captions two negatives and both together. valse: Parcalabescu et al.
+2022; its readers keep pairs of which two of three voters in `mturk` said that only the caption describes the image.
 """
 
 from __future__ import annotations
@@ -16,15 +16,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
+from itertools import combinations
+from os.path import commonprefix
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
 from ...augment.settings import word
 from ..quality.annotation import find_key, read_key, read_sheets
-from ..tables.examples import OPTIONS, POSITIVE, Question, Row, by_caption, negatives_of, other_wordings, questions
+from ..tables.examples import (
+    OPTIONS,
+    POSITIVE,
+    Question,
+    Row,
+    by_caption,
+    by_image,
+    negatives_of,
+    other_wordings,
+    questions,
+)
 from ..tables.pairs import MEASURES, NEGATION
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
 from .layout import (
@@ -115,27 +127,69 @@ def aro_rows(publication: Publication) -> Rows:
 
 def negbench_rows(publication: Publication) -> Rows:
     """`{split}.csv`: a row per caption with three false options."""
-    seed = publication.config.seed
     for rows in publication.by_image():
-        for true, false, template in _questions(rows, seed):
+        for true, false, template in _questions(rows):
             texts = [true.text, *false]
-            record_rng(seed, "options", true.text_id).shuffle(texts)
+            record_rng(publication.config.seed, "options", true.text_id).shuffle(texts)
             line = [publication.prefix + true.image, *texts, texts.index(true.text), template]
             yield f"{true.split}.csv", line
 
 
-def _questions(rows: list[Row], seed: int) -> Iterator[Question]:
-    """The questions about the captions of an image, at most one each; those about two nouns first."""
+def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those rows whose negatives are options of a question."""
+    asked = (question for image in by_image(with_negatives(rows).itertuples()) for question in _questions(image))
+    options = {(question.true.caption_id, text) for question in asked for text in question.false}
+    return rows[[pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]]
+
+
+def _questions(rows: list[Row]) -> Iterator[Question]:
+    """The questions about the captions of an image, at most one each; those about two nouns first.
+
+    Others have two negatives that change different places of the caption, and both changes together as the third: were
+    all three options one change away from the caption, it would be the one that is most like the others.
+    """
     asked = set[str]()
     for question in questions(rows):
         asked.add(question.true.caption_id)
         yield question
     for some in by_caption(rows):
         true = some[0]
-        options = {row.negative for row in some if row.operator != NEGATION} - {true.text}
-        if true.text_id == true.caption_id and true.caption_id not in asked and len(options) >= OPTIONS - 1:
-            rng = record_rng(seed, "false options", true.caption_id)
-            yield Question(true, tuple(rng.sample(sorted(options), OPTIONS - 1)), POSITIVE)
+        if true.text_id != true.caption_id or true.caption_id in asked:
+            continue
+        options = sorted({row.negative for row in some if row.operator != NEGATION} - {true.text})
+        changes: dict[tuple[int, int], Change] = {}  # one of each place
+        for text in record_rng(0, "false options", true.caption_id).sample(options, len(options)):
+            change = changed(true.text, text)
+            changes.setdefault((change.start, change.end), change)
+        for one, other in combinations(sorted(changes.values()), 2):
+            if one.end < other.start:  # a word stands between them
+                false = (with_changes(true.text, some) for some in ([one], [other], [one, other]))
+                yield Question(true, tuple(false), POSITIVE)
+                break
+
+
+class Change(NamedTuple):
+    """The words of a text from `start` to `end` (exclusive) are replaced by others."""
+
+    start: int
+    end: int
+    words: list[str]
+
+
+def changed(caption: str, negative: str) -> Change:
+    """What differs in a negative, from the first to the last word that does."""
+    old, new = caption.split(" "), negative.split(" ")
+    start = len(commonprefix([old, new]))
+    behind = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
+    return Change(start, len(old) - behind, new[start : len(new) - behind])
+
+
+def with_changes(caption: str, changes: Sequence[Change]) -> str:
+    """The caption with changes of different places."""
+    words = caption.split(" ")
+    for start, end, new in sorted(changes, reverse=True):
+        words[start:end] = new
+    return " ".join(words)
 
 
 NEGBENCH = (
@@ -366,6 +420,7 @@ FORMATS: dict[str, Format] = {
         "paths are relative to.",
         "an image and four captions, one of them true",
         NEGBENCH,
+        prepare=in_questions,
     ),
     "valse": Format(
         valse_rows,

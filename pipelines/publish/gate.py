@@ -24,7 +24,7 @@ from ..tables.examples import Row, negatives_of
 
 CUES = 3
 LEAST_PAIRS = 100
-REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
+REFUSED, TOO_FEW, PASSED = "refused", f"fewer than {LEAST_PAIRS} pairs", "passed"
 WORDS = re.compile(r"\w+|[^\w\s]")
 
 

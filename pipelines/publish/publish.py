@@ -201,7 +201,7 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
         say(f"published although they can be guessed without the images: {', '.join(verdict.refused)}")
     if verdict.doubtful:
         few = ", ".join(f"{name} ({number:,})" for name, number in verdict.doubtful.items())
-        say(f"too few pairs to tell whether they can be guessed, fewer than {gate.LEAST_PAIRS}: {few}")
+        say(f"not held to the limit, {gate.TOO_FEW}: {few}")
     return verdict
 
 
@@ -233,7 +233,8 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
     made = {name: found.identity for name, found in manifests.items() if found is not None}
     source = {"source": made["captions"].inputs} if "captions" in made else {}
     used = [name for name in made if name != "refined" or publication.table == name]
-    return source | {name: made[name].config for name in used if made[name].config}
+    published = {"seed": publication.config.seed, "per_caption": publication.per_caption}
+    return source | {name: made[name].config for name in used if made[name].config} | {"publish": published}
 
 
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:

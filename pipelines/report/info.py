@@ -164,7 +164,7 @@ def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
 
     totals, parts = [], []
     for stage, lines in stages.items():
-        seconds, captions = sum(line.seconds for line in lines), sum(line.captions for line in lines)
+        seconds, captions = sum(line.cpu for line in lines), sum(line.captions for line in lines)
         memory = [line.memory for line in lines]
         speed = f"{captions / seconds:,.0f}" if seconds else "–"
         workers, retries = len({line.worker for line in lines}), sum(line.retries for line in lines)
@@ -180,5 +180,5 @@ def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
             times = f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}"
             slowest.append((f"part-{line.shard:05d}", *times, size(line.memory), str(line.retries), line.worker))
         parts.append(table("slowest|captions|seconds|of CPU|memory|retries|worker", slowest))
-    head = "stage|shards|captions|core hours|captions/s/core|workers|memory, median|largest|retries"
+    head = "stage|shards|captions|CPU hours|captions per CPU second|workers|memory, median|largest|retries"
     return "\n".join([f"# Work on {name}\n", table(head, totals), *parts])

@@ -129,6 +129,17 @@ def test_what_cannot_be_is_named(given: dict[str, Any], message: str, run: Path)
         Negatives(run, **given)
 
 
+def test_what_several_operators_made_is_one_negative(tmp_path: Path) -> None:
+    captions, negatives = rows(2, 2)
+    false = {row["text"] for row in negatives if row["caption_id"] == captions[0]["caption_id"]}
+    twice = [{**row, "operator": "object", "negative_id": row["negative_id"] + "b"} for row in negatives]
+    run = write_run(tmp_path / "run", captions, negatives + twice)
+    joined = NegativesByKey(run, negatives=9)({"__key__": captions[0]["image_id"], "txt": captions[0]["text"]})
+    assert sorted(joined["negatives"][: len(false)]) == sorted(false) and joined["mask"].sum() == len(false)
+    batch = next(iter(Negatives(run, negatives=9, batch_size=10, split=(), shuffle=False)))
+    assert sorted(filter(None, batch["negatives"][0])) == sorted(false)
+
+
 def test_negatives_join_samples_by_key_and_caption(run: Path) -> None:
     false, join = negatives_of_captions(), NegativesByKey(run, negatives=5)
     for row in CAPTIONS:

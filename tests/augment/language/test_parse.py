@@ -40,6 +40,12 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
     assert not first.too_long and not last.too_long and len(last.tokens) == MAX_TOKENS
 
 
+@pytest.mark.parametrize("behind", [" #photooftheday", " ❤️ #weekend  #brunch", " 😴", " https://example.org/a #dogs "])
+def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed(behind: str) -> None:
+    plain, decorated = parse(["Two dogs on a beach", "Two dogs on a beach" + behind])
+    assert decorated.text.endswith(behind) and decorated.tokens == plain.tokens
+
+
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 
 

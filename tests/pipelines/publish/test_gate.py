@@ -212,4 +212,4 @@ def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> Non
     files = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)
     card = files["README.md"].decode()
     assert "Published although" not in card and "The\nlimit was 75: an operator exceeds it" in card
-    assert "Too few pairs to tell, fewer than 100: noun (45)." in card
+    assert "Not held to the limit, fewer than 100 pairs: noun (45)." in card

@@ -80,6 +80,23 @@ def test_positives_are_never_negatives(tmp_path: Path) -> None:
 # images
 
 
+@pytest.mark.usefixtures("unmeasured")
+def test_what_several_operators_made_is_published_once(tmp_path: Path) -> None:
+    def doubled(captions: list[dict], negatives: list[dict]) -> None:
+        for row in [row for row in negatives if row["operator"] == "noun"]:
+            again = {
+                "operator": "object",
+                "family": "object",
+                "negative_id": row["negative_id"].replace("noun", "object"),
+            }
+            negatives.append({**row, **again, **({"text": row["text"] + " Alone."} if row["draw"] else {})})
+
+    files = published(changed(tmp_path, doubled), tmp_path / "out", per_caption=3)
+    made = {name: json.loads(files[f"{name}.json"]).values() for name in ("noun", "object")}
+    nouns, objects = ({(pair["caption"], pair["negative_caption"]) for pair in made[name]} for name in made)
+    assert len(nouns) == 3 * 5 * TESTS and len(objects) == 2 * 5 * TESTS and not nouns & objects
+
+
 @pytest.mark.parametrize(
     "image", ["../a.jpg", "a/../../b.jpg", "/etc/a.jpg", "a\\..\\b.jpg", "c:/a.jpg", "~/a.jpg", ""]
 )

@@ -162,7 +162,7 @@ def test_the_page_sums_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         Measured(1, "b:1", 500, 1800.0, 1700.0, 100_000_000, {"odd": 1, "likely_true": 2}, 1),
     ]
     text = page("coco", {"negatives": lines})
-    assert "| negatives | 2 | 1,500 | 2.50 | 0 | 2 | 200.0 MB | 300.0 MB | 1 |" in text
+    assert "| negatives | 2 | 1,500 | 2.42 | 0 | 2 | 200.0 MB | 300.0 MB | 1 |" in text
     assert "Rejected: 8 candidates: odd 6, likely_true 2; no candidate 4" in text
     assert "| part-00000 | 1,000 | 7200.0 | 7000.0 | 300.0 MB | 0 | a:1 |\n| part-00001 |" in text
     assert write_page(tmp_path) is None
