@@ -123,6 +123,8 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
             start -= 1
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
+        if start > 1 and _in_name(caption, start - 1):
+            continue
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             start -= is_compound(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
@@ -176,7 +178,7 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
             continue
         if not word.replace("-", "").isalpha() or word in table.vague:
             continue
-        owner = _owner(caption, token)
+        owner = None if _in_name(caption, token.index) else _owner(caption, token)
         if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
             continue
         noun, form = owner
@@ -190,6 +192,14 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
         contexts = f"noun:{noun.lemma}", left, right
         slots.append(Slot("attribute", token.index, token.index + 1, word, noun.index, form, contexts))
     return tuple(slots)
+
+
+def _in_name(caption: Caption, index: int) -> bool:
+    """Whether a word and the next one are of a name, "the White House", and not of a text that Begins All Words So."""
+    both = caption.tokens[index : index + 2]
+    if not all(token.text[0].isupper() for token in both):
+        return False
+    return any(token.pos in ("NOUN", "VERB", "ADJ") and token.text[0].islower() for token in caption.tokens)
 
 
 def _hyphened(caption: Caption, index: int) -> bool:

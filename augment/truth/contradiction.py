@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Said
-from ..edits import BOTH, LIKELY_TRUE, NOTHING, Candidate, Judged, apply
+from ..edits import BOTH, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Judged, apply
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
     LIVING,
@@ -44,6 +44,7 @@ OF_WORDS = frozenset(
     ("related_in_caption", "overlap_in_caption", "same_quantity", "caption_says_so")
     + ("related_in_sibling", "overlap_in_sibling", "sibling_quantity", "sibling_says_so")
 )
+LIMITS = {IMPLAUSIBLE: "over a limit, preferred_odd, max_odd or max_both", LIKELY_TRUE: "over the limit max_true"}
 
 
 class Finding(NamedTuple):
@@ -250,7 +251,8 @@ def explained(judged: Judged, said: Said) -> Judged:
     if judged.reason is None or judged.detail is not None:
         return judged
     if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
-        return judged._replace(detail="no word was drawn, most are refused for this reason; excluded=true lists them")
+        why = LIMITS.get(judged.reason, "refused for this reason")
+        return judged._replace(detail=f"no word was drawn, most are {why}; excluded=true lists them")
     if judged.reason == LIKELY_TRUE:
         word = _likely(candidate.assertion or candidate, said)
         places = (one for one in (own, *said.siblings.captions) if word in mentioned_nouns(one))

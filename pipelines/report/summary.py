@@ -139,7 +139,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 WITHOUT = {
-    "implausible": "mostly odd ones found",
+    "implausible": "mostly odd ones found (preferred_odd, max_odd)",
     "likely_true": "ones that are likely true",
     "refused": "ones refused for other reasons",
     NO_CANDIDATE: "nothing to change, or no plausible word",

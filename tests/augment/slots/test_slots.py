@@ -70,6 +70,12 @@ VERBS = {
 }
 
 
+def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so() -> None:
+    names = parse(["Golden Gate Bridge in fog", "The White House lawn with people", "Red Car Parked on the Street"])
+    assert [[slot.entry for slot in attribute_slots(caption)] for caption in names] == [[], [], ["red"]]
+    assert [slot.entry for slot in noun_slots(names[1])] == ["people"] and noun_slots(names[2])[0].entry == "car"
+
+
 def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> None:
     for text, expected in ATTRIBUTES.items():
         caption = parse([text])[0]
