@@ -115,7 +115,8 @@ REJECTIONS = schema(
     **_MEASURES,
     detail=text(
         "what decided: the word of a caption that may make it true, of what is likely_true the word that raises p_true "
-        "most; of what is implausible or compatible, the limit that it does not keep, if one decided; of a caption "
+        "most; of what is implausible or compatible, the limit that it does not keep, if one decided; of a "
+        "dangling_pronoun, the pronouns of the caption; of a caption "
         "that is rejected whole, the rule that it breaks, the operator and its error, or that no word was drawn; "
         "else null",
         nullable=True,

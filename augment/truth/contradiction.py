@@ -244,8 +244,8 @@ def explained(judged: Judged, said: Said) -> Judged:
     """A rejection with the word that decided as its detail, and the caption_id of the first sibling that has it.
 
     Of `likely_true` nouns and verbs, the word with the largest lift (see `negcap.augment.truth.estimates`); of other
-    likely changes, the thing; of what stands for all words that are not drawn, how to list them. Unchanged if a limit
-    or a fault of the sentence decided.
+    likely changes, the thing; of a `dangling_pronoun`, the caption's pronouns; of what stands for all words that are
+    not drawn, how to list them. Unchanged if a limit or another fault of the sentence decided.
     """
     candidate, own = judged.candidate, said.caption
     if judged.reason is None or judged.detail is not None:
@@ -258,6 +258,8 @@ def explained(judged: Judged, said: Said) -> Judged:
         places = (one for one in (own, *said.siblings.captions) if word in mentioned_nouns(one))
         place = next(places, own)
         return judged._replace(detail=word, sibling_id=None if place is own else place.caption_id)
+    if judged.reason == "dangling_pronoun":
+        return judged._replace(detail=" ".join(dict.fromkeys(pronoun.lower for pronoun in own.pronouns)))
     if judged.reason == "sibling_says_so":
         text = (judged.text or apply(own.text, candidate.edits)).lower()
         if text in said.siblings.texts:  # it says what a sibling says word by word, or its own caption
