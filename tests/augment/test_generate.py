@@ -59,7 +59,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
     assert all(n <= quota(operator) for (_, operator), n in seen.items())
     assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
     assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
-    of_form = {"interchangeable", "dangling_pronoun", "ungrammatical", "no_candidate"}
+    of_form = {"interchangeable", "ungrammatical", "no_candidate"}
     assert all((row["detail"] is None) == (row["reason"] in of_form) for row in rows[1])
     of_siblings = {"sibling_says_so", "sibling_quantity", "related_in_sibling", "overlap_in_sibling"}
     assert all(row["sibling_id"] for row in rows[1] if row["reason"] in of_siblings)
