@@ -65,8 +65,8 @@ NEGATIVES = schema(
     **_CHANGE,
     **_MEASURES,
     concreteness=float32(
-        "concreteness of the noun that is put in, of two swapped nouns the lower one, by the shipped score,"
-        " where VSE-C's threshold is 0.6; null if no noun is put in or it has no score",
+        "concreteness of the noun that takes the place of another, of two swapped nouns the lower one, by the shipped "
+        "score, where VSE-C's threshold is 0.6; null if there is none or it has no score",
         nullable=True,
     ),
 )
@@ -110,15 +110,15 @@ REJECTIONS = schema(
     8,
     **_KEYS,
     reason=text(words=tuple(REASONS)),
-    text=text("the sentence that was rejected; empty if the caption is, whole"),
+    text=text("the sentence that was rejected; empty if the caption is, whole, or if none could be made"),
     **_CHANGE,
     **_MEASURES,
     detail=text(
         "what decided: the word of a caption that may make it true, of what is likely_true the word that raises p_true "
-        "most; of what is implausible or compatible, the limit that it does not keep, if one decided; of a "
-        "dangling_pronoun, the pronouns of the caption; of a caption "
-        "that is rejected whole, the rule that it breaks, the operator and its error, or that no word was drawn; "
-        "else null",
+        "most; of a negation before it what is taken to be absent, with a colon; of what is implausible or compatible "
+        "the limit that it does not keep, or that the words may name one thing; of a dangling_pronoun the pronouns; of "
+        "a caption that is rejected whole, the rule that it breaks, the operator and its error, or that no word was "
+        "drawn; else null",
         nullable=True,
     ),
     sibling_id=text("caption_id of the first other caption of the image that has this word, or says it", nullable=True),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Said
-from ..edits import BOTH, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Judged, apply
+from ..edits import BOTH, COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Judged, apply
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
     LIVING,
@@ -244,8 +244,9 @@ def explained(judged: Judged, said: Said) -> Judged:
     """A rejection with the word that decided as its detail, and the caption_id of the first sibling that has it.
 
     Of `likely_true` nouns and verbs, the word with the largest lift (see `negcap.augment.truth.estimates`); of other
-    likely changes, the thing; of a `dangling_pronoun`, the caption's pronouns; of what stands for all words that are
-    not drawn, how to list them. Unchanged if a limit or another fault of the sentence decided.
+    likely changes, the thing; of a negation also, before it, what is taken to be absent; of a `dangling_pronoun`, the
+    caption's pronouns; of what stands for all words that are not drawn, how to list them. Unchanged if a limit or
+    another fault of the sentence decided.
     """
     candidate, own = judged.candidate, said.caption
     if judged.reason is None or judged.detail is not None:
@@ -253,11 +254,15 @@ def explained(judged: Judged, said: Said) -> Judged:
     if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
         why = LIMITS.get(judged.reason, "refused for this reason")
         return judged._replace(detail=f"no word was drawn, most are {why}; excluded=true lists them")
+    if judged.reason == COMPATIBLE and candidate.p_both is None:
+        return judged._replace(detail="the words may name one thing, by WordNet or the tables of overlaps")
+    absent = "" if candidate.absent is None else f"{candidate.absent}: "
     if judged.reason == LIKELY_TRUE:
         word = _likely(candidate.assertion or candidate, said)
         places = (one for one in (own, *said.siblings.captions) if word in mentioned_nouns(one))
         place = next(places, own)
-        return judged._replace(detail=word, sibling_id=None if place is own else place.caption_id)
+        detail = word and absent + word
+        return judged._replace(detail=detail, sibling_id=None if place is own else place.caption_id)
     if judged.reason == "dangling_pronoun":
         return judged._replace(detail=" ".join(dict.fromkeys(pronoun.lower for pronoun in own.pronouns)))
     if judged.reason == "sibling_says_so":
@@ -269,7 +274,7 @@ def explained(judged: Judged, said: Said) -> Judged:
         for found in CHECKS[candidate.change](candidate, said):
             if found.reason == judged.reason:
                 word, sibling_id = found.said()
-                return judged._replace(detail=word, sibling_id=sibling_id)
+                return judged._replace(detail=word and absent + word, sibling_id=sibling_id)
     return judged
 
 

@@ -8,8 +8,10 @@ sides of a symmetric preposition. Nothing that is added follows, nor what stands
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from ..caption import Caption, Token, cached
+from ..edits import Edit
 from ..language.semantic_classes import attributes, gender, head, other_persons, persons_may_be_same, prepositions
 from ..language.wordnet import WordNet
 from ..slots.nouns import quantity_value
@@ -191,11 +193,13 @@ def _is_near(preposition: str) -> bool:
     return preposition == "near" or (preposition, "near") in prepositions().synonyms
 
 
-def may_change_places(caption: Caption, one: int, other: int) -> bool:
-    """Whether two nouns without attributes, one before the other, are listed, or the first does something near the
-    second: "a car parked near a truck" does not say whether the truck is parked.
+def may_change_places(caption: Caption, one: int, other: int, edits: Sequence[Edit]) -> bool:
+    """Whether a swap of two nouns, one before the other, may leave the caption true: they are listed, or the first does
+    something near the second, "a car parked near a truck", which does not say whether the truck is parked; and `edits`
+    leave no attribute of theirs behind.
     """
-    if any(next(caption.dependents(noun, "amod", "compound", "nummod", "poss"), None) for noun in (one, other)):
+    described = (caption.dependents(noun, "amod", "compound", "nummod", "poss") for noun in (one, other))
+    if any(not any(edit.start <= token.start < edit.end for edit in edits) for token in chain(*described)):
         return False
     if set(caption.lowered[one + 1 : caption.phrase_start(other)]) <= {"and", ","}:
         return True

@@ -135,7 +135,7 @@ def info(
 
 @negcap.command()
 @options.run
-@click.option("--n", type=int, default=10, show_default=True, help="Rows shown.")
+@click.option("--n", type=int, help="Rows shown.  [default: 10, with --caption all]")
 @options.operators
 @options.splits
 @options.several("--caption", "captions", "Only rows of this caption_id; with --rejections, why it has no others.")
@@ -149,7 +149,7 @@ def info(
 )
 @options.as_json
 @options.seed
-def show(run: Path, n: int, table: str | None, as_json: bool, seed: int | None, **given: Any) -> None:
+def show(run: Path, n: int | None, table: str | None, as_json: bool, seed: int | None, **given: Any) -> None:
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
@@ -163,9 +163,9 @@ def show(run: Path, n: int, table: str | None, as_json: bool, seed: int | None, 
 
     flags = {"operator": "operators", "split": "splits", "caption_id": "captions", "reason": "reasons"}
     wanted = {column: given[flag] or () for column, flag in flags.items()}
-    rows = sample(
-        run, "rejections" if wanted["reason"] else table or table_of(wanted["operator"]), n, seed or 0, wanted
-    )
+    chosen = "rejections" if wanted["reason"] else table or table_of(wanted["operator"])
+    most = (sys.maxsize if given["captions"] else 10) if n is None else n
+    rows = sample(run, chosen, most, seed or 0, wanted)
     if as_json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))

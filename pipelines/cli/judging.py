@@ -87,6 +87,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     from ..engine.lock import locked
     from ..engine.tables import has_table
     from ..quality.scorecard import scorecards, to_text
+    from ..report.summary import counts_below
     from ..stages.build import judge_proposals
     from ..stages.imports import STAGE, ImportConfig, read_foreign
 
@@ -104,8 +105,14 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
                 )
             run = run or Path(folder) / "run"
             with with_workers(given) as execution, locked(run):
-                read_foreign(source, run, ImportConfig.of(given), execution)
+                read = read_foreign(source, run, ImportConfig.of(given), execution)
                 counts = judge_proposals(STAGE, run, given, execution, anew=True)
+            if bad := counts_below(read, "rejected"):
+                why = ", ".join(f"{reason} {number:,}" for reason, number in sorted(bad.items()))
+                print(
+                    f"{sum(bad.values()):,} records could not be used ({why}): rejected_records has them",
+                    file=sys.stderr,
+                )
             print(_kept(counts), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)

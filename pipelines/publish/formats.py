@@ -76,6 +76,12 @@ PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the cap
     "preposition": "replace_rel",
     "shuffle": "swap_obj",
     "swap_attribute": "swap_att",
+    # of what is recognised in negatives that others made
+    **{f"replace_{kind}": "replace_rel" for kind in ("preposition", "verb")},
+    **{f"replace_{kind}": "replace_att" for kind in ("attribute", "numeral")},
+    "replace_noun": "replace_obj",
+    "swap": "swap_obj",
+    "add": "add_obj",
 }
 
 
