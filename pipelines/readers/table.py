@@ -22,7 +22,6 @@ from . import files
 from .files import lines, name_of
 from .record import OWN, ReadOptions, Record, Rejected, excerpt, reject
 
-csv.field_size_limit(1 << 24)  # of a field, as of a line
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 DELIMITERS = "\t,;|"
