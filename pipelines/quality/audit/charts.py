@@ -178,7 +178,7 @@ def accuracy(percent: float, low: float, high: float) -> Markup:
     """A blind accuracy (%) as a bar from 50 %, its 95 % interval as a line, dashed the publish limit. Its colour is
     that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
-    wide, tall = 120, 14
+    wide, tall = 84, 14
     x = scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
     apart = max(low - 50, 50 - high)
