@@ -105,7 +105,9 @@ def _inflect() -> Any:
         import inflect
     finally:
         typeguard.typechecked = checked
-    return inflect.engine()
+    engine = inflect.engine()
+    engine.defnoun("gentleman", "gentlemen")  # which it takes for a nation's name, as "german"
+    return engine
 
 
 @cache

@@ -36,6 +36,7 @@ KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
+MISTAGGED = 0.1  # share of the singular, below which the same word as a plural is the mistake of a tagger
 NOUNS = 4096  # number of nouns whose results are cached
 
 
@@ -173,16 +174,26 @@ class Lexicon:
 
 
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
-    """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns."""
+    """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns.
+
+    A noun whose singular is tagged as its plural now and then ("beach", once in 2,000 times), and no other, has none.
+    """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()
-    entries, places = rows["entry"].to_pylist(), rows["place"].to_pylist()
+    entries, places, counts = (rows[name].to_pylist() for name in ("entry", "place", "count"))
+    singular, plurals = (
+        {entry: n for entry, place, n in zip(entries, places, counts, strict=True) if place == f"{tag}:{entry}"}
+        for tag in ("nn", "nns")
+    )
     for i in np.argsort(-rows["count"].to_numpy(), kind="stable").tolist():
-        if places[i] == "counted":
+        tag, _, surface = places[i].partition(":")
+        if tag == "counted":
             countable.add(entries[i])
         else:
-            tag, _, surface = places[i].partition(":")
             forms.setdefault(tag, {}).setdefault(entries[i], surface)
+    for noun, surface in list(forms["nns"].items()):
+        if surface == noun and plurals[noun] < MISTAGGED * singular.get(noun, 0.0):
+            del forms["nns"][noun]
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     return forms, frozenset(countable | set(forms["nns"]))
