@@ -176,7 +176,8 @@ class Lexicon:
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
     """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns.
 
-    A noun whose singular is tagged as its plural now and then ("beach", once in 2,000 times), and no other, has none.
+    A noun whose singular is tagged as its plural now and then ("beach", once in 2,000 times), and no other, has one by
+    rule.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     countable = set()
@@ -193,7 +194,7 @@ def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]
             forms.setdefault(tag, {}).setdefault(entries[i], surface)
     for noun, surface in list(forms["nns"].items()):
         if surface == noun and plurals[noun] < MISTAGGED * singular.get(noun, 0.0):
-            del forms["nns"][noun]
+            forms["nns"][noun] = plural(noun)
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     return forms, frozenset(countable | set(forms["nns"]))
