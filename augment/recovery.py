@@ -307,7 +307,7 @@ def _verdict(recovered: Recovered, negative: Caption, said: Said) -> tuple[str |
     if any(_entails(sibling, negative, recover(sibling, negative)) for sibling in siblings):
         return "true", "sibling_says_so"
     if operator in ("swap", "swap_attribute"):
-        is_open = candidate.change == "swap" and may_change_places(caption, *candidate.slots, candidate.edits)
+        is_open = candidate.change == "swap" and may_change_places(caption, candidate.slots, candidate.edits)
         return ("undecidable" if is_open else "false"), None
     main = _main(caption, negative, candidate.edits)
     if operator == "negate":

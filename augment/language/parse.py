@@ -38,8 +38,10 @@ NEEDED = ("tagger", "parser")
 CACHED_RULER = "negcap_cached_attribute_ruler"
 # So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
 TEXTS, TOKENS = 512, 16_384
-# Hashtags, links and emoji behind a sentence, which are no part of it; neither model has read any.
-BEHIND = re.compile(r"(\s(#\w+|https?://\S+|[^\w\s\x00-\x7f]+)\s*)+$")
+# Hashtags, links and emoji, which are no part of the sentence that they stand behind; neither model has read any. After
+# such a word they are: "walking my #dog".
+BEHIND = re.compile(r"#(?=\w*[^\W\d])\w+[.,]?|https?://\S+|[^\w\s\x00-\x7f]+")
+OPEN = frozenset("a an the my your his her our their this that of in on at to with for by and or".split())
 # For repairs: tags of verbs and nouns, the nouns that agree with a verb, dependency labels, and what begins a fronted
 # phrase.
 FINITE = {"VBZ", "VBP", "VBD"}
@@ -130,12 +132,21 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
     return from_parses(parse_table(table, spacy_model))
 
 
+def sentence(text: str) -> str:
+    """A text without the hashtags, links and emoji at its end: "A dog on a beach 😴 #dogs" -> "A dog on a beach"."""
+    kept, (rest, space, last) = text, text.rstrip().rpartition(" ")
+    while space and BEHIND.fullmatch(last):
+        kept = rest.rstrip()
+        rest, space, last = kept.rpartition(" ")
+    return text if last.lower() in OPEN or last.isdigit() else kept
+
+
 def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The parsed texts in order, without what stands BEHIND them; those of more than MAX_TOKENS tokens are empty."""
+    """The parsed texts in order, see `sentence`; those of more than MAX_TOKENS tokens are empty."""
     batch: list[Any] = []
     tokens = 0
     for text in texts:
-        doc = nlp.make_doc(BEHIND.sub("", text))
+        doc = nlp.make_doc(sentence(text))
         doc = nlp.make_doc("") if len(doc) > MAX_TOKENS else doc
         if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
             yield from nlp.pipe(batch, batch_size=TEXTS)

@@ -36,6 +36,7 @@ KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
+COUNTED = "counted"  # the place of occurrences with a number or "a"
 MISTAGGED = 0.1  # share of the singular, below which the same word as a plural is the mistake of a tagger
 NOUNS = 4096  # number of nouns whose results are cached
 
@@ -62,7 +63,7 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
         if noun.end - noun.start > 1:
             yield "surface", root.lemma, tag + root.lower
         if noun.form == "a":
-            yield "surface", root.lemma, "counted"
+            yield "surface", root.lemma, COUNTED
     for verb in verb_slots(caption):
         yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
 
@@ -176,25 +177,22 @@ class Lexicon:
 def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
     """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns.
 
-    A noun whose singular is tagged as its plural now and then ("beach", once in 2,000 times), and no other, has one by
-    rule.
+    A countable noun whose singular is now and then taken for its plural ("beach", once in 2,000 times), and more often
+    than any other word, has a plural by rule.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
-    countable = set()
     entries, places, counts = (rows[name].to_pylist() for name in ("entry", "place", "count"))
-    singular, plurals = (
-        {entry: n for entry, place, n in zip(entries, places, counts, strict=True) if place == f"{tag}:{entry}"}
-        for tag in ("nn", "nns")
-    )
+    often = dict(zip(zip(entries, places, strict=True), counts, strict=True))
     for i in np.argsort(-rows["count"].to_numpy(), kind="stable").tolist():
         tag, _, surface = places[i].partition(":")
-        if tag == "counted":
-            countable.add(entries[i])
-        else:
+        if surface:
             forms.setdefault(tag, {}).setdefault(entries[i], surface)
-    for noun, surface in list(forms["nns"].items()):
-        if surface == noun and plurals[noun] < MISTAGGED * singular.get(noun, 0.0):
-            forms["nns"][noun] = plural(noun)
+    countable = {entry for entry, place in often if place == COUNTED}
+    for noun in countable:
+        if forms["nns"].get(noun) == noun:
+            rare = MISTAGGED * often.get((noun, f"nn:{noun}"), 0.0)
+            if often[noun, f"nns:{noun}"] < rare < often[noun, COUNTED]:
+                forms["nns"][noun] = plural(noun)
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     return forms, frozenset(countable | set(forms["nns"]))

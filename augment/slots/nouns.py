@@ -195,9 +195,11 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
 
 
 def _in_name(caption: Caption, index: int) -> bool:
-    """Whether a word and the next one are of a name, "the White House", and not of a text that Begins All Words So."""
-    both = caption.tokens[index : index + 2]
-    if not all(token.text[0].isupper() for token in both):
+    """Whether a word and the next one are of a name, "the White House", and not of a text that Begins All Words So; of
+    the first word of a text only with two more: "Golden Gate Bridge", not "Young Asian woman".
+    """
+    words = [token.text for token in caption.tokens[index : index + (2 if index else 3)]]
+    if len(words) < 2 or not all(word[0].isupper() and word[1:].islower() for word in words):
         return False
     return any(token.pos in ("NOUN", "VERB", "ADJ") and token.text[0].islower() for token in caption.tokens)
 

@@ -193,12 +193,13 @@ def _is_near(preposition: str) -> bool:
     return preposition == "near" or (preposition, "near") in prepositions().synonyms
 
 
-def may_change_places(caption: Caption, one: int, other: int, edits: Sequence[Edit]) -> bool:
+def may_change_places(caption: Caption, nouns: Sequence[int], edits: Sequence[Edit]) -> bool:
     """Whether a swap of two nouns, one before the other, may leave the caption true: they are listed, or the first does
     something near the second, "a car parked near a truck", which does not say whether the truck is parked; and `edits`
-    leave no attribute of theirs behind.
+    leave no adjective, compound, number or possessor of theirs behind.
     """
-    described = (caption.dependents(noun, "amod", "compound", "nummod", "poss") for noun in (one, other))
+    one, other = nouns
+    described = (caption.dependents(noun, "amod", "compound", "nummod", "poss") for noun in nouns)
     if any(not any(edit.start <= token.start < edit.end for edit in edits) for token in chain(*described)):
         return False
     if set(caption.lowered[one + 1 : caption.phrase_start(other)]) <= {"and", ","}:

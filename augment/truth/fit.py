@@ -79,7 +79,7 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
 def extend(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
     """A `truth` table with the counts of some more images; the calibration stays as it is.
 
-    It is for images that are too few for a calibration of their own. `parses` and `spread`: as for `estimate`.
+    `parses` and `spread`: as for `estimate`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

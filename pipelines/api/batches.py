@@ -313,10 +313,8 @@ def _read(
         splits = ()
     columns = ("caption_id", "image_id", "image", "text", "negative")
     captions, texts, sizes = [], list[pa.Array](), [np.zeros(1, np.int64)]
-    for rows in pair_tables(run, operators, splits, table=table, columns=columns, every_caption=True, denials=False):
-        numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
-        once = numbered.group_by(["caption_id", "negative"], use_threads=False).aggregate([("at", "min")])["at_min"]
-        rows = rows.take(np.sort(once.to_numpy()))  # several operators may make one text
+    chosen: dict[str, Any] = {"table": table, "columns": columns, "every_caption": True, "denials": False}
+    for rows in pair_tables(run, operators, splits, **chosen, distinct=True):
         caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         first = np.flatnonzero(np.diff(caption, prepend=-1))
         captions.append(rows.select(["image_id", "image", "text"]).take(first))

@@ -21,6 +21,7 @@ from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
@@ -145,7 +146,8 @@ def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
     """Those rows whose negatives are options of a question."""
     asked = (question for image in by_image(with_negatives(rows).itertuples()) for question in _questions(image))
     options = {(question.true.caption_id, text) for question in asked for text in question.false}
-    return rows[[pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]]
+    chosen = [pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]
+    return rows[np.array(chosen, bool)]
 
 
 def _questions(rows: list[Row]) -> Iterator[Question]:
@@ -163,14 +165,17 @@ def _questions(rows: list[Row]) -> Iterator[Question]:
         if true.text_id != true.caption_id or true.caption_id in asked:
             continue
         options = sorted({row.negative for row in some if row.operator != NEGATION} - {true.text})
-        changes: dict[tuple[int, int], Change] = {}  # one of each place
+        changes: dict[tuple[int, int], Change] = {}  # one of each place, in random order
         for text in record_rng(0, "false options", true.caption_id).sample(options, len(options)):
             change = changed(true.text, text)
             changes.setdefault((change.start, change.end), change)
-        for one, other in combinations(sorted(changes.values()), 2):
-            if one.end < other.start:  # a word stands between them
-                false = (with_changes(true.text, some) for some in ([one], [other], [one, other]))
-                yield Question(true, tuple(false), POSITIVE)
+        said = {tuple(sorted(text.lower().split())) for text in (true.text, *true.siblings)}
+        for pair in combinations(changes.values(), 2):
+            one, other = sorted(pair)
+            both = with_changes(true.text, pair)
+            # A word stands between them, and it is no exchange, which may be true: "a cat next to a dog".
+            if one.end < other.start and tuple(sorted(both.lower().split())) not in said:
+                yield Question(true, (*(with_changes(true.text, [its]) for its in pair), both), POSITIVE)
                 break
 
 

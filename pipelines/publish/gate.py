@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
 
     @property
     def doubtful(self) -> dict[str, int]:
-        """By operator, the number of pairs if it is too small to decide whether the negatives can be guessed."""
+        """By operator, the number of pairs if it is too small to be held to the limit."""
         return {name: one.pairs for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
 
 

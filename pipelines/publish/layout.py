@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from ...augment.operators import OPERATORS
 from ...augment.settings import AtLeastOne, Operators, Photos, Refined, Seed, Settings, Splits, Vetted
 from ...schemas.fields import table_of
 from ..tables.examples import Row, by_caption, by_image, example_tables
@@ -152,9 +150,9 @@ class Publication:
         """
         shuffle = None if self.format.ordered else self.config.seed
         chosen: dict[str, Any] = {"table": self.table, "accepted": self.accepted, "left_out": self.left_out}
-        chosen |= {"p_true": self.p_true, "per_caption": self.per_caption}
+        chosen |= {"p_true": self.p_true, "per_caption": self.per_caption, "distinct": True}
         for rows in example_tables(self.run, self.operators, self.splits, shuffle=shuffle, **chosen):
-            kept = self.format.prepare(made_once(rows))
+            kept = self.format.prepare(rows)
             names = kept["image"].unique()
             if self.images is None:
                 located = {name: safe_path(name) for name in names}
@@ -190,15 +188,6 @@ class Publication:
         """The bytes of the image file of a row, in formats with images."""
         assert self.images is not None
         return self.images.read(row.image)
-
-
-def made_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows without the negatives of a text that another operator made, too: the first in OPERATORS keeps it."""
-    place = rows["operator"].map({name: number for number, name in enumerate(OPERATORS)}).to_numpy(float)
-    order = np.argsort(place, kind="stable")
-    again = np.empty(len(rows), bool)
-    again[order] = rows.iloc[order].duplicated(["text_id", "negative"])
-    return rows[~again | rows["negative_id"].isna()]
 
 
 def with_negatives(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Make a run's lexicon, truth estimates and balance the reference lexicon, for corpora too small for their own."""
+"""Make a run's lexicon, truth estimates and balance the shipped reference, which other runs add to theirs."""
 
 from __future__ import annotations
 

@@ -82,12 +82,14 @@ def pair_tables(
     shards: slice = slice(None),
     every_caption: bool = False,
     denials: bool = True,
+    distinct: bool = False,
 ) -> Iterator[pa.Table]:
     """The pairs of each shard; see `pairs`. table: "negatives", "refined", or with `every_caption` "" for none.
     columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption itself; `image`, `siblings` and
     `sibling_ids` (other captions of its image and split) need the table captions; `draw` counts a caption's and
     operator's negatives as drawn. accepted: the only negative_ids, None for all; left_out: no captions of these ids.
-    shards: only these of the table. every_caption: captions without a negative have a row, too, with nulls.
+    shards: only these of the table. every_caption: captions without a negative have a row, too, with nulls. distinct: a
+    text that several operators made of a caption is of the first of them only.
 
     If the run has true denials, and `denials`, a negative of negation is paired with the true sentence that it
     contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out without one.
@@ -121,11 +123,20 @@ def pair_tables(
             rows = _contradicting(rows, _denials(positives.get(name)))
         else:
             rows = rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
+        if distinct:
+            rows = rows.take(_first_made(rows))
         if per_caption is not None:
             rows = rows.take(np.flatnonzero(earlier(rows) < per_caption))
         if joined:
             rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
         yield pa.table({name: rows[name] for name in columns})
+
+
+def _first_made(rows: pa.Table) -> np.ndarray:
+    """The numbers of the rows, in order, of which no earlier one has the caption, its true text and the negative."""
+    numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
+    first = numbered.group_by(["caption_id", "caption", "negative"], use_threads=False).aggregate([("at", "min")])
+    return np.sort(first["at_min"].to_numpy())
 
 
 def earlier(rows: pa.Table) -> np.ndarray:

@@ -10,7 +10,15 @@ import spacy
 
 from negcap.augment.caption import MAX_TOKENS
 from negcap.augment.language.exact import GRID, ExactOps, on_grid
-from negcap.augment.language.parse import CACHED_RULER, SHIPPED, CachedAttributeRuler, is_cacheable, load, parse
+from negcap.augment.language.parse import (
+    CACHED_RULER,
+    SHIPPED,
+    CachedAttributeRuler,
+    is_cacheable,
+    load,
+    parse,
+    sentence,
+)
 from negcap.augment.scene_graph import scene_graph
 
 
@@ -44,6 +52,18 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
 def test_hashtags_links_and_emoji_behind_a_sentence_are_not_parsed(behind: str) -> None:
     plain, decorated = parse(["Two dogs on a beach", "Two dogs on a beach" + behind])
     assert decorated.text.endswith(behind) and decorated.tokens == plain.tokens
+
+
+@pytest.mark.parametrize(
+    "text", ["The number #22", "Walking my #dog", "A warm day of 20 °", "#dogs", "A #dog runs", ""]
+)
+def test_what_belongs_to_the_sentence_is_parsed(text: str) -> None:
+    assert sentence(text) == text
+
+
+def test_many_hashtags_take_no_time() -> None:
+    assert sentence("A dog" + " #ab" * 20_000 + " b").endswith(" b")
+    assert sentence("A dog" + " #ab" * 20_000) == "A dog"
 
 
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2

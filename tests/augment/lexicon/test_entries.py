@@ -114,7 +114,9 @@ def test_a_fraction_of_a_count_cannot_be_left_out_twice() -> None:
 
 def test_a_singular_that_is_rarely_taken_for_a_plural_has_another() -> None:
     counts = [("nn:beach", 1000.0), ("nns:beach", 2.0), ("nn:elk", 10.0), ("nns:elk", 8.0), ("nns:fish", 9.0)]
+    counts += [("nn:snow", 900.0), ("nns:snow", 1.0)]
     rows = [("surface", place.partition(":")[2], place, count) for place, count in counts]
+    rows += [("surface", "beach", "counted", 700.0), ("surface", "snow", "counted", 3.0)]
     forms = Lexicon.from_table(pa.Table.from_arrays([pa.array(one) for one in zip(*rows, strict=True)], schema=LEXICON))
-    assert forms.plural == {"beach": "beaches", "elk": "elk", "fish": "fish", "person": "people"}
+    assert forms.plural == {"beach": "beaches", "elk": "elk", "fish": "fish", "person": "people", "snow": "snow"}
     assert forms.in_number("gentleman", many=True) == "gentlemen"

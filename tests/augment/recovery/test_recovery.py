@@ -135,6 +135,8 @@ A woman cuts bread. | A woman slices bread. | undecidable
 A man eating a sandwich. | A man looking at a sandwich. | false
 A man holding a cat. | A man with a cat. | undecidable
 A dog behind a fence. | A dog near a fence. | undecidable
+A red car parked next to a truck. | A truck parked next to a red car. | undecidable
+A red car parked next to a truck. | A red truck parked next to a car. | false
 A dog behind a fence. | A dog in front of a fence. | false
 Two dogs run. | A dog runs. | undecidable
 Two dogs run. | Three dogs run. | false

@@ -72,7 +72,14 @@ VERBS = {
 
 def test_words_of_a_name_are_no_slots_unless_all_words_are_written_so() -> None:
     names = parse(["Golden Gate Bridge in fog", "The White House lawn with people", "Red Car Parked on the Street"])
-    assert [[slot.entry for slot in attribute_slots(caption)] for caption in names] == [[], [], ["red"]]
+    names += parse(["Young Asian woman smiling", "Large TV on a wall"])
+    assert [[slot.entry for slot in attribute_slots(one)] for one in names] == [
+        [],
+        [],
+        ["red"],
+        ["young", "asian"],
+        ["large"],
+    ]
     assert [slot.entry for slot in noun_slots(names[1])] == ["people"] and noun_slots(names[2])[0].entry == "car"
 
 

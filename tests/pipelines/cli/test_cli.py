@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -276,6 +277,12 @@ def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys:
         assert (counts[f"{name}.rows"], counts[f"{name}.captions"]) == (len(mine), len(set(mine)))
     refused = sum(count for name, count in counts.items() if name.startswith("rejected."))
     assert refused == len(rows_of(sample_run, "rejections")) > 0
+
+
+def test_all_rows_of_a_caption_are_shown(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [(caption, number)] = Counter(row["caption_id"] for row in rows_of(sample_run, "rejections")).most_common(1)
+    assert negcap_exits("show", sample_run, "--rejections", "--caption", caption, "--json") == 0
+    assert len(capsys.readouterr().out.splitlines()) == number > 10
 
 
 def test_a_shard_explains_itself(sample_run: Path) -> None:

@@ -38,6 +38,8 @@ def test_sugarcrepe_under_its_own_names(toy: Toy, tmp_path: Path) -> None:
             ({"noun": "verb", "numeral": "preposition"}, ["replace_rel.json"]),
             ({"noun": "shuffle", "numeral": "swap_attribute"}, ["swap_att.json", "swap_obj.json"]),
             ({"noun": "object", "numeral": "numeral"}, ["add_obj.json", "numeral.json"]),
+            ({"noun": "replace_noun", "numeral": "replace_verb"}, ["replace_obj.json", "replace_rel.json"]),
+            ({"noun": "add", "numeral": "swap"}, ["add_obj.json", "swap_obj.json"]),
         )
     ):
         one = named(toy, operators, tmp_path / str(number))

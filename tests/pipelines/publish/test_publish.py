@@ -91,10 +91,13 @@ def test_what_several_operators_made_is_published_once(tmp_path: Path) -> None:
             }
             negatives.append({**row, **again, **({"text": row["text"] + " Alone."} if row["draw"] else {})})
 
-    files = published(changed(tmp_path, doubled), tmp_path / "out", per_caption=3)
+    run = changed(tmp_path, doubled)
+    files = published(run, tmp_path / "out", per_caption=3)
     made = {name: json.loads(files[f"{name}.json"]).values() for name in ("noun", "object")}
     nouns, objects = ({(pair["caption"], pair["negative_caption"]) for pair in made[name]} for name in made)
     assert len(nouns) == 3 * 5 * TESTS and len(objects) == 2 * 5 * TESTS and not nouns & objects
+    firsts = published(run, tmp_path / "first")  # an operator whose first draw another has made gives its next
+    assert len(json.loads(firsts["object.json"])) == len(json.loads(firsts["noun.json"])) == 5 * TESTS
 
 
 @pytest.mark.parametrize(

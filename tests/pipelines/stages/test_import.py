@@ -88,7 +88,9 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
     imported(run.parent / "set.json", run.parent)
     assert {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))} == before
     assert main(["info", str(run), "--verify"]) == 0
-    assert "7 kept (63.6 %)" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "7 kept (63.6 %)" in said.out
+    assert "2 records could not be used (no_text 1, unsafe_path 1)" in said.err
 
 
 def test_what_is_read_is_counted_in_proposals(run: Path, tmp_path: Path) -> None:
