@@ -27,13 +27,14 @@ ROLES = {  # of columns, by the names that sets give them
         "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
     ),
     "image": table.IMAGE,
-    "sibling": ("caption2", "caption_2", "positive_caption2"),
+    "sibling": (),
     "label": (
         "label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type", "kind", "family",
     ),
     "split": table.SPLIT,
     "key": ("id", "sample_id", "index"),
 }  # fmt: skip
+SIBLING = re.compile(r"(positive[\s_-]*)?caption[\s_-]*[2-9]", re.IGNORECASE)  # columns of other captions of the image
 BESIDE = ("croissant.json", "sizes.json", "dataset_info.json", "dataset_infos.json")  # what describes published tables
 _FILE = re.compile(
     rf"(?P<stem>.*)(?P<suffix>{'|'.join(map(re.escape, SUFFIXES))})(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE
@@ -101,6 +102,8 @@ def read_pairs(url: str, source: str = "", columns: Mapping[str, str] | None = N
                 listed, usual = ", ".join(row) or "none", ", ".join(ROLES[lacking][:4])
                 raise NoColumnError(f"{url}: must have a column for the {lacking} ({usual} …), has: {listed}")
         cells = {role: row.get(column) if column else None for role, column in roles.items()}
+        others = [name for name in row if SIBLING.fullmatch(name)] if roles["sibling"] is None else [roles["sibling"]]
+        cells["sibling"] = [row[name] for name in others if row.get(name)]
         key = key or str(cells["key"] or "")
         if key and key in known:
             yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")
@@ -118,7 +121,7 @@ def _record(
         image = image.get("path")
         named = image is not None
     captions: list[Record] = []
-    for text in (cells["caption"], *filter(None, [cells["sibling"]])):
+    for text in (cells["caption"], *cells["sibling"]):
         caption = clean(Record(name, line, image if named else "image", text, cells["split"] or split))
         if isinstance(caption, Rejected):
             return caption

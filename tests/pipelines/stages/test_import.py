@@ -120,6 +120,10 @@ FORMATS: dict[str, tuple[str, str]] = {
         "a.json",
         json.dumps([{"id": 7, "filename": "1.jpg", "caption": CAP, "caption2": "A pet.", "negative_caption": NEG}]),
     ),
+    "five captions": (
+        "a.csv",
+        f"image,caption,negative,caption2,caption 3,caption_4\n1.jpg,{CAP},{NEG},A pet.,,It naps.\n",
+    ),
     "negclip": ("a.tsv", f"filepath\ttitle\tneg_caption\tneg_image\n1.jpg\t{CAP}\t\"['{NEG}']\"\t[1]\n"),
     "aro": ("a.json", json.dumps([{"image_path": "1.jpg", "true_caption": CAP, "false_caption": NEG}])),
     "crepe": ("a.csv", f"image_id,caption,hard_negs\n1,{CAP},\"['{NEG}']\"\n"),
@@ -152,7 +156,7 @@ def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
         path.write_text(text)
     labels = {"valse": "plurals", "ce-clip": "object", "plain": "mine", "kind": "mine"}
     image = {"lines": None, "crepe": "1"}.get(name, "1.jpg")
-    captions = (CAP, "A pet.") if name == "sugarcrepe++" else (CAP,)
+    captions = {"sugarcrepe++": (CAP, "A pet."), "five captions": (CAP, "A pet.", "It naps.")}.get(name, (CAP,))
     assert list(read_pairs(str(path))) == [Foreign(path.name, 1, image, captions, "", ((NEG, labels.get(name, "a")),))]
 
 
