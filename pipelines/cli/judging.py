@@ -87,7 +87,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     from ..engine.lock import locked
     from ..engine.tables import has_table
     from ..quality.scorecard import scorecards, to_text
-    from ..report.summary import counts_below
+    from ..report.summary import rejected_text
     from ..stages.build import judge_proposals
     from ..stages.imports import STAGE, ImportConfig, read_foreign
 
@@ -107,13 +107,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
             with with_workers(given) as execution, locked(run):
                 read = read_foreign(source, run, ImportConfig.of(given), execution)
                 counts = judge_proposals(STAGE, run, given, execution, anew=True)
-            if bad := counts_below(read, "rejected"):
-                why = ", ".join(f"{reason} {number:,}" for reason, number in sorted(bad.items()))
-                print(
-                    f"{sum(bad.values()):,} records could not be used ({why}): rejected_records has them",
-                    file=sys.stderr,
-                )
-            print(_kept(counts), file=sys.stderr if report else sys.stdout)
+            print(_kept(counts) + rejected_text(read, "records"), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)
             print(to_json({card["name"]: card for card in cards}) if as_json else to_text(cards))
@@ -144,7 +138,7 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
-    config = EndpointConfig.of({"max_tokens": 512, "seed": 0, **given_only(given)})
+    config = EndpointConfig.of({"seed": 0, **given_only(given)})
     return Endpoint(config, given["cache"] or cache_path(run), purpose)
 
 

@@ -32,9 +32,7 @@ class EndpointConfig(Settings):
     url: str = Field(description="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1")
     model: str = Field(description="name of the language model there")
     temperature: NotNegativeNumber | None = Field(None, description="sampling temperature; none: the server's")
-    max_tokens: AtLeastOne | None = Field(
-        None, description="tokens of an answer, at most, 512 unless given; none: not sent"
-    )
+    max_tokens: AtLeastOne | None = Field(512, description="tokens of an answer, at most; none: not sent")
     seed: int | None = None
     extra: str = Field("{}", description="further fields of each request, as JSON; a null removes a field")
     key_variable: str = Field("OPENAI_API_KEY", description="environment variable with the API key, if one is wanted")

@@ -57,7 +57,7 @@ def corpus_lines(run: Path) -> list[str]:
     lines = []
     if read:
         line = f"{number_of(read.get('captions', 0), 'caption')} of {number_of(read.get('images', 0), 'image')}"
-        lines.append(line + _rejected(read, "records"))
+        lines.append(line + rejected_text(read, "records"))
     skipped = counts_below(counts_of(run, "parses"), "skipped")
     if skipped:
         languages = ", ".join(f"{n:,} {language}" for language, n in sorted(skipped.items()))
@@ -111,10 +111,13 @@ def features_line(run: Path, table: str) -> str:
     counts, metadata = manifest.counts, manifest.identity.metadata
     dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
     line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
-    return line + _rejected(counts, "images")
+    return line + rejected_text(counts, "images")
 
 
-def _rejected(counts: Mapping[str, int], what: str) -> str:
+def rejected_text(counts: Mapping[str, int], what: str) -> str:
+    """What was rejected, by the counters `rejected.<reason>`, to end a line: "; 3 records rejected (no_text 1, too_long
+    2)"; empty if nothing was.
+    """
     rejected = counts_below(counts, "rejected")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
     return f"; {sum(rejected.values()):,} {what} rejected ({reasons})" if rejected else ""
