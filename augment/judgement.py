@@ -94,7 +94,9 @@ class Judge:
 
 
 def p_bad(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """The probability that readers find negatives odd or true as well; odd, both: the `Judgements`, of any shape."""
+    """The probability that readers call negatives odd, or true of the same photo as their captions: arrays of the two
+    probabilities (see `Judgements`), of any shape.
+    """
     return 1 - (1 - odd) * (1 - both)
 
 
@@ -213,8 +215,9 @@ def refusals(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float)
 
 
 def is_spare(odd: np.ndarray, both: np.ndarray, max_bad: float, max_both: float) -> np.ndarray:
-    """Whether negatives may be made where an operator has no better ones: their `p_bad` is at most max_bad, and their
-    probability of being true as well at most max_both. odd, both: the `Judgements`, of any shape; NaN is not spare.
+    """Whether negatives are good enough for a caption of which an operator has no better one: their `p_bad` is at most
+    max_bad, and their probability of being true of the same photo as the caption at most max_both. odd, both: as for
+    `p_bad`; where they are NaN the result is False.
     """
     return (p_bad(odd, both) <= max_bad) & (both <= max_both)
 

@@ -194,9 +194,12 @@ def _is_near(preposition: str) -> bool:
 
 
 def may_change_places(caption: Caption, nouns: Sequence[int], edits: Sequence[Edit]) -> bool:
-    """Whether a swap of two nouns, one before the other, may leave the caption true: they are listed, or the first does
-    something near the second, "a car parked near a truck", which does not say whether the truck is parked; and `edits`
-    leave no adjective, compound, number or possessor of theirs behind.
+    """Whether a caption may still be true after `edits` have exchanged two of its nouns, so that the result cannot be
+    called false. nouns: their tokens, in order.
+
+    That is so if the caption lists the nouns ("a dog and a cat"), or if the first does something near the second: "a
+    car parked near a truck" does not say that the truck is not parked. In both cases the words that describe a noun
+    (adjectives, compounds, numbers, possessors) must have moved with it.
     """
     one, other = nouns
     described = (caption.dependents(noun, "amod", "compound", "nummod", "poss") for noun in nouns)

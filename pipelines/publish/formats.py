@@ -143,7 +143,7 @@ def negbench_rows(publication: Publication) -> Rows:
 
 
 def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those rows whose negatives are options of a question."""
+    """Those of the rows, each a caption with a negative, whose negative becomes an option of a NegBench question."""
     asked = (question for image in by_image(with_negatives(rows).itertuples()) for question in _questions(image))
     options = {(question.true.caption_id, text) for question in asked for text in question.false}
     chosen = [pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]
@@ -180,7 +180,7 @@ def _questions(rows: list[Row]) -> Iterator[Question]:
 
 
 class Change(NamedTuple):
-    """The words of a text from `start` to `end` (exclusive) are replaced by others."""
+    """An edit of a text: its words from number `start` to `end` (exclusive) are replaced by `words`."""
 
     start: int
     end: int
@@ -188,7 +188,7 @@ class Change(NamedTuple):
 
 
 def changed(caption: str, negative: str) -> Change:
-    """What differs in a negative, from the first to the last word that does."""
+    """The edit that makes a negative of its caption, from the first to the last word that differs."""
     old, new = caption.split(" "), negative.split(" ")
     start = len(commonprefix([old, new]))
     behind = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
@@ -196,7 +196,7 @@ def changed(caption: str, negative: str) -> Change:
 
 
 def with_changes(caption: str, changes: Sequence[Change]) -> str:
-    """The caption with changes of different places."""
+    """The caption after several edits, whose places must not overlap."""
     words = caption.split(" ")
     for start, end, new in sorted(changes, reverse=True):
         words[start:end] = new

@@ -115,8 +115,8 @@ def features_line(run: Path, table: str) -> str:
 
 
 def rejected_text(counts: Mapping[str, int], what: str) -> str:
-    """What was rejected, by the counters `rejected.<reason>`, to end a line: "; 3 records rejected (no_text 1, too_long
-    2)"; empty if nothing was.
+    """What was rejected, by the counters named `rejected.<reason>`, to end a line: "; 3 records rejected (no_text 1,
+    too_long 2)"; empty if nothing was. what: the plural noun, here "records".
     """
     rejected = counts_below(counts, "rejected")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))

@@ -88,8 +88,8 @@ def pair_tables(
     columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption itself; `image`, `siblings` and
     `sibling_ids` (other captions of its image and split) need the table captions; `draw` counts a caption's and
     operator's negatives as drawn. accepted: the only negative_ids, None for all; left_out: no captions of these ids.
-    shards: only these of the table. every_caption: captions without a negative have a row, too, with nulls. distinct: a
-    text that several operators made of a caption is of the first of them only.
+    shards: only these of the table. every_caption: captions without a negative have a row, too, with nulls. distinct:
+    keep a negative that several operators made from one caption only once, in the first of its rows.
 
     If the run has true denials, and `denials`, a negative of negation is paired with the true sentence that it
     contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out without one.
