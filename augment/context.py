@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
+from inspect import unwrap
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,6 +120,10 @@ class Batch:
         if known is None:
             return function(replace(self, said=self.said[number : number + 1], known={}))[0]
         return known[number]
+
+    def computed(self, function: Callable[[Caption, Context], Result]) -> Sequence[Result]:
+        """What a function made by `computed_together` has found in each caption; () if it was not called yet."""
+        return self.known.get(unwrap(function)) or ()
 
     def part(self, numbers: Sequence[int]) -> list[Context]:
         """The contexts of the captions with these numbers in a batch of their own, which computes everything anew."""

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from ..schemas.fields import table_of
+from ..schemas.negatives import EDITS, EXCLUDED, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Generated, Judged, apply
 from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, compare_and_judge, is_spare, p_bad, refusals
 from .language.concreteness import Concreteness
-from .operators import OPERATORS, PRESETS, operator
+from .operators import OPERATORS, PRESETS, excluded_words, operator
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
 from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Seed, Settings
@@ -84,7 +85,7 @@ class NegativesConfig(Settings):
 def generate_tables(
     parses: pa.Table, lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None = None
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
-    """The tables negatives, positives and rejections for a `parses` table, by name, and counters.
+    """The tables negatives, positives, rejections and excluded for a `parses` table, by name, and counters.
 
     The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, candidates that are
     too likely true are rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result)
@@ -97,10 +98,11 @@ def generate_tables(
     others = [name for name in PRESETS["all"] if name not in settings.operators and FAMILIES[name] != POSITIVE]
     negatives, positives, rejections = Rows(), Rows(), Rows()
     captions = from_parses(parses)
-    counts = Counter({"captions": len(captions)})
+    counts, excluded = Counter({"captions": len(captions)}), Counter[tuple[str, str, str]]()
     row = 0
     for images in batches(by_image(captions)):
-        for generated in generate_for_images(images, lexicon, settings, truth, explain=True, others=others):
+        made = generate_for_images(images, lexicon, settings, truth, explain=True, others=others, excluded=excluded)
+        for generated in made:
             tried = {name: generated.pop(name).accepted for name in others if name in generated}
             counts["tried"] += bool(tried)
             counts.update(f"more.{name}" for name, accepted in tried.items() if accepted)
@@ -122,6 +124,7 @@ def generate_tables(
                 counts[f"without.{next((one for one in NEAREST if one in reasons), nearest)}"] += 1
             row += 1
     tables = {
+        "excluded": table_of(((*word, places) for word, places in sorted(excluded.items())), EXCLUDED),
         "rejections": rejections.table(parses, REJECTIONS),
         "positives": positives.table(parses, POSITIVES),
         "negatives": negatives.table(parses, NEGATIVES),
@@ -141,11 +144,13 @@ def generate_for_images(
     *,
     explain: bool = False,
     others: Sequence[str] = (),
+    excluded: Counter[tuple[str, str, str]] | None = None,
 ) -> list[dict[str, Generated]]:
     """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`.
 
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided. others: operators whose results are added for some of the captions that have no negatives.
+    excluded: counts to which `excluded_words` are added.
     """
     limits = {name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
     read = contexts(images, lexicon, truth, preferred_odd=settings.usual_odd, **limits)
@@ -154,6 +159,8 @@ def generate_for_images(
         generated.append({name: try_operator(name, context, settings) for name in settings.operators})
         for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context.said) for rejected in made.rejected]
+    if excluded is not None:
+        excluded.update(excluded_words(read[0].batch))
     said = [context.said for context in read]
     results = reject_implausible(said, generated, settings)
     if others:

@@ -9,7 +9,7 @@ from .fields import description
 
 ORDER = (
     "captions rejected_records parses lexicon components component_vocabulary component_exclusions truth balance "
-    "negatives refined positives rejections proposals judged verdicts audit features rejected_images scenes "
+    "negatives refined positives rejections excluded proposals judged verdicts audit features rejected_images scenes "
     "counterparts ranks embeddings generated refused_captions".split()
 )
 _SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]

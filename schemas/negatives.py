@@ -1,4 +1,4 @@
-"""Schemas of negatives, refined negatives, positive controls, rejected candidates, proposals, verdicts, audits."""
+"""Schemas of negatives, refined ones, positive controls, rejections, excluded words, proposals, verdicts, audits."""
 
 import pyarrow as pa
 
@@ -124,6 +124,19 @@ REJECTIONS = schema(
     sibling_id=text("caption_id of the first other caption of the image that has this word, or says it", nullable=True),
 )
 
+EXCLUDED = schema(
+    "excluded",
+    1,
+    kind=text("of the word, as in lexicon"),
+    entry=text("a word or phrase that is plausible where it was not put in, as in lexicon"),
+    reason=text(
+        "why: it may be true of the image, or of the same thing as the word there, or readers would call it odd",
+        words=("likely_true", "compatible", "implausible"),
+    ),
+    places=int64(
+        "in how many places of the shard's captions; what is odd may still be the only negative of an operator there"
+    ),
+)
 
 _PROPOSED = dict(
     caption_id=text("key into captions"),

@@ -231,7 +231,7 @@ def open_nouns(
     same: list[list[int]] = []
     for row, (_, slot) in zip(likely, slots, strict=True):
         row[nouns.without_form(slot.form)] = -np.inf
-        same.append(take_out(batch, row, batch.lexicon.may_corefer(slot.entry), "noun"))
+        same.append(take_out(row, batch.lexicon.may_corefer(slot.entry), "noun"))
     some = Open.of(likely, FLOORS["noun"])
     parts = zip(slots, some.parts(len(slots)), strict=True)
     lifts = [nouns.lift(slot.contexts[:2])[some.new[part]] for (_, slot), part in parts]
@@ -260,13 +260,13 @@ def _by_caption(batch: Batch, slots: Sequence[tuple[int, Slot]], choices: Mappin
     return found
 
 
-def take_out(batch: Batch, row: np.ndarray, numbers: np.ndarray, kind: Kind) -> list[int]:
-    """Make the log p of entries -inf, in place; returns the numbers of those that were plausible, if they are recorded.
+def take_out(row: np.ndarray, numbers: np.ndarray, kind: Kind) -> list[int]:
+    """Make the log p of entries -inf, in place; returns the numbers of those that were plausible.
 
     row: of all entries of a kind. numbers: of those that may be true of the same thing as the word that they would
     replace.
     """
-    plausible = numbers[row[numbers] >= FLOORS[kind]].tolist() if batch.excluded else []
+    plausible = numbers[row[numbers] >= FLOORS[kind]].tolist()
     row[numbers] = -np.inf
     return plausible
 
@@ -334,7 +334,7 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         object = caption.tokens[slot.noun]
         several = object.tag == "NNS" or caption.has(slot.noun, "conj")
         place = object.lemma if object.lemma in prepositions().places else ""
-        left = take_out(batch, row, _kept_out(slot.entry, entries.names, several, place), "preposition")
+        left = take_out(row, _kept_out(slot.entry, entries.names, several, place), "preposition")
         same.append([n for n in left if not prepositions().may_replace(slot.entry, entries.names[n], place)])
     candidates = (
         partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
@@ -425,7 +425,7 @@ def _choices_of_words(
         likely = batch.log_probabilities(kind, slots, form)
         own = [batch.said[number].reading.log_probability(slot.start) for number, slot in slots]
         same = [
-            take_out(batch, row, _compatible(kind, slot.entry, entries.names, slot.form), kind)
+            take_out(row, _compatible(kind, slot.entry, entries.names, slot.form), kind)
             for row, (_, slot) in zip(likely, slots, strict=True)
         ]
         if kind == "attribute":  # most others describe something else: "large" and "red"

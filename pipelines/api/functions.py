@@ -192,7 +192,7 @@ def build(
         >>> from negcap.pipelines.sample import path
         >>> run = build(path(), tmp / "run", limit=20, scheduler="synchronous")
         >>> sorted(table.name for table in run.iterdir() if table.is_dir() and not table.name.startswith("_"))[:3]
-        ['balance', 'captions', 'lexicon']
+        ['balance', 'captions', 'excluded']
     """
     from ..stages import build as verbs
     from .captions import NAME, arrow_table

@@ -37,7 +37,7 @@ PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
 COMMANDS = {  # stage or table: the command that makes it
     **dict.fromkeys(("captions", "rejected_records", "source_columns"), "ingest"),
     **dict.fromkeys(("components", "component_vocabulary", "component_exclusions"), "components"),
-    **dict.fromkeys(("negatives", "positives", "rejections"), "negatives"),
+    **dict.fromkeys(("negatives", "positives", "rejections", "excluded"), "negatives"),
     **dict.fromkeys(("features", "features_map", "rejected_images"), "features"),
     **dict.fromkeys(("generated", "refused_captions"), "caption"),
     **{name: name for name in ("lexicon", "truth", "balance", "scenes", "counterparts")},

@@ -24,8 +24,8 @@ from .summary import NO_CANDIDATE, console_of, number_of, plain_table, print_tab
 
 ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
     "captions", "rejected_records", "scenes", "parses", "lexicon", "components", "component_vocabulary",
-    "component_exclusions", "truth", "balance", "negatives", "positives", "rejections", "refined", "features",
-    "rejected_images", "generated", "refused_captions",
+    "component_exclusions", "truth", "balance", "negatives", "positives", "rejections", "excluded", "refined",
+    "features", "rejected_images", "generated", "refused_captions",
 )  # fmt: skip
 PAGE, SLOWEST, REASONS = "README.md", 5, 6
 OPERATOR_TABLES = ("negatives", "positives", "refined")

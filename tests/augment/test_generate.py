@@ -16,7 +16,7 @@ from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
 from negcap.schemas.fields import check
-from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
+from negcap.schemas.negatives import EXCLUDED, NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment.fixtures import parse_texts, sample_lexicon, sample_parses
 
 
@@ -75,7 +75,8 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
 
 def test_no_captions_have_tables_of_no_rows() -> None:
     tables, _ = generate_tables(sample_parses().slice(0, 0), sample_lexicon(), NegativesConfig())
-    for name, schema in (("negatives", NEGATIVES), ("positives", POSITIVES), ("rejections", REJECTIONS)):
+    for schema in (NEGATIVES, POSITIVES, REJECTIONS, EXCLUDED):
+        name = schema.metadata[b"table"].decode()
         check(tables[name], schema)
         assert tables[name].num_rows == 0
 

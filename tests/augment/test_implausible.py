@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.numeral import numeral_choices
 from negcap.augment.plausibility import compare
+from negcap.schemas.fields import check
+from negcap.schemas.negatives import EXCLUDED
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
@@ -132,13 +135,32 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     assert {(row["caption_id"], row["operator"], row["text"]) for row in made}.isdisjoint(
         (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
     )
-    assert recorded["negatives"].equals(without["negatives"])
+    assert recorded["negatives"].equals(without["negatives"]) and recorded["excluded"].equals(without["excluded"])
     rejected = recorded["rejections"].to_pylist()
     texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]
     assert len(set(texts)) == len(texts)
     idle = {(row["caption_id"], row["operator"]) for row in without["rejections"].to_pylist() if not row["replaced"]}
     assert idle and idle.isdisjoint((row["caption_id"], row["operator"]) for row in without["negatives"].to_pylist())
     assert recorded["rejections"].num_rows > without["rejections"].num_rows
+
+
+def test_words_that_are_not_drawn_are_counted() -> None:
+    parses, operators = sample_parses().slice(0, 150), ("noun", "attribute", "preposition")
+    config = NegativesConfig(operators=operators, excluded=True, per_family=500, max_both=1.0)
+    tables, _ = generate_tables(parses, sample_lexicon(), config)
+    check(tables["excluded"], EXCLUDED)
+    places = {(row["kind"], row["reason"], row["entry"]): row["places"] for row in tables["excluded"].to_pylist()}
+    for reason in (IMPLAUSIBLE, COMPATIBLE):  # with these settings, each is a rejection as well
+        of_reason = {word: times for word, times in places.items() if word[1] == reason}
+        rejected = Counter(
+            (row["operator"], reason, row["replacement"])
+            for row in tables["rejections"].to_pylist()
+            if row["reason"] == reason and row["replaced"] and (reason == COMPATIBLE or len(row["edits"]) == 1)
+        )
+        if reason == COMPATIBLE:
+            assert of_reason == rejected and len(rejected) > 20
+        else:  # also those that are drawn since there is no other
+            assert len(rejected) > 100 and all(of_reason[word] >= times for word, times in rejected.items())
 
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
