@@ -20,21 +20,29 @@ at most e^(2 BOUND): balance makes no implausible replacement likely.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .caption import Caption
-from .context import Said, batches, contexts
+from .context import Context, Said, batches, contexts
 from .lexicon.lexicon import Lexicon
-from .operators import CHOICES
-from .operators.replacement import Choice
+from .operators.numeral import numeral_choices
+from .operators.replacement import Choice, attribute_choices, noun_choices, preposition_choices, verb_choices
 from .reproducible import exp, log
 from .truth.contradiction import assess
 from .truth.estimates import Truth
 
 UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0
+# For each kind, a function that lists what may replace the words of a caption.
+CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
+    "noun": noun_choices,
+    "numeral": numeral_choices,
+    "preposition": preposition_choices,
+    "attribute": attribute_choices,
+    "verb": verb_choices,
+}
 BALANCED = tuple(CHOICES)
 
 

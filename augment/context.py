@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from inspect import unwrap
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
 Result = TypeVar("Result")
+# What a replacement is taken to cost the rest of its caption, and the log p of the lowest word that is near, in
+# nats; and by how much the probabilities of being odd or true as well must then be above their limits for its estimate
+# to be left out. In 1,000 captions of COCO, 49 % of the nouns and 86 % of the prepositions are so, and with them 0.1
+# and 0.3 % of those that readers would accept.
+LENIENT, HARDLY, BY_FAR = 1.0, -3.0, 0.1
 CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
 
 
@@ -87,7 +92,7 @@ class Batch:
     `known`, by function. said: of each caption, in order. max_odd, max_both: the highest probabilities that readers
     call a negative odd, and that they say that it may be true of the same photo as its caption; odder ones than
     preferred_odd are drawn only where there are no others. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd.
+    since it may be true or is too odd. excluded_words: in how many places that is so, by kind, entry and reason.
     """
 
     lexicon: Lexicon
@@ -97,6 +102,7 @@ class Batch:
     max_both: float = MAX_P_BOTH
     excluded: bool = False
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
+    excluded_words: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     @cached_property
     def captions(self) -> list[Caption]:
@@ -121,13 +127,15 @@ class Batch:
             return function(replace(self, said=self.said[number : number + 1], known={}))[0]
         return known[number]
 
-    def computed(self, function: Callable[[Caption, Context], Result]) -> Sequence[Result]:
-        """What a function made by `computed_together` has found in each caption; () if it was not called yet."""
-        return self.known.get(unwrap(function)) or ()
+    def leave_out(self, kind: str, numbers: np.ndarray, reason: str) -> None:
+        """Count places of a kind where the entries with these numbers are not drawn, for this reason; (places,)."""
+        names = self.lexicon.entries(kind).names
+        for number, places in zip(*np.unique(numbers, return_counts=True), strict=True):
+            self.excluded_words[kind, names[number], reason] += int(places)
 
     def part(self, numbers: Sequence[int]) -> list[Context]:
         """The contexts of the captions with these numbers in a batch of their own, which computes everything anew."""
-        part = replace(self, said=[self.said[number] for number in numbers], known={})
+        part = replace(self, said=[self.said[number] for number in numbers], known={}, excluded_words=Counter())
         return [Context(one, part, number) for number, one in enumerate(part.said)]
 
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
@@ -152,10 +160,11 @@ class Batch:
         probabilities that readers would call the negative odd, and that they would say that the same photo may fit it
         and its caption (`negcap.augment.judgement`).
 
-        They are made from what the cloze model's surrogate estimates. NaN where only reading the negative tells, and
-        everywhere if there is neither a surrogate nor `given`. of: for each replacement, the number of its slot,
-        ascending. new: for each, the number of its entry. given: the change to assume for all, instead of the
-        surrogate's estimates. The other arguments are those of `log_probabilities`.
+        They are made from what the cloze model's surrogate estimates. What readers would refuse by far even if the rest
+        of its caption lost as little as LENIENT has that judgement, as estimates take longer. NaN where only reading
+        the negative tells, and everywhere if there is neither a surrogate nor `given`. of: for each replacement, the
+        number of its slot, ascending. new: for each, the number of its entry. given: the change to assume for all,
+        instead of estimates. The other arguments are those of `log_probabilities`.
         """
         found = np.full((3, len(of)), np.nan)
         if not len(of) or ((surrogate := surrogate_of(self.said[0].reading.model)) is None and given is None):
@@ -166,20 +175,37 @@ class Batch:
         if not known.any():
             return found
         asked, of = np.unique(of[known], return_inverse=True)
-        units, at = units[known], [places[slot] for slot in asked.tolist()]
+        units, new, at = units[known], new[known], [places[slot] for slot in asked.tolist()]
         readings = [self.said[slots[slot][0]].reading for slot in asked.tolist()]
-        if given is not None:
-            changes = np.tile(given, (len(of), 1))
-        else:
-            assert surrogate is not None
-            changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
         beside, olds = places_of(readings, at)
         shares = network.of_places(beside), unit_shares(self.lexicon, kind, form)
         sizes, means = scores_of(readings)
-        kinds = np.full(len(of), KINDS.index("quantity" if kind == "numeral" else kind))
-        judged = network.judge(kinds, terms(changes, sizes[of], means[of], olds[of]), *shares, of, new[known])
-        found[:, known] = changes[:, 3], *judged
+        number = KINDS.index("quantity" if kind == "numeral" else kind)
+
+        def judged(changes: np.ndarray, some: np.ndarray) -> np.ndarray:
+            its, kinds = of[some], np.full(len(changes), number)
+            judgements = network.judge(
+                kinds, terms(changes, sizes[its], means[its], olds[its]), *shares, its, new[some]
+            )
+            return np.stack([changes[:, 3], *judgements])
+
+        left = np.arange(len(of))
+        if given is not None:
+            found[:, known] = judged(np.tile(given, (len(of), 1)), left)
+            return found
+        assert surrogate is not None
+        vectors = np.stack([reading.at(place) for reading, place in zip(readings, at, strict=True)])
+        scores = readings[0].model.scores(vectors[of], units).astype(np.float64)
+        loss, lowest = np.full(len(of), LENIENT), np.minimum(scores, HARDLY)
+        estimates = judged(np.stack([scores, loss, lowest, scores - olds[of] - LENIENT], axis=1), left)
+        left = np.flatnonzero((estimates[1] <= self.max_odd + BY_FAR) & (estimates[2] <= self.max_both + BY_FAR))
+        if len(left):
+            slots_left, its = np.unique(of[left], return_inverse=True)
+            some, beside_left = [readings[slot] for slot in slots_left.tolist()], np.array(at)[slots_left]
+            changes = np.stack(surrogate.estimate(some, beside_left, its, units[left], WINDOW), axis=1)
+            estimates[:, left] = judged(changes, left)
+        found[:, known] = estimates
         return found
 
 

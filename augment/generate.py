@@ -23,7 +23,7 @@ from .context import Context, Said, batches, contexts
 from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Generated, Judged, apply
 from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, compare_and_judge, is_spare, p_bad, refusals
 from .language.concreteness import Concreteness
-from .operators import OPERATORS, PRESETS, excluded_words, operator
+from .operators import OPERATORS, PRESETS, operator
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
 from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Seed, Settings
@@ -150,7 +150,7 @@ def generate_for_images(
 
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided. others: operators whose results are added for some of the captions that have no negatives.
-    excluded: counts to which `excluded_words` are added.
+    excluded: counts to which those of `Batch.excluded_words` are added.
     """
     limits = {name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
     read = contexts(images, lexicon, truth, preferred_odd=settings.usual_odd, **limits)
@@ -160,7 +160,7 @@ def generate_for_images(
         for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context.said) for rejected in made.rejected]
     if excluded is not None:
-        excluded.update(excluded_words(read[0].batch))
+        excluded.update(read[0].batch.excluded_words)
     said = [context.said for context in read]
     results = reject_implausible(said, generated, settings)
     if others:

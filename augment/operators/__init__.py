@@ -1,20 +1,18 @@
 """The operators, by name: each yields at most `draws` candidates; it neither builds the text nor checks truth."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
 from ...schemas.negatives import POSITIVE
 from ..caption import Caption
-from ..context import Batch, Context
-from ..edits import COMPATIBLE, Candidate
+from ..context import Context
+from ..edits import Candidate
 from ..scene_graph import scene_graph
 from . import uniform
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
 from .replacement import (
-    Choice,
     attribute_choices,
     draw,
     draw_or_reason,
@@ -26,14 +24,6 @@ from .replacement import (
 from .swap import paraphrase, shuffle, swap_attribute
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
-# For each kind of the lexicon's entries, a function that lists what may replace the words of a caption.
-CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
-    "noun": noun_choices,
-    "numeral": numeral_choices,
-    "preposition": preposition_choices,
-    "attribute": attribute_choices,
-    "verb": verb_choices,
-}
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 
 
@@ -145,19 +135,6 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c-paper": ("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     "univse-paper": ("uniform_object", "uniform_attribute", "uniform_relation"),
 }
-
-
-def excluded_words(batch: Batch) -> Iterator[tuple[str, str, str]]:
-    """What operators would not draw in the captions of a batch, though it is plausible there: for each place the kind
-    of the word, the word, and why, as in `Choice.refused`.
-    """
-    for kind, choices in CHOICES.items():
-        for choice in chain.from_iterable(batch.computed(choices)):
-            for number in choice.refused.nonzero()[0].tolist():
-                yield kind, choice.names[number], str(choice.refused[number])
-            for name in choice.compatible:
-                if name != choice.entry:
-                    yield kind, name, COMPATIBLE
 
 
 def operator(name: str) -> Operator:

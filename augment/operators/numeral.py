@@ -8,7 +8,7 @@ import numpy as np
 
 from ..caption import Caption, cached, cached_on_caption, read_only
 from ..context import Batch, computed_together
-from ..edits import Candidate, Edit, cased_like, replace
+from ..edits import IMPLAUSIBLE, Candidate, Edit, cased_like, replace
 from ..judgement import refusals
 from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
@@ -63,6 +63,7 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     open = Open(of, new, weights[of, new])
     odd = batch.judged("numeral", slots, of, new, given=LENIENT)[1]
     refused = refusals(odd, np.zeros(len(of)), batch.preferred_odd, batch.max_both)
+    batch.leave_out("numeral", new[refused == IMPLAUSIBLE], IMPLAUSIBLE)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from random import Random
 from typing import NamedTuple
 
@@ -53,7 +53,7 @@ class Choice:
     entry; None if the entry has no form that fits. refused: for each, why it is not drawn, (names,): "" if it is,
     IMPLAUSIBLE or COMPATIBLE if readers would say so, LIKELY_TRUE if it may be true of the image. plural: of a noun.
     judged: for each, `Candidate.p_odd` and `p_both`, (2, names), NaN or None if only reading the whole negative tells.
-    compatible: the plausible entries that are not drawn since they may be true of the same thing. spare: for each, if
+    compatible: other plausible entries, not drawn since they may be true of the same thing. spare: for each, if
     it is IMPLAUSIBLE, whether it may be drawn where nothing else can be, (names,) booleans, or None if not known.
     """
 
@@ -79,7 +79,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     """
     for choice in choices if excluded else ():
         for name in choice.compatible:
-            if name != choice.entry and (candidate := choice.candidate(name)):
+            if candidate := choice.candidate(name):
                 yield candidate._replace(rejected=COMPATIBLE)
     refused = [choice.refused for choice in choices]
     out = None if excluded else [its != "" for its in refused]
@@ -182,6 +182,11 @@ def _choices(
     spare = (refused == IMPLAUSIBLE) & is_spare(odd, both, batch.max_odd, batch.max_both)
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)
+    for reason in (IMPLAUSIBLE, COMPATIBLE, LIKELY_TRUE):
+        batch.leave_out(kind, open.new[refused == reason], reason)
+    itself = (entries.number.get(slot.entry) for _, slot in slots)
+    same = [[other for other in left if other != number] for left, number in zip(same, itself, strict=True)]
+    batch.leave_out(kind, np.array([*chain.from_iterable(same)], int), COMPATIBLE)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
     made = []
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):
