@@ -69,7 +69,7 @@ def main() -> None:
     source = os.environ.get("BENCH_CAPTIONS") or str(real if real.is_file() else sample.path())
     limit = os.environ.get("BENCH_LIMIT")
     workers, repeats = int(os.environ.get("BENCH_WORKERS", 2)), int(os.environ.get("BENCH_REPEATS", 1))
-    flags = ["--set", "lexicon=own", *(["--limit", limit] if limit else [])]
+    flags = ["--limit", limit] if limit else []
     with tempfile.TemporaryDirectory() as scratch:
         run, one = Path(scratch, "run"), Path(scratch, "one")
         built, spent, stages = least(repeats, lambda: build(source, run, workers, flags))
@@ -100,6 +100,8 @@ def main() -> None:
         ("the same in CPU seconds, with loading", f"{spent.cpu / bare_cpu:.2f}  ({spent.cpu:.1f} ÷ {bare_cpu:.1f})"),
         ("build ÷ nlp.pipe as negcap loads the parser", f"{built / tuned:.2f}  ({tuned:.2f} s; CPU {tuned_cpu:.1f} s)"),
         ("stages, seconds", "  ".join(f"{name} {seconds:.2f}" for name, seconds in stages.items())),
+        ("negatives ÷ parse", f"{stages['negatives'] / stages['parse']:.1f}"),
+        ("build ÷ its stage parse", f"{built / stages['parse']:.1f}"),
         ("negatives alone, 1 worker", f"{len(texts) / alone_stages['negatives']:,.0f} captions/s"),
         (f"{workers} workers ÷ 1, parse + lexicon + negatives", f"{work(alone_stages) / work(stages):.2f}"),
         (f"{workers} workers ÷ 1, process start to end", f"{alone / built:.2f}"),
