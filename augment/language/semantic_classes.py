@@ -235,7 +235,7 @@ class Prepositions:
     """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
-    idioms, adverbs, governors, owned: words that form a set phrase with a preposition. visible: nouns of visible
+    idioms, governors, owned: words that form a set phrase with a preposition. visible: nouns of visible
     things that WordNet classes as abstract. beside: entries that express nearness. symmetric: those that hold in both
     directions. synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
     overlaps: pairs that may both be true. places: noun -> entries that may all be true of it at once.
@@ -245,7 +245,6 @@ class Prepositions:
     phrases: dict[str, tuple[tuple[str, ...], ...]]
     same: dict[str, str]
     idioms: frozenset[str]
-    adverbs: frozenset[str]
     governors: frozenset[str]
     owned: dict[str, frozenset[str]]
     visible: frozenset[str]

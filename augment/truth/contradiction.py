@@ -127,15 +127,16 @@ def check_quantity(candidate: Candidate, said: Said) -> Iterator[Finding]:
 
 
 def check_preposition(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if both prepositions may be true of the object, see `Prepositions.may_replace`, or a caption of the image
-    has the new one, or one that overlaps it, with the same object (`sibling_says_so`).
+    """Reject if both prepositions may be true of the object, see `Prepositions.may_replace`, or another caption of the
+    image has the new one, or one that may be true of the object as well, with the same object (`sibling_says_so`).
     """
-    object = said.caption.tokens[candidate.slots[1]].lemma
-    if not prepositions().may_replace(candidate.replaced, candidate.replacement, object):
+    object, may_replace = said.caption.tokens[candidate.slots[1]].lemma, prepositions().may_replace
+    old, new = candidate.replaced, candidate.replacement
+    if not may_replace(old, new, object):
         yield Finding("preposition_overlap")
-    overlap, old, new = prepositions().overlap, candidate.replaced, candidate.replacement
     for mentions in (said.siblings, said.own):
-        fits = (pair for pair in mentions.relations if pair[1] == object and pair[0] != old and overlap(pair[0], new))
+        given = (pair for pair in mentions.relations if pair[1] == object and pair[0] != old)
+        fits = (pair for pair in given if not may_replace(pair[0], new, object))
         yield from _mentioned("sibling_says_so", said, mentions, "relations", set(fits).__contains__)
 
 

@@ -22,8 +22,10 @@ from .lexicon import OwnOrGiven
 class TruthConfig(Settings):
     """What is counted: a random sample of images with siblings. lexicon: path of a truth table, see LexiconConfig."""
 
+    # From 1,500, 5,000 and 15,000 captions of COCO, beside the reference, hidden captions make 0.70, 0.70 and 0.68 % of
+    # the nouns true, and as many of the others.
     truth_sample: AtLeastOne = Field(
-        15_000, description="captions from which it is estimated what is true although no caption says so"
+        5_000, description="captions from which it is estimated what is true although no caption says so"
     )
     lexicon: OwnOrGiven = "own"
     backoff: Place | None = None  # a truth table whose counts these are added to, and whose calibration is kept
