@@ -15,17 +15,17 @@ from xml.sax.saxutils import escape
 import pandas as pd
 
 FOLDER = Path(__file__).parent / "pages" / "assets"
-IMAGE = "sample_0029"
+IMAGE = "sample_0003"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "pickup truck", "A large red bus"),
-    ("noun", "trail", "A red double-decker"),
-    ("numeral", "two", "A red bus with two"),
-    ("noun", "van", "A double-decker bus"),
+    ("noun", "soda", "A cat sprawled"),
+    ("numeral", "two", "An orange cat"),
+    ("preposition", "in front of", "An orange cat"),
+    ("noun", "book", "A cat rests"),
 )
 REFUSED = (
-    ("numeral", "two", "A red double-decker", "hardly ever seen or said"),
-    ("shuffle", "bridge | taxi", "A double-decker bus", "hardly ever seen or said"),
-    ("preposition", "beside", "The bus on the bridge", "another caption: the bus is over the bridge"),
+    ("numeral", "three", "An orange kitty", "hardly ever seen or said"),
+    ("shuffle", "laptop | cat", "A cat rests", "hardly ever seen or said"),
+    ("preposition", "near", "A cat rests", "another caption has something on the desk"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57

@@ -148,7 +148,6 @@ is_location = _names(
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
 )
 is_furnishing = _names("furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01")
-is_body_part = _names("body_part.n.01")
 is_worn = _names("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
@@ -235,10 +234,10 @@ class Prepositions:
     """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
-    idioms, governors, owned: words that form a set phrase with a preposition. visible: nouns of visible
-    things that WordNet classes as abstract. beside: entries that express nearness. symmetric: those that hold in both
-    directions. synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
-    overlaps: pairs that may both be true. places: noun -> entries that may all be true of it at once.
+    idioms, governors, owned: words that form a set phrase with a preposition. beside: entries that express nearness.
+    symmetric: those that hold in both directions. synonyms: pairs that mean the same. sets: the numbers of the sets in
+    VSE-C's Table 8 that have an entry. overlaps: pairs that may both be true. places: noun -> entries that may all be
+    true of it at once.
     """
 
     entries: frozenset[str]
@@ -247,7 +246,6 @@ class Prepositions:
     idioms: frozenset[str]
     governors: frozenset[str]
     owned: dict[str, frozenset[str]]
-    visible: frozenset[str]
     beside: frozenset[str]
     symmetric: frozenset[str]
     synonyms: frozenset[tuple[str, str]]

@@ -23,7 +23,7 @@ from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Ed
 from ..judgement import is_spare, preference, refusals
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
-from ..language.semantic_classes import ABSTRACT, gender, head, is_body_part, is_worn, prepositions, semantic_class
+from ..language.semantic_classes import gender, head, is_worn, prepositions
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon, sample
@@ -298,7 +298,10 @@ def noun_candidates(caption: Caption, lexicon: Lexicon, slot: Slot) -> Callable[
 
 
 def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
-    """The slots whose entry is in the lexicon; if there are none, those whose head alone is."""
+    """The slots whose entry is in the lexicon; if there are none, those whose head alone is.
+
+    Nothing before "of": "a bowl of soup" may be a plate of soup (9 % of 50, by readers).
+    """
     slots = [
         slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
     ]
@@ -310,7 +313,8 @@ def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
 def _excludes_others(caption: Caption, slot: Slot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
-    Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river).
+    Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river):
+    of such negatives that the judge lets through, readers said of 78 % of 30 and 72 % of 90 that one photo fits both.
     """
     noun = caption.tokens[slot.noun]
     object = caption.first_conjunct(noun)
@@ -330,7 +334,8 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         (number, slot)
         for number, caption in enumerate(batch.captions)
         for slot in preposition_slots(caption)
-        if slot.entry in entries.number and _is_visible(caption, slot, batch.lexicon)
+        if slot.entry in entries.number and caption.tokens[slot.noun].pos == "NOUN"
+        if slot.entry == WITHOUT or not is_negated(caption, slot.noun)
     ]
     likely = batch.log_probabilities("preposition", slots)
     same: list[list[int]] = []
@@ -349,22 +354,6 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
     return _by_caption(
         batch, slots, dict(enumerate(_choices(batch, "preposition", slots, some, None, candidates, same)))
     )
-
-
-def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
-    """Whether the object of a preposition is a visible thing or location: nothing abstract, no body part.
-
-    A singular noun without an article is likely a wrongly parsed verb ("to furrow"), unless the corpus often has it
-    bare.
-    """
-    object, nouns = caption.tokens[slot.noun], lexicon.nouns
-    noun = object.lemma
-    if object.index == slot.end and object.tag == "NN" and not nouns.has_form(noun, "bare"):
-        return False
-    if object.pos != "NOUN" or (slot.entry != WITHOUT and is_negated(caption, slot.noun)):
-        return False
-    known = noun in nouns.number or semantic_class(noun) != ABSTRACT or noun in prepositions().visible
-    return known and not is_body_part(noun)
 
 
 @cached(1 << 11)

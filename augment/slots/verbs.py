@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path, word_lists
-from ..language.grammar import third_person
+from ..language.grammar import ARTICLES, third_person
 from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
 from ..language.wordnet import WordNet
 from .nouns import Slot, after, before, broader
@@ -197,7 +197,8 @@ def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     table, (_, start, end, entry, noun, *_) = prepositions(), use
     object = caption.tokens[noun]
     return (
-        (object.lemma in table.idioms and (object.index == end or end - start == 1))
+        caption.word(start - 1) in ARTICLES  # "an out of focus picture"
+        or (object.lemma in table.idioms and (object.index == end or end - start == 1))
         or any(token.index == end for token in caption.dependents(end - 1, "prep"))
         or above.lemma in table.governors
         or entry in table.owned.get(above.lemma, ())
