@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 # nats; and by how much the probabilities of being odd or true as well must then be above their limits for its estimate
 # to be left out. In 1,000 captions of COCO, 49 % of the nouns and 86 % of the prepositions are so, and with them 0.1
 # and 0.3 % of those that readers would accept.
-LENIENT, HARDLY, BY_FAR = 1.0, -3.0, 0.1
+LEAST_LOSS, HARDLY, BY_FAR = 1.0, -3.0, 0.1
 CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
 
 
@@ -116,18 +116,19 @@ class Batch:
         spoil the others.
         """
         if function not in self.known:
+            counted = self.excluded_words.copy()
             try:
                 self.known[function] = function(self)
             except Exception:
                 if len(self.captions) == 1:
                     raise
                 self.known[function] = None
+                self.excluded_words.clear()
+                self.excluded_words.update(counted)
         known = self.known[function]
-        if known is None:
-            return function(replace(self, said=self.said[number : number + 1], known={}))[0]
-        return known[number]
+        return function(self._of([number]))[0] if known is None else known[number]
 
-    def leave_out(self, kind: str, numbers: np.ndarray, reason: str) -> None:
+    def count_excluded(self, kind: str, numbers: np.ndarray, reason: str) -> None:
         """Count places of a kind where the entries with these numbers are not drawn, for this reason; (places,)."""
         names = self.lexicon.entries(kind).names
         for number, places in zip(*np.unique(numbers, return_counts=True), strict=True):
@@ -135,8 +136,12 @@ class Batch:
 
     def part(self, numbers: Sequence[int]) -> list[Context]:
         """The contexts of the captions with these numbers in a batch of their own, which computes everything anew."""
-        part = replace(self, said=[self.said[number] for number in numbers], known={}, excluded_words=Counter())
+        part = self._of(numbers)
         return [Context(one, part, number) for number, one in enumerate(part.said)]
+
+    def _of(self, numbers: Sequence[int]) -> Batch:
+        """A batch of the captions with these numbers, of which nothing is known."""
+        return replace(self, said=[self.said[number] for number in numbers], known={}, excluded_words=Counter())
 
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
         """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in slots: (slots, entries).
@@ -161,7 +166,7 @@ class Batch:
         and its caption (`negcap.augment.judgement`).
 
         They are made from what the cloze model's surrogate estimates. What readers would refuse by far even if the rest
-        of its caption lost as little as LENIENT has that judgement, as estimates take longer. NaN where only reading
+        of its caption lost only LEAST_LOSS has that judgement, as estimates take longer. NaN where only reading
         the negative tells, and everywhere if there is neither a surrogate nor `given`. of: for each replacement, the
         number of its slot, ascending. new: for each, the number of its entry. given: the change to assume for all,
         instead of estimates. The other arguments are those of `log_probabilities`.
@@ -195,15 +200,15 @@ class Batch:
             found[:, known] = judged(np.tile(given, (len(of), 1)), left)
             return found
         assert surrogate is not None
-        vectors = np.stack([reading.at(place) for reading, place in zip(readings, at, strict=True)])
+        vectors = beside[:, : beside.shape[1] // 2]
         scores = readings[0].model.scores(vectors[of], units).astype(np.float64)
-        loss, lowest = np.full(len(of), LENIENT), np.minimum(scores, HARDLY)
-        estimates = judged(np.stack([scores, loss, lowest, scores - olds[of] - LENIENT], axis=1), left)
+        loss, lowest = np.full(len(of), LEAST_LOSS), np.minimum(scores, HARDLY)
+        estimates = judged(np.stack([scores, loss, lowest, scores - olds[of] - LEAST_LOSS], axis=1), left)
         left = np.flatnonzero((estimates[1] <= self.max_odd + BY_FAR) & (estimates[2] <= self.max_both + BY_FAR))
         if len(left):
             slots_left, its = np.unique(of[left], return_inverse=True)
-            some, beside_left = [readings[slot] for slot in slots_left.tolist()], np.array(at)[slots_left]
-            changes = np.stack(surrogate.estimate(some, beside_left, its, units[left], WINDOW), axis=1)
+            texts, places_left = [readings[slot] for slot in slots_left.tolist()], np.array(at)[slots_left]
+            changes = np.stack(surrogate.estimate(texts, places_left, its, units[left], WINDOW), axis=1)
             estimates[:, left] = judged(changes, left)
         found[:, known] = estimates
         return found

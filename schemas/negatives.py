@@ -130,7 +130,7 @@ EXCLUDED = schema(
     kind=text("of the word, as in lexicon"),
     entry=text("a word or phrase that is plausible where it was not put in, as in lexicon"),
     reason=text(
-        "why: it may be true of the image, or of the same thing as the word there, or readers would call it odd",
+        "why: it may be true of the image, or of the same thing as the word there, or readers would call it odd; ",
         words=("likely_true", "compatible", "implausible"),
     ),
     places=int64(

@@ -63,7 +63,7 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     open = Open(of, new, weights[of, new])
     odd = batch.judged("numeral", slots, of, new, given=LENIENT)[1]
     refused = refusals(odd, np.zeros(len(of)), batch.preferred_odd, batch.max_both)
-    batch.leave_out("numeral", new[refused == IMPLAUSIBLE], IMPLAUSIBLE)
+    batch.count_excluded("numeral", new[refused == IMPLAUSIBLE], IMPLAUSIBLE)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]

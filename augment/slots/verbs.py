@@ -197,7 +197,7 @@ def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     table, (_, start, end, entry, noun, *_) = prepositions(), use
     object = caption.tokens[noun]
     return (
-        caption.word(start - 1) in ARTICLES  # "an out of focus picture"
+        caption.word(start - 1) in (*ARTICLES, "the")  # "an out of focus picture"
         or (object.lemma in table.idioms and (object.index == end or end - start == 1))
         or any(token.index == end for token in caption.dependents(end - 1, "prep"))
         or above.lemma in table.governors

@@ -53,8 +53,8 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given
     and noun phrases; lexicon counts which words captions use, and where; components (with --components or a preset of
     UniVSE) extracts objects, attributes and relations; truth estimates what is true although no caption says so;
     balance weights replacements so that no word is typical of negatives; negatives makes negatives, positives (true
-    texts, as controls) and rejections (with reasons). Then coverage, yield, rejections and examples are printed.
-    Finished stages are kept: after an interruption, the same command continues.
+    texts, as controls), rejections (with reasons) and excluded (words not drawn). Then coverage, yield, rejections and
+    examples are printed. Finished stages are kept: after an interruption, the same command continues.
 
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
