@@ -22,8 +22,8 @@ from .lexicon import OwnOrGiven
 class TruthConfig(Settings):
     """What is counted: a random sample of images with siblings. lexicon: path of a truth table, see LexiconConfig."""
 
-    # With 1,500, 5,000 and 15,000 captions of COCO added to the reference, hidden ones make 0.70, 0.70 and 0.68 % of the
-    # noun negatives true; of the other operators' negatives the share does not change.
+    # With 1,500, 5,000 and 15,000 captions of COCO added to the reference, hidden ones make 0.70, 0.70 and 0.68 % of
+    # the noun negatives true; of the other operators' negatives the share does not change.
     truth_sample: AtLeastOne = Field(
         5_000, description="captions from which it is estimated what is true although no caption says so"
     )
