@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
 Result = TypeVar("Result")
-# What a replacement is taken to cost the rest of its caption, and the log p of the lowest word that is near, in
-# nats; and by how much the probabilities of being odd or true as well must then be above their limits for its estimate
-# to be left out. In 1,000 captions of COCO, 49 % of the nouns and 86 % of the prepositions are so, and with them 0.1
-# and 0.3 % of those that readers would accept.
-LEAST_LOSS, HARDLY, BY_FAR = 1.0, -3.0, 0.1
 CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
 
 
@@ -165,11 +160,10 @@ class Batch:
         probabilities that readers would call the negative odd, and that they would say that the same photo may fit it
         and its caption (`negcap.augment.judgement`).
 
-        They are made from what the cloze model's surrogate estimates. What readers would refuse by far even if the rest
-        of its caption lost only LEAST_LOSS has that judgement, as estimates take longer. NaN where only reading
-        the negative tells, and everywhere if there is neither a surrogate nor `given`. of: for each replacement, the
-        number of its slot, ascending. new: for each, the number of its entry. given: the change to assume for all,
-        instead of estimates. The other arguments are those of `log_probabilities`.
+        They are made from what the cloze model's surrogate estimates. NaN where only reading the negative tells, and
+        everywhere if there is neither a surrogate nor `given`. of: for each replacement, the number of its slot,
+        ascending. new: for each, the number of its entry. given: the change to assume for all, instead of the
+        surrogate's estimates. The other arguments are those of `log_probabilities`.
         """
         found = np.full((3, len(of)), np.nan)
         if not len(of) or ((surrogate := surrogate_of(self.said[0].reading.model)) is None and given is None):
@@ -180,37 +174,20 @@ class Batch:
         if not known.any():
             return found
         asked, of = np.unique(of[known], return_inverse=True)
-        units, new, at = units[known], new[known], [places[slot] for slot in asked.tolist()]
+        units, at = units[known], [places[slot] for slot in asked.tolist()]
         readings = [self.said[slots[slot][0]].reading for slot in asked.tolist()]
+        if given is not None:
+            changes = np.tile(given, (len(of), 1))
+        else:
+            assert surrogate is not None
+            changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
         beside, olds = places_of(readings, at)
         shares = network.of_places(beside), unit_shares(self.lexicon, kind, form)
         sizes, means = scores_of(readings)
-        number = KINDS.index("quantity" if kind == "numeral" else kind)
-
-        def judged(changes: np.ndarray, some: np.ndarray) -> np.ndarray:
-            its, kinds = of[some], np.full(len(changes), number)
-            judgements = network.judge(
-                kinds, terms(changes, sizes[its], means[its], olds[its]), *shares, its, new[some]
-            )
-            return np.stack([changes[:, 3], *judgements])
-
-        left = np.arange(len(of))
-        if given is not None:
-            found[:, known] = judged(np.tile(given, (len(of), 1)), left)
-            return found
-        assert surrogate is not None
-        vectors = beside[:, : beside.shape[1] // 2]
-        scores = readings[0].model.scores(vectors[of], units).astype(np.float64)
-        loss, lowest = np.full(len(of), LEAST_LOSS), np.minimum(scores, HARDLY)
-        estimates = judged(np.stack([scores, loss, lowest, scores - olds[of] - LEAST_LOSS], axis=1), left)
-        left = np.flatnonzero((estimates[1] <= self.max_odd + BY_FAR) & (estimates[2] <= self.max_both + BY_FAR))
-        if len(left):
-            slots_left, its = np.unique(of[left], return_inverse=True)
-            texts, places_left = [readings[slot] for slot in slots_left.tolist()], np.array(at)[slots_left]
-            changes = np.stack(surrogate.estimate(texts, places_left, its, units[left], WINDOW), axis=1)
-            estimates[:, left] = judged(changes, left)
-        found[:, known] = estimates
+        kinds = np.full(len(of), KINDS.index("quantity" if kind == "numeral" else kind))
+        judged = network.judge(kinds, terms(changes, sizes[of], means[of], olds[of]), *shares, of, new[known])
+        found[:, known] = changes[:, 3], *judged
         return found
 
 
