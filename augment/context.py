@@ -124,7 +124,9 @@ class Batch:
         return function(self._of([number]))[0] if known is None else known[number]
 
     def count_excluded(self, kind: str, numbers: np.ndarray, reason: str) -> None:
-        """Count places of a kind where the entries with these numbers are not drawn, for this reason; (places,)."""
+        """Count in `excluded_words` that entries are not drawn. kind: of the entries. numbers: of each place where one
+        is not drawn, the number of the entry, (places,). reason: why, as in `Choice.refused`.
+        """
         names = self.lexicon.entries(kind).names
         for number, places in zip(*np.unique(numbers, return_counts=True), strict=True):
             self.excluded_words[kind, names[number], reason] += int(places)
