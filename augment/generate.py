@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"  # reasons, as those of edits
 NEAREST = (IMPLAUSIBLE, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
-# One of TRIED captions without negatives, by chance, is given to operators that do not run, with at most FEW for
-# `per_family`: with 20, a fifth more texts are read in all, and of 110 captions of Flickr8k 51 instead of 43 have a
-# `negation`; of the other operators the numbers are the same.
+# One in TRIED of the captions without negatives, by chance, is given to the operators that the run does not have, to
+# tell what they would add; each makes at most as many as with `per_family` FEW. With 20, a fifth more texts are read,
+# and of 110 captions of Flickr8k 51 instead of 43 have a `negation`; of the other operators the numbers are the same.
 TRIED, FEW = 8, 4
 KEYS = ("caption_id", "image_id", "split", "origin")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached

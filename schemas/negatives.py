@@ -134,7 +134,8 @@ EXCLUDED = schema(
         words=("likely_true", "compatible", "implausible"),
     ),
     places=int64(
-        "in how many places of the shard's captions; what is odd may still be the only negative of an operator there"
+        "in how many places of the captions of this shard; those counted as implausible may still be drawn where an "
+        "operator has no other negative"
     ),
 )
 

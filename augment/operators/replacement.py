@@ -300,8 +300,8 @@ def noun_candidates(caption: Caption, lexicon: Lexicon, slot: Slot) -> Callable[
 def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     """The slots whose entry is in the lexicon; if there are none, those whose head alone is.
 
-    None before "of": "a bowl of soup" may be a plate of soup. Readers held 9 % of 50 such negatives, which the judge
-    would take, true of the same photo as their captions, of other nouns 5 %.
+    A noun before "of" has no slot: "a bowl of soup" may be called a plate of soup as well. Readers held 9 % of 50 such
+    negatives, which the judge would take, true of the same photo as their captions, of other nouns 5 %.
     """
     slots = [
         slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)

@@ -127,8 +127,8 @@ def check_quantity(candidate: Candidate, said: Said) -> Iterator[Finding]:
 
 
 def check_preposition(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if both prepositions may be true of the object, see `Prepositions.may_replace`, or a caption of the image
-    says of the same object the new one, or one that may be true of it as well (`sibling_says_so`).
+    """Reject if the new preposition may be true of the object where the old one is (`Prepositions.may_replace`), or
+    where another one is that a caption of the image has with this object (`sibling_says_so`).
     """
     object, may_replace = said.caption.tokens[candidate.slots[1]].lemma, prepositions().may_replace
     old, new = candidate.replaced, candidate.replacement
