@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
 Result = TypeVar("Result")
-CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
+CAPTIONS, TOKENS = 160, 2400  # about as many captions are read by the cloze model together, or fewer of more tokens
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,17 +111,20 @@ class Associations:
         """`words` and `entries` name the rows and columns of `pairs` behind the first."""
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
-        self._mentioned, self._together = pairs[1:, 0], pairs[1:, 1:]
+        self._mentioned, together = pairs[1:, 0].copy(), pairs[1:, 1:]  # a copy: the matrix is large, and mostly 0
+        row, column = np.nonzero(together)
+        self._column, self._count = column.astype(np.int32), together[row, column]
+        self._starts = np.searchsorted(row, np.arange(len(words) + 1)).tolist()
         self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)
         self.log_odds = reproducible.log(self._usual / (1 - self._usual))
         self._class_of_word, self._class_of_entry = (
             np.array([semantic_class(word) for word in names], int) for names in (words, entries)
         )
         self.is_person = (self._class_of_entry == PERSON).astype(float)
-        of_word = (np.arange(CLASSES)[:, None] == self._class_of_word).astype(float)  # the words of each class
-        mentioned = (of_word @ self._mentioned)[:, None]
-        self._by_class = (of_word @ self._together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
-        self._lifts = np.zeros(self._together.shape, np.float32)
+        mentioned = np.bincount(self._class_of_word, self._mentioned, CLASSES)[:, None]  # of the words of each class
+        of_class = np.bincount(self._class_of_word[row] * len(entries) + column, self._count, CLASSES * len(entries))
+        self._by_class = (of_class.reshape(CLASSES, -1) + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
+        self._lifts = np.zeros(together.shape, np.float32)
         self._known = np.zeros(len(words), bool)
 
     def score(self, mentioned: Iterable[str]) -> np.ndarray:
@@ -145,7 +148,9 @@ class Associations:
 
     def _lift(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
-        together, given = self._together[row], self._mentioned[row] + SMOOTHING
+        part, together = slice(self._starts[row], self._starts[row + 1]), np.zeros(len(self._usual))
+        together[self._column[part]] = self._count[part]
+        given = self._mentioned[row] + SMOOTHING
         share = self._by_class[self._class_of_word[row]]
         seen, likely, usual = (
             np.bincount(self._class_of_entry, values, CLASSES) for values in (together, share, self._usual)
