@@ -10,6 +10,7 @@ unknown lemma has no senses and raises no error.
 from __future__ import annotations
 
 import tomllib
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cache
 
@@ -55,10 +56,11 @@ class WordNet:
         self._count = flat.field("count").to_numpy()
         self._rank = flat.field("rank").to_numpy()
         self._antonyms, self._derived = _lists(flat.field("antonyms")), _lists(flat.field("derived"))
-        # Number the lemmas, and sort the senses by lemma, part of speech and rank.
+        # Number the lemmas in order, and sort the senses by lemma, part of speech and rank.
         lemmas = flat.field("lemma").dictionary_encode()
-        self._lemma, self._lemmas = lemmas.indices.to_numpy(), lemmas.dictionary.to_pylist()
-        self._codes = dict(zip(self._lemmas, range(len(self._lemmas)), strict=True))
+        sorted_lemmas = pc.array_sort_indices(lemmas.dictionary)
+        self._lemmas = lemmas.dictionary.take(sorted_lemmas).to_pylist()
+        self._lemma = np.argsort(sorted_lemmas).astype(np.int32)[lemmas.indices]
         key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
         self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
@@ -111,7 +113,7 @@ class WordNet:
         """The name of a synset by its first lemma: "dog.n.01"."""
         sense = int(self._first[synset])
         pos = "nvasr"[self._pos[synset]]
-        return f"{self._lemmas[int(self._lemma[sense])].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
+        return f"{self._lemmas[self._lemma[sense]].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
 
     def synset(self, name: str) -> int:
         """The synset of a name such as "dog.n.01"; the name may use any lemma of the synset.
@@ -165,7 +167,7 @@ class WordNet:
         """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
         derived = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
         return frozenset(
-            self._lemmas[int(self._lemma[other])] for other in derived if self.pos(int(self._synset[other])) == target
+            self._lemmas[self._lemma[other]] for other in derived if self.pos(int(self._synset[other])) == target
         )
 
     def entails(self, verb: str, other: str) -> bool:
@@ -182,8 +184,9 @@ class WordNet:
         """The positions of the lemma's senses in the flat list of all senses, by rank."""
         if pos not in POS:
             raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
-        code = self._codes.get(_normal(lemma))
-        if code is None:
+        name = _normal(lemma)
+        code = bisect_left(self._lemmas, name)
+        if self._lemmas[code : code + 1] != [name]:
             return self._order[:0]
         key = code * 4 + POS.index(pos)
         wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
