@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
 Result = TypeVar("Result")
-CAPTIONS, TOKENS = 160, 2400  # about as many captions are read by the cloze model together, or fewer of more tokens
+CAPTIONS, TOKENS = 160, 2400  # a batch of the cloze model ends with the image that reaches either number
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +124,9 @@ class Batch:
         return function(self._of([number]))[0] if known is None else known[number]
 
     def count_excluded(self, kind: str, numbers: np.ndarray, reason: str) -> None:
-        """Count in `excluded_words` that entries are not drawn. kind: of the entries. numbers: of each place where one
-        is not drawn, the number of the entry, (places,). reason: why, as in `Choice.refused`.
+        """Add to `excluded_words` lexicon entries that could replace a word but are not drawn. kind: that of the
+        entries, such as "noun". numbers: an entry's number, once for each word that it could replace, (replacements,).
+        reason: why it is not drawn, as in `Choice.refused`.
         """
         names = self.lexicon.entries(kind).names
         for number, places in zip(*np.unique(numbers, return_counts=True), strict=True):
@@ -162,10 +163,10 @@ class Batch:
         probabilities that readers would call the negative odd, and that they would say that the same photo may fit it
         and its caption (`negcap.augment.judgement`).
 
-        They are made from what the cloze model's surrogate estimates. NaN where only reading the negative tells, and
-        everywhere if there is neither a surrogate nor `given`. of: for each replacement, the number of its slot,
-        ascending. new: for each, the number of its entry. given: the change to assume for all, instead of the
-        surrogate's estimates. The other arguments are those of `log_probabilities`.
+        They are made from what the cloze model's surrogate estimates. NaN where it cannot estimate, so that the model
+        has to read the negative itself: everywhere if there is neither a surrogate nor `given`. of: for each
+        replacement, the number of its slot, ascending. new: for each, the number of its entry. given: the change to
+        assume for all, instead of the surrogate's estimates. The other arguments are those of `log_probabilities`.
         """
         found = np.full((3, len(of)), np.nan)
         if not len(of) or ((surrogate := surrogate_of(self.said[0].reading.model)) is None and given is None):

@@ -127,8 +127,8 @@ def check_quantity(candidate: Candidate, said: Said) -> Iterator[Finding]:
 
 
 def check_preposition(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if the new preposition may be true of the object where the old one is (`Prepositions.may_replace`), or
-    where another one is that a caption of the image has with this object (`sibling_says_so`).
+    """Reject a preposition that may be true together with the old one, before the same object ("on" and "above" a
+    table; `Prepositions.may_replace`), or with one that another caption has before this object (`sibling_says_so`).
     """
     object, may_replace = said.caption.tokens[candidate.slots[1]].lemma, prepositions().may_replace
     old, new = candidate.replaced, candidate.replacement

@@ -111,7 +111,7 @@ class Associations:
         """`words` and `entries` name the rows and columns of `pairs` behind the first."""
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
-        self._mentioned, together = pairs[1:, 0].copy(), pairs[1:, 1:]  # a copy: the matrix is large, and mostly 0
+        self._mentioned, together = pairs[1:, 0].copy(), pairs[1:, 1:]  # a view would keep the whole matrix
         row, column = np.nonzero(together)
         self._column, self._count = column.astype(np.int32), together[row, column]
         self._starts = np.searchsorted(row, np.arange(len(words) + 1)).tolist()
