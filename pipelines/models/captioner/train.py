@@ -124,7 +124,8 @@ class Training:
         train, self.validation = split_captions(
             captions, config.train_splits, config.validation_split, config.validation_images, features.available
         )
-        self.train = train = captions.for_metrics(train)
+        train = captions.for_metrics(train)
+        self.train = train = captions.first_of_images(train, config.train_captions) if config.train_captions else train
         if len(train) < 2:
             raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
         self.vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)

@@ -120,6 +120,14 @@ def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are
     assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 
 
+def test_training_on_the_first_captions_of_each_image_validates_on_all(world: Path) -> None:
+    full, first = (Training(config(world, Path("m"), train_captions=n)) for n in (None, 1))
+    images = full.image[full.train].tolist()
+    expected = [row for at, row in enumerate(full.train.tolist()) if images[at] not in images[:at]]
+    assert first.train.tolist() == expected and len(expected) < len(images)
+    assert torch.equal(first.validation, full.validation)
+
+
 @pytest.mark.parametrize(
     "given, message",
     [
