@@ -26,6 +26,7 @@ from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, package, provenance, shards_of
 
+_begun: list[Stage | ReduceStage] = []  # the stage that this process, a worker, ran last
 FAN_IN = 8  # partial results of a ReduceStage that are combined at once
 Parts = Iterable[Callable[[], StageResult]]
 
@@ -50,8 +51,15 @@ class Job:
     whole: Mapping[str, WholeTable]
 
     def check(self) -> None:
-        """Raise RuntimeError if the code in this process (a worker) is not that of the main process."""
+        """Raise RuntimeError if the code in this process (a worker) is not that of the main process. Called before
+        anything else of a call; frees the memory of the stage that the process ran before.
+        """
         check_code(self.output.identity.code, *self.stage.functions)
+        if _begun and _begun[0].name != self.stage.name:
+            before = _begun.pop()
+            if isinstance(before, Stage) and before.free is not None:
+                before.free()
+        _begun[:] = [self.stage]
 
     def read(self, shard: Shard) -> pa.Table:
         """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `check`."""

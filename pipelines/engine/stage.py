@@ -27,7 +27,8 @@ class Stage:
     by table; the last is the primary one, written last, with the manifest. apply: an importable pure function (table,
     config, **whole) -> StageResult, with a counter `captions`, called in a worker. columns: those read; None: all.
     whole: tables read besides, keyword arguments of type WholeTable. batch: least rows per call, None: a shard; no
-    image is split, whose rows must not depend on other images.
+    image is split, whose rows must not depend on other images. free: frees what `apply` has loaded and other stages do
+    not need; called in a worker when it begins another one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Stage:
     columns: tuple[str, ...] | None = None
     whole: tuple[str, ...] = ()
     batch: int | None = BATCH
+    free: Callable[[], None] | None = None
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:

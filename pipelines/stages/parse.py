@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...augment.data import data_path
-from ...augment.language.parse import parse_table
+from ...augment.language.parse import load, parse_table
 from ...augment.settings import Settings, SpacyModel
 from ...schemas.captions import PARSES
 from ..engine.manifest import hash_path
@@ -73,5 +74,11 @@ def _meta(folder: Path) -> Mapping[str, Any] | None:
     return meta if isinstance(meta, dict) else None
 
 
+def free_parser() -> None:
+    """Free the loaded pipeline, some 20 MB, which no later stage needs."""
+    load.cache_clear()
+    gc.collect()
+
+
 COLUMNS = ("caption_id", "image_id", "split", "language", "origin", "text")
-STAGE = Stage("parse", "captions", {"parses": PARSES}, parse, COLUMNS)
+STAGE = Stage("parse", "captions", {"parses": PARSES}, parse, COLUMNS, free=free_parser)

@@ -126,6 +126,15 @@ def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
 
 
+def test_what_a_stage_has_loaded_is_freed_when_another_one_begins(run: Path) -> None:
+    freed: list[str] = []
+    split = replace(toy_stages.SPLIT, free=lambda: freed.append("split"))
+    for seed in range(2):
+        for stage in (toy_stages.COUNT, split):
+            run_stage(stage, run, ToyConfig(seed=seed), Execution(overwrite=True))
+            assert freed == ["split"] * seed  # not between the shards of a stage
+
+
 def test_a_report_counts_once_whoever_repeats_it() -> None:
     counted: list[tuple[int, int]] = []
     reports = Reports(lambda call, new: counted.append((call, new)))
