@@ -73,6 +73,10 @@ def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own
             given = negcap.commands[name].make_context(name, flags).params  # raises for an unknown flag or value
             if name in ("train", "evaluate", "probe", "captioner") and given["output"]:
                 written.append(given["output"])
+        texts = [" ".join(step.command) for step in plan]
+        tables = {found[1] for text in texts if (found := re.search(r"^caption .*--table (\S+)", text))}
+        trained_on = {found[1] for text in texts if (found := re.search(r"extra=(\S+)", text))}
+        assert trained_on <= tables | {"generated"} and all(re.fullmatch("generated_[a-z0-9]+", it) for it in tables)
         assert len(set(written)) == len(written) > 80
 
 
