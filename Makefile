@@ -88,7 +88,7 @@ compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives:
 	$(BIN)/negcap train outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
 		--model vse,vse++,vse-c+noun,vse-c+numeral,vse-c+relation,vse-c
 
-# Idle threads sleep, and compiled modules are kept, whatever the environment says: tests start many processes.
+# Whatever the environment says, idle threads sleep, and what pytest compiles of the tests is kept for the next time.
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from multiprocessing import parent_process
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +27,7 @@ from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, package, provenance, shards_of
 
-_begun: list[Stage | ReduceStage] = []  # the stage that this process, a worker, ran last
+_begun: list[Stage | ReduceStage] = []  # the stage that this process ran last
 FAN_IN = 8  # partial results of a ReduceStage that are combined at once
 Parts = Iterable[Callable[[], StageResult]]
 
@@ -50,20 +51,21 @@ class Job:
     output: Output
     whole: Mapping[str, WholeTable]
 
-    def check(self) -> None:
-        """Raise RuntimeError if the code in this process (a worker) is not that of the main process. Called before
-        anything else of a call; frees the memory of the stage that the process ran before.
+    def begin(self) -> None:
+        """Called first in each call: a worker frees what another stage that it ran before has loaded. Raises
+        RuntimeError if the code in this process is not that of the main process.
         """
         check_code(self.output.identity.code, *self.stage.functions)
-        if _begun and _begun[0].name != self.stage.name:
-            before = _begun.pop()
-            if isinstance(before, Stage) and before.free is not None:
-                before.free()
-        _begun[:] = [self.stage]
+        if parent_process() is None:  # the main process, which may parse again
+            return
+        before, _begun[:] = [*_begun], [self.stage]
+        for stage in before:
+            if stage.name != self.stage.name and isinstance(stage, Stage) and stage.free is not None:
+                stage.free()
 
     def read(self, shard: Shard) -> pa.Table:
-        """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `check`."""
-        self.check()
+        """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `begin`."""
+        self.begin()
         return shard.read(self.stage.columns)
 
 
@@ -249,7 +251,7 @@ def make_partial(job: Job, shard: Shard) -> bytes:
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
     """One call that a ReduceStage makes in a worker by `spread` (see Spread): tables and result packed."""
-    job.check()
+    job.begin()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
 

@@ -28,7 +28,7 @@ class Stage:
     config, **whole) -> StageResult, with a counter `captions`, called in a worker. columns: those read; None: all.
     whole: tables read besides, keyword arguments of type WholeTable. batch: least rows per call, None: a shard; no
     image is split, whose rows must not depend on other images. free: frees what `apply` has loaded and other stages do
-    not need; called in a worker when it begins another one.
+    not need; called in a worker process that ran it, when that begins another one.
     """
 
     name: str

@@ -59,7 +59,7 @@ class CaptionerConfig(Settings):
         None,
         description="train images held out where the run lacks the validation split; by default a tenth, at most 500",
     )
-    train_captions: AtLeastOne | None = Field(None, description="only the first N captions of each image")
+    train_captions: AtLeastOne | None = Field(None, description="train on the first N captions of each image")
     words: Annotated[int, Field(ge=6)] = Field(20, description="words per caption, at most, end token included")
     word_dim: AtLeastOne = Field(256, description="dimensions of the word vectors")
     hidden: AtLeastOne = Field(256, description="dimensions of the generator's state")

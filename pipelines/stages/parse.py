@@ -75,7 +75,7 @@ def _meta(folder: Path) -> Mapping[str, Any] | None:
 
 
 def free_parser() -> None:
-    """Free the loaded pipeline, some 20 MB, which no later stage needs."""
+    """Free the loaded pipeline, some 20 MB, which no later stage of a build needs."""
     load.cache_clear()
     gc.collect()
 

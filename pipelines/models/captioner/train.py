@@ -125,7 +125,9 @@ class Training:
             captions, config.train_splits, config.validation_split, config.validation_images, features.available
         )
         train = captions.for_metrics(train)
-        self.train = train = captions.first_of_images(train, config.train_captions) if config.train_captions else train
+        if config.train_captions:
+            train = captions.first_of_images(train, config.train_captions)
+        self.train = train
         if len(train) < 2:
             raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
         self.vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)

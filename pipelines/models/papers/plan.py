@@ -35,7 +35,6 @@ HALVED = {"house": "[|--set constant=8]", "paper": "[|--set constant=20]"}  # Un
 FEWER = "[--set train_captions=2|]"  # of an image's five: what UniVSE's ablations are trained on at the short size
 ONE_CORE = "--threads 1 --device {device}"  # as two commands are run at once
 FEW = "--per-family 1"  # negatives of attacks that a table does not show
-NOT_SHORT = ("gan", "few")  # whose captions the short size does not write
 ONCE = MappingProxyType({"evaluation": ""})
 Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are run in turn
 VSE_C = ("vse", "vse++", "vse-c", "vse-c+noun", "vse-c+numeral", "vse-c+relation")
@@ -190,16 +189,19 @@ def _augmented(settings: PapersConfig) -> Jobs:
     yield "captions", PAPERS["captioner"]["captions"]
     yield "captioner", PAPERS["captioner"]["commands"]
     if settings.size != "short":
-        yield from ((name, PAPERS["captioner"][name]) for name in NOT_SHORT)
+        yield "gan", PAPERS["captioner"]["gan"]
     for part in (0, 1):
         flags = f"--set leave_out={part}/2 {SMALL['house']} {FALLING['house']} [--set warm_up=3|]"
         yield _training(f"judge-{part}", "vse++", flags, "{captions}")
-    for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
-        if settings.size != "short" or not any(name in flags for name in NOT_SHORT):
-            small = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
-            size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
-            given = f"--seed {seed} {flags} {SMALL['house']} [{small}|{size}]"
-            yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
+    for few in (False, True):  # last, as all commands behind a captioner's wait for it
+        if few and settings.size != "short":
+            yield "few", PAPERS["captioner"]["few"]
+        for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
+            if ("few" in flags) == few and (settings.size != "short" or not (few or "gan" in flags)):
+                small = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
+                size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
+                given = f"--seed {seed} {flags} {SMALL['house']} [{small}|{size}]"
+                yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
 
 
 def _order(settings: PapersConfig) -> Jobs:
@@ -218,8 +220,8 @@ PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
         settings, "blanks", ("vse++", "vse-c"), "--threads 1 --epochs 3 --hidden 64|--threads 1"
     ),
     "saliency": _saliency,
-    "augmented": _augmented,
     "order": _order,
+    "augmented": _augmented,
 }
 
 

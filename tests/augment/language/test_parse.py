@@ -22,16 +22,21 @@ from negcap.augment.language.parse import (
 from negcap.augment.scene_graph import scene_graph
 
 
-def test_the_parser_leaves_torch_alone_and_spacy_whole() -> None:
+def test_the_parser_leaves_torch_alone_and_spacy_whole_and_is_freed() -> None:
     code = """
 import sys
-from negcap.augment.language.parse import parse
+from weakref import ref
+from negcap.augment.language.parse import load, parse
+from negcap.pipelines.stages.parse import STAGE
 assert parse(["A dog runs."])[0].tokens[1].lemma == "dog"
 assert "spacy" in sys.modules and "spacy.cli" not in sys.modules and "torch" not in sys.modules
 import spacy, torch
 assert torch.zeros(2).tolist() == [0, 0] and spacy.info(silent=True)
 import spacy.cli
 assert spacy.cli.train
+pipeline = ref(load(None))
+STAGE.free()
+assert pipeline() is None
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

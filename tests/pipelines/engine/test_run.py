@@ -126,7 +126,10 @@ def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
 
 
-def test_what_a_stage_has_loaded_is_freed_when_another_one_begins(run: Path) -> None:
+def test_a_worker_frees_what_a_stage_has_loaded_when_another_one_begins(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "parent_process", lambda: "a process that started this one")
     freed: list[str] = []
     split = replace(toy_stages.SPLIT, free=lambda: freed.append("split"))
     for seed in range(2):
