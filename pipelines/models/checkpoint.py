@@ -66,8 +66,8 @@ def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
             if was.get(name) != now.get(name):
                 changed = f"{name} was {was.get(name)}, is now {now.get(name)}"
                 return changed if part == "config" else f"its input table {name} has changed"
-    others = ({**one, "config": None, "inputs": None} for one in (old, new))  # a new setting that is None was missing
-    return "" if next(others) == next(others) else "its features differ"
+    compared = {"config": None, "inputs": None}  # above, where a setting that is None equals one that is missing
+    return "" if {**old, **compared} == {**new, **compared} else "its features differ"
 
 
 def save(folder: Path, name: str, models: Models, state: Mapping[str, Any], optimizers: Optimizers = NONE) -> None:
