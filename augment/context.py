@@ -14,7 +14,7 @@ import numpy as np
 from .caption import Caption, cached, cached_on_context, read_only
 from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
-from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, judge_of, places_of, scores_of, terms
+from .judgement import KINDS, MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, judge_of, places_of, scores_of, terms
 from .language.coreference import Coreferent, entry_numbers, more_general
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
@@ -84,17 +84,17 @@ class Said:
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
-    `known`, by function. said: of each caption, in order. max_odd, max_both: the highest probabilities that readers
-    call a negative odd, and that they say that it may be true of the same photo as its caption; odder ones than
-    preferred_odd are drawn only where there are no others. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd. excluded_words: in how many places that is so, by kind, entry and reason.
+    `known`, by function. said: of each caption, in order. max_unnatural, max_compatible: the highest probabilities that
+    readers call a negative odd, and that they say that it may be true of the same photo as its caption; odder ones than
+    preferred_unnatural are drawn only where there are no others. excluded: whether operators also propose what is not
+    drawn since it may be true or is too odd. excluded_words: in how many places that is so, by kind, entry and reason.
     """
 
     lexicon: Lexicon
     said: Sequence[Said]
-    preferred_odd: float = PREFERRED_P_ODD
-    max_odd: float = MAX_P_ODD
-    max_both: float = MAX_P_BOTH
+    preferred_unnatural: float = PREFERRED_UNNATURAL
+    max_unnatural: float = MAX_UNNATURAL
+    max_compatible: float = MAX_COMPATIBLE
     excluded: bool = False
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
     excluded_words: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -188,7 +188,7 @@ class Batch:
         beside, olds = places_of(readings, at)
         shares = network.of_places(beside), unit_shares(self.lexicon, kind, form)
         sizes, means = scores_of(readings)
-        kinds = np.full(len(of), KINDS.index("quantity" if kind == "numeral" else kind))
+        kinds = np.full(len(of), KINDS.index(kind))
         judged = network.judge(kinds, terms(changes, sizes[of], means[of], olds[of]), *shares, of, new[known])
         found[:, known] = changes[:, 3], *judged
         return found
@@ -238,8 +238,8 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. only_first: of each image only the context of its first caption. settings: preferred_odd,
-    max_odd, max_both and excluded, see `Batch`.
+    nothing is estimated. only_first: of each image only the context of its first caption. settings:
+    preferred_unnatural, max_unnatural, max_compatible and excluded, see `Batch`.
     """
     every = [(captions := tuple(image), captions[: 1 if only_first else None]) for image in images]
     readings, said = iter(read([*chain.from_iterable(asked for _, asked in every)], lexicon.cloze)), list[Said]()

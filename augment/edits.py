@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from .caption import Caption, Casing
 
 Kind = Literal[
-    "noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "negated_noun", "negated_verb",
+    "noun", "numeral", "preposition", "swap", "attribute", "attribute_swap", "verb", "negated_noun", "negated_verb",
     "none",
 ]  # fmt: skip
 NO = "not "  # precedes a noun that is negated, in `replaced` and `replacement` of a candidate
@@ -29,11 +29,11 @@ class Candidate(NamedTuple):
     change: the kind of change, which selects the check in negcap.augment.truth.contradiction. edits: disjoint, in text
     order. slots: the token indices that this check reads (a head; a counted noun; a preposition and its object; two
     swapped heads; an attribute and its noun). replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for
-    a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01"), None if there
-    is none. rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the
-    negative to the caption (see negcap.augment.plausibility), None if its operator does not know it. absent: of a
-    negation, the noun or verb that it takes to be false of the image. p_odd, p_both: the estimated probabilities
-    that a reader calls it odd, and that one says that it and its caption may be true of one photo, see
+    a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01"), None if there is none.
+    rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the negative to
+    the caption (see negcap.augment.plausibility), None if its operator does not know it. absent: of a negation, the
+    noun or verb that it takes to be false of the image. p_unnatural, p_compatible: the estimated probabilities that a
+    reader calls it odd, and that one says that it and its caption may be true of one photo, see
     negcap.augment.judgement; None if not estimated.
     """
 
@@ -47,8 +47,8 @@ class Candidate(NamedTuple):
     rejected: str | None = None
     plausibility: float | None = None
     absent: str | None = None
-    p_odd: float | None = None
-    p_both: float | None = None
+    p_unnatural: float | None = None
+    p_compatible: float | None = None
 
     @property
     def assertion(self) -> Candidate | None:
@@ -84,7 +84,7 @@ class Judged(NamedTuple):
 
 
 # Reasons of rejections: readers would call it odd, or true of the same photo; or it is likely true of the image.
-IMPLAUSIBLE, COMPATIBLE, LIKELY_TRUE = "implausible", "compatible", "likely_true"
+UNNATURAL, COMPATIBLE, LIKELY_TRUE = "unnatural", "compatible", "likely_true"
 NOTHING = Candidate("none", (), (), "", "")  # stands for all that could have been made of a caption
 
 

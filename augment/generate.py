@@ -20,13 +20,21 @@ from ..schemas.negatives import EDITS, EXCLUDED, NEGATIVES, POSITIVE, POSITIVES,
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, Said, batches, contexts
-from .edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Generated, Judged, apply
-from .judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD, compare_and_judge, is_spare, p_bad, refusals
+from .edits import COMPATIBLE, LIKELY_TRUE, NOTHING, UNNATURAL, Candidate, Generated, Judged, apply
+from .judgement import (
+    MAX_COMPATIBLE,
+    MAX_UNNATURAL,
+    PREFERRED_UNNATURAL,
+    compare_and_judge,
+    is_fallback,
+    p_bad,
+    refusals,
+)
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, operator
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
-from .settings import AtLeastOne, Cloze, MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Seed, Settings
+from .settings import AtLeastOne, Cloze, MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Seed, Settings
 from .truth.contradiction import assess, explained
 from .truth.estimates import MAX_P_TRUE, Truth
 
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 # checks, READ_PER_NEGATIVE * quota are compared with it, since many are odd.
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"  # reasons, as those of edits
-NEAREST = (IMPLAUSIBLE, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
+NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
 # One in TRIED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` FEW. With 20, a fifth more texts are read,
 # and of 110 captions of Flickr8k 51 instead of 43 have a `negation`; of the other operators the numbers are the same.
@@ -59,9 +67,9 @@ class NegativesConfig(Settings):
     operators: tuple[str, ...] = Field(PRESETS["vse-c"], description="operator to run, instead of a preset")
     per_family: AtLeastOne = Field(20, description="negatives per caption and family, at most")
     max_true: MaxTrue = MAX_P_TRUE
-    preferred_odd: PreferredOdd = PREFERRED_P_ODD
-    max_odd: MaxOdd = MAX_P_ODD
-    max_both: MaxBoth = MAX_P_BOTH
+    preferred_unnatural: PreferredUnnatural = PREFERRED_UNNATURAL
+    max_unnatural: MaxUnnatural = MAX_UNNATURAL
+    max_compatible: MaxCompatible = MAX_COMPATIBLE
     cloze: Cloze = None
     excluded: bool = Field(
         False, description="record as rejections also words that are not drawn: they may be true, or are too odd"
@@ -76,9 +84,9 @@ class NegativesConfig(Settings):
         return self
 
     @property
-    def usual_odd(self) -> float:
+    def unnatural_limit(self) -> float:
         """The highest probability of being odd of negatives that are not spare ones."""
-        return min(self.preferred_odd, self.max_odd)
+        return min(self.preferred_unnatural, self.max_unnatural)
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
@@ -155,8 +163,8 @@ def generate_for_images(
     which word decided. others: operators whose results are added for some of the captions that have no negatives.
     excluded: counts to which those of `Batch.excluded_words` are added.
     """
-    limits = {name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
-    read = contexts(images, lexicon, truth, preferred_odd=settings.usual_odd, **limits)
+    limits = {name: getattr(settings, name) for name in ("max_unnatural", "max_compatible", "excluded")}
+    read = contexts(images, lexicon, truth, preferred_unnatural=settings.unnatural_limit, **limits)
     generated: list[dict[str, Generated]] = []
     for context in read:
         generated.append({name: try_operator(name, context, settings) for name in settings.operators})
@@ -233,7 +241,7 @@ def apply_operator(name: str, context: Context, settings: NegativesConfig) -> Ge
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            judged = candidate.rejected and candidate.edits and candidate.p_odd is not None
+            judged = candidate.rejected and candidate.edits and candidate.p_unnatural is not None
             rejected.append(Judged(candidate, "", p_true, reason, _limit(reason, settings) if judged else None))
         if texts:
             break
@@ -249,9 +257,10 @@ def reject_implausible(
 
     said_of_each: of each caption. generated: for each caption, the results by operator; the result has the same form,
     with what was estimated of each negative. Refused is what readers would call odd with a probability above the
-    settings' `preferred_odd`, or true of the same photo with one above `max_both` (see `negcap.augment.judgement`);
-    where nothing is left of an operator that makes spare ones, the best one is taken back, if it is odd or true as well
-    with at most `max_odd`. Operators that are not compared keep all their negatives, unchanged.
+    settings' `preferred_unnatural`, or true of the same photo with one above `max_compatible` (see
+    `negcap.augment.judgement`); where nothing is left of an operator that makes spare ones, the best one is taken back,
+    if it is odd or true as well with at most `max_unnatural`. Operators that are not compared keep all their negatives,
+    unchanged.
     """
     results: list[dict[str, Generated]] = []
     read: list[tuple[Said, Generated, Judged]] = []
@@ -262,11 +271,13 @@ def reject_implausible(
             results[-1][name] = kept = Generated([] if compared else accepted, rejected)
             read += [(said, kept, negative) for negative in accepted if compared]
     compared_now = compare_and_judge(
-        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.p_odd is None]
+        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.p_unnatural is None]
     )
-    candidates = [next(compared_now) if its.candidate.p_odd is None else its.candidate for *_, its in read]
-    odd, both = (np.array([getattr(one, name) for one in candidates], float) for name in ("p_odd", "p_both"))
-    reasons = refusals(odd, both, settings.usual_odd, settings.max_both).tolist()
+    candidates = [next(compared_now) if its.candidate.p_unnatural is None else its.candidate for *_, its in read]
+    odd, both = (
+        np.array([getattr(one, name) for one in candidates], float) for name in ("p_unnatural", "p_compatible")
+    )
+    reasons = refusals(odd, both, settings.unnatural_limit, settings.max_compatible).tolist()
     for (_, kept, negative), candidate, reason in zip(read, candidates, reasons, strict=True):
         negative = negative._replace(candidate=candidate)
         if reason:
@@ -280,14 +291,16 @@ def reject_implausible(
 
 
 def _take_back(generated: Generated, settings: NegativesConfig) -> None:
-    """Accept the best of an operator's negatives that were rejected as odd, if it is `is_spare`.
+    """Accept the best of an operator's negatives that were rejected as odd, if it is `is_fallback`.
 
     Then no rejection says any more that no word is left, nor, of excluded words, the same negative again.
     """
     rejected = generated.rejected
-    refused = [one for one in rejected if one.text and one.reason == IMPLAUSIBLE]
-    odd, both = (np.array([getattr(one.candidate, name) for one in refused], float) for name in ("p_odd", "p_both"))
-    wrong = np.where(is_spare(odd, both, settings.max_odd, settings.max_both), p_bad(odd, both), np.inf)
+    refused = [one for one in rejected if one.text and one.reason == UNNATURAL]
+    odd, both = (
+        np.array([getattr(one.candidate, name) for one in refused], float) for name in ("p_unnatural", "p_compatible")
+    )
+    wrong = np.where(is_fallback(odd, both, settings.max_unnatural, settings.max_compatible), p_bad(odd, both), np.inf)
     best = refused[int(wrong.argmin())] if np.isfinite(wrong).any() else None
     again = {one.candidate.edits for one in refused}
     rejected[:] = [one for one in rejected if one is not best and (one.text or one.candidate.edits not in again)]
@@ -298,7 +311,10 @@ def _take_back(generated: Generated, settings: NegativesConfig) -> None:
 
 def _limit(reason: str, settings: NegativesConfig) -> str | None:
     """The limit that a negative with this reason does not keep; None for other reasons."""
-    limits = {IMPLAUSIBLE: ("p_odd", settings.usual_odd), COMPATIBLE: ("p_both", settings.max_both)}
+    limits = {
+        UNNATURAL: ("p_unnatural", settings.unnatural_limit),
+        COMPATIBLE: ("p_compatible", settings.max_compatible),
+    }
     return "{} must be <= {:g}".format(*limits[reason]) if reason in limits else None
 
 

@@ -26,11 +26,11 @@ from .cloze.file import JUDGEMENT, PARTS, read_arrays
 from .cloze.model import ClozeModel, Reading
 from .cloze.states import Place
 from .data import data_path
-from .edits import COMPATIBLE, IMPLAUSIBLE, Candidate, Kind
+from .edits import COMPATIBLE, UNNATURAL, Candidate, Kind
 from .plausibility import Change, compare, replacements
 from .reproducible import log, sigmoid
 
-PREFERRED_P_ODD, MAX_P_ODD, MAX_P_BOTH = 0.25, 0.35, 0.12
+PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE = 0.25, 0.35, 0.12
 PREFERENCE = 2.0  # the power of the odds in `preference`
 SURE = 0.01  # the lowest probability of being odd or true as well that counts
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -204,22 +204,22 @@ def compare_and_judge(negatives: Sequence[tuple[Caption, Reading, Candidate]]) -
         changes = compare(*its)
         found = zip(its[2], changes, *(chances.tolist() for chances in judge(changes, *its)), strict=True)
         for candidate, change, odd, both in found:
-            yield candidate._replace(plausibility=change.log_odds, p_odd=odd, p_both=both)
+            yield candidate._replace(plausibility=change.log_odds, p_unnatural=odd, p_compatible=both)
 
 
-def refusals(odd: np.ndarray, both: np.ndarray, max_odd: float, max_both: float) -> np.ndarray:
-    """Why readers refuse negatives: IMPLAUSIBLE or COMPATIBLE, "" if they do not; odd, both: the `Judgements`, of which
+def refusals(odd: np.ndarray, both: np.ndarray, max_unnatural: float, max_compatible: float) -> np.ndarray:
+    """Why readers refuse negatives: UNNATURAL or COMPATIBLE, "" if they do not; odd, both: the `Judgements`, of which
     NaN refuses nothing. The result has their shape.
     """
-    return np.where(odd > max_odd, IMPLAUSIBLE, np.where(both > max_both, COMPATIBLE, ""))
+    return np.where(odd > max_unnatural, UNNATURAL, np.where(both > max_compatible, COMPATIBLE, ""))
 
 
-def is_spare(odd: np.ndarray, both: np.ndarray, max_bad: float, max_both: float) -> np.ndarray:
+def is_fallback(odd: np.ndarray, both: np.ndarray, max_bad: float, max_compatible: float) -> np.ndarray:
     """Whether negatives are good enough for a caption of which an operator has no better one: their `p_bad` is at most
-    max_bad, and their probability of being true of the same photo as the caption at most max_both. odd, both: as for
-    `p_bad`; where they are NaN the result is False.
+    max_bad, and their probability of being true of the same photo as the caption at most max_compatible. odd, both: as
+    for `p_bad`; where they are NaN the result is False.
     """
-    return (p_bad(odd, both) <= max_bad) & (both <= max_both)
+    return (p_bad(odd, both) <= max_bad) & (both <= max_compatible)
 
 
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:

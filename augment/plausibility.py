@@ -209,7 +209,7 @@ def replacements(caption: Caption, reading: Reading, candidate: Candidate) -> It
     asked for when the caption was read, has the place of its last word.
     """
     for first, last, new in _changed(caption, candidate.edits):
-        if first < last and (candidate.change != "quantity" or normalised(new) == candidate.replacement):
+        if first < last and (candidate.change != "numeral" or normalised(new) == candidate.replacement):
             place = reading.place(first, last) or reading.around(last - 1)
             if place is not None:
                 yield place, reading.model.units.of_head(new)
@@ -303,7 +303,7 @@ def _lowest(new: Reading, edited: Edited) -> float:
 
 def _number_at(starts: Sequence[int], candidate: Candidate) -> int | None:
     """The number of the word that is the new quantity, None if no quantity is replaced; starts: of the edits' words."""
-    if candidate.change != "quantity":
+    if candidate.change != "numeral":
         return None
     for start, edit in zip(starts, candidate.edits, strict=True):
         if normalised(edit.new) == candidate.replacement:

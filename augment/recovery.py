@@ -17,8 +17,8 @@ from pydantic import Field
 
 from .caption import Caption
 from .context import Said
-from .edits import IMPLAUSIBLE, Candidate, Edit, Judged, exchanged
-from .judgement import PREFERRED_P_ODD, compare_and_judge
+from .edits import UNNATURAL, Candidate, Edit, Judged, exchanged
+from .judgement import PREFERRED_UNNATURAL, compare_and_judge
 from .language.grammar import article
 from .language.wordnet import first_sense
 from .mentions import Mentions
@@ -83,7 +83,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     if (exchange := _replaced(caption, negative, whole)) is not None:
         before, after = exchange
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
-        change: Any = "quantity" if before.kind == "numeral" else before.kind
+        change: Any = before.kind
         slots = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
         candidate = Candidate(change, edits, slots, before.entry, after.entry, *senses)
         return Recovered(f"replace_{before.kind}", candidate)
@@ -284,8 +284,8 @@ def judge(
     for said, negative, (operator, candidate), verdict, reason, p_true in items:
         if reason not in NOT_COMPARED:
             candidate = next(compared)
-            if reason is None and settings.plausible and (candidate.p_odd or 0.0) > PREFERRED_P_ODD:
-                reason = IMPLAUSIBLE
+            if reason is None and settings.plausible and (candidate.p_unnatural or 0.0) > PREFERRED_UNNATURAL:
+                reason = UNNATURAL
         found = Judged(candidate, negative.text, p_true, reason)
         judged.append(Verdict(operator, verdict, explained(found, said)))
     results = iter(judged)

@@ -46,21 +46,21 @@ MaxTrue = Annotated[
         "than this"
     ),
 ]
-MaxOdd = Annotated[
+MaxUnnatural = Annotated[
     Share,
     Field(
         description="where noun, object or attribute has no other negative of a caption, keep the best, if readers "
         "would call it odd or true as well with at most this probability; the limit of all others, too, if lower"
     ),
 ]
-PreferredOdd = Annotated[
+PreferredUnnatural = Annotated[
     Share,
     Field(
         description="reject what readers would call odd with a higher estimated probability than this, but for what "
-        "max_odd allows; 1: nothing"
+        "max_unnatural allows; 1: nothing"
     ),
 ]
-MaxBoth = Annotated[
+MaxCompatible = Annotated[
     Share,
     Field(
         description="reject what readers would say is true of the same photo, with a higher estimated probability than "

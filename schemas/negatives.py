@@ -41,12 +41,12 @@ _MEASURES = dict(
     plausibility=float32(
         "log-odds of the negative to its caption in nats, by the cloze model; null if not computed", nullable=True
     ),
-    p_odd=float32(
+    p_unnatural=float32(
         "estimated probability that a reader calls it odd: ungrammatical, or hardly ever seen or said; comparable "
         "across operators; null if not estimated",
         nullable=True,
     ),
-    p_both=float32(
+    p_compatible=float32(
         "estimated probability that a reader says that one photo could be rightly described by both the negative and "
         "its caption; null if not estimated",
         nullable=True,
@@ -98,7 +98,7 @@ REASONS = {  # of rejections, and what each means
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
     "compatible": "both may be true of one photo: words that are not drawn, or readers would say so of the whole",
-    "implausible": "readers would call it odd: a limit is not kept",
+    "unnatural": "readers would call it odd: a limit is not kept",
     "repeated": "the caption has the same negative already",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
     "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
@@ -115,7 +115,7 @@ REJECTIONS = schema(
     **_MEASURES,
     detail=text(
         "what decided: the word of a caption that may make it true, of what is likely_true the word that raises p_true "
-        "most; of a negation before it what is taken to be absent, with a colon; of what is implausible or compatible "
+        "most; of a negation before it what is taken to be absent, with a colon; of what is unnatural or compatible "
         "the limit that it does not keep, or that the words may name one thing; of a dangling_pronoun the pronouns; of "
         "a caption that is rejected whole, the rule that it breaks, the operator and its error, or that no word was "
         "drawn; else null",
@@ -131,10 +131,10 @@ EXCLUDED = schema(
     entry=text("a word or phrase that is plausible where it was not put in, as in lexicon"),
     reason=text(
         "why: it may be true of the image, or of the same thing as the word there, or readers would call it odd; ",
-        words=("likely_true", "compatible", "implausible"),
+        words=("likely_true", "compatible", "unnatural"),
     ),
     places=int64(
-        "in how many places of the captions of this shard; those counted as implausible may still be drawn where an "
+        "in how many places of the captions of this shard; those counted as unnatural may still be drawn where an "
         "operator has no other negative"
     ),
 )

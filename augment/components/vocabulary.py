@@ -126,12 +126,12 @@ def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
 
 
-def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float) -> pa.Table:
+def select(counts: pa.Table, min_count: int, concreteness: Concreteness, min_concreteness: float) -> pa.Table:
     """The table `component_vocabulary` for a table of counts.
 
-    Nouns need a count of at least `min_count` and a concreteness of at least `theta`, and must not be vague; words for
-    persons count as concrete. Attributes and relations need `min_count`. Pairs and triples consist of selected words
-    and occur at least twice. Raises ValueError if min_count is below 1.
+    Nouns need a count of at least `min_count` and a concreteness of at least `min_concreteness`, and must not be vague;
+    words for persons count as concrete. Attributes and relations need `min_count`. Pairs and triples consist of
+    selected words and occur at least twice. Raises ValueError if min_count is below 1.
     """
 
     if min_count < 1:
@@ -142,7 +142,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     for kind, n, *parts in zip(*(counts[name].to_pylist() for name in ("kind", "count", *WORDS)), strict=True):
         if n >= (min_count if len(_PARTS[kind]) == 1 else 2):
             rows[kind].append((tuple(parts[: len(_PARTS[kind])]), n))
-    rows["noun"] = [row for row in rows["noun"] if is_concrete(row[0][0], concreteness, theta)]
+    rows["noun"] = [row for row in rows["noun"] if is_concrete(row[0][0], concreteness, min_concreteness)]
     number = {kind: {words[0]: i for i, (words, _) in enumerate(rows[kind])} for kind in COMPONENT_KINDS[:3]}
     incompatible: dict[str, Callable[[str, str], bool]] = {
         "attribute": are_incompatible,

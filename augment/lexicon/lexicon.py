@@ -78,15 +78,19 @@ def count(captions: Iterable[Caption]) -> pa.Table:
 
 
 def select(
-    counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float, attributes: frozenset[str] | None = None
+    counts: pa.Table,
+    min_count: int,
+    concreteness: Concreteness,
+    min_concreteness: float,
+    attributes: frozenset[str] | None = None,
 ) -> pa.Table:
     """Of counted words those that may replace others, with their counts, sorted by kind, word and context (`place`).
 
     counts: as of `count`. Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness
-    of at least `theta`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
-    score the word has. Attributes and verbs need at least `min_count` occurrences; if `attributes` is given, it lists
-    the attributes instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are dropped. Raises
-    ValueError if min_count is below 1.
+    of at least `min_concreteness`, and must not be vague. Words for persons count as concrete, since photos show
+    persons, whatever score the word has. Attributes and verbs need at least `min_count` occurrences; if `attributes` is
+    given, it lists the attributes instead. Prepositions and numerals need 3 occurrences. Counts of 1 in a context are
+    dropped. Raises ValueError if min_count is below 1.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -98,17 +102,21 @@ def select(
     described = times >= min_count if attributes is None else pc.field("entry").isin(pa.array(attributes, pa.string()))
     usable = counts.filter((pc.field("place") == "") & (often | (kind == "attribute") & described)).select(ENTRY)
     words = zip(usable["kind"].to_pylist(), usable["entry"].to_pylist(), strict=True)
-    concrete = pa.array((name != "noun" or is_concrete(word, concreteness, theta) for name, word in words), pa.bool_())
+    concrete = pa.array(
+        (name != "noun" or is_concrete(word, concreteness, min_concreteness) for name, word in words), pa.bool_()
+    )
     known = counts.filter(times > 1).join(usable.filter(concrete), ENTRY, join_type="left semi").cast(counts.schema)
     rows = pa.concat_tables([known, counts.filter(kind == "surface")])
     return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 
 
-def is_concrete(noun: str, concreteness: Concreteness, theta: float) -> bool:
-    """Whether a noun names something that a photo shows: it is concrete (score >= theta) or a person, and not vague."""
+def is_concrete(noun: str, concreteness: Concreteness, min_concreteness: float) -> bool:
+    """Whether a noun names something that a photo shows: it is concrete (score >= min_concreteness) or a person, and
+    not vague.
+    """
     vague = overlaps().vague
-    score = theta if is_person(noun) else concreteness.score(noun)
-    return noun not in vague and head(noun) not in vague and score is not None and score >= theta
+    score = min_concreteness if is_person(noun) else concreteness.score(noun)
+    return noun not in vague and head(noun) not in vague and score is not None and score >= min_concreteness
 
 
 @dataclass(frozen=True, eq=False)

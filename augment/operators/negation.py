@@ -325,8 +325,8 @@ class Correction(NamedTuple):
             replaced=replaced,
             replacement=replacement,
             plausibility=None,
-            p_odd=None,
-            p_both=None,
+            p_unnatural=None,
+            p_compatible=None,
             absent=self.absent,
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..caption import Caption, cached, cached_on_caption, read_only
 from ..context import Batch, computed_together
-from ..edits import IMPLAUSIBLE, Candidate, Edit, cased_like, replace
+from ..edits import UNNATURAL, Candidate, Edit, cased_like, replace
 from ..judgement import refusals
 from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
@@ -62,8 +62,8 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     of, new = weights.nonzero()
     open = Open(of, new, weights[of, new])
     odd = batch.judged("numeral", slots, of, new, given=LENIENT)[1]
-    refused = refusals(odd, np.zeros(len(of)), batch.preferred_odd, batch.max_both)
-    batch.count_excluded("numeral", new[refused == IMPLAUSIBLE], IMPLAUSIBLE)
+    refused = refusals(odd, np.zeros(len(of)), batch.preferred_unnatural, batch.max_compatible)
+    batch.count_excluded("numeral", new[refused == UNNATURAL], UNNATURAL)
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
         words = [entries.names[entry] for entry in new[part].tolist()]
@@ -110,13 +110,13 @@ def _candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Can
     changes = (quantity_value(name) > 1) != (slot.value > 1)
     agreeing = _in_other_number(caption, slot, lexicon) if changes else []
     if agreeing is None:
-        return Candidate("quantity", (), (slot.noun,), slot.entry, name, rejected="ungrammatical")
+        return Candidate("numeral", (), (slot.noun,), slot.entry, name, rejected="ungrammatical")
     word = name
     if name == "a":
         changed = agreeing and slot.start + 1 == slot.noun
         word = article(agreeing[0].new if changed else caption.tokens[slot.start + 1].text)
     edits = sorted([replace(caption, slot.start, slot.start + 1, word), *agreeing])
-    return Candidate("quantity", tuple(edits), (slot.noun,), slot.entry, name)
+    return Candidate("numeral", tuple(edits), (slot.noun,), slot.entry, name)
 
 
 @cached_on_caption

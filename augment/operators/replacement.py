@@ -19,8 +19,8 @@ import numpy as np
 
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
-from ..edits import COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Edit, Kind, cased, replace
-from ..judgement import is_spare, preference, refusals
+from ..edits import COMPATIBLE, LIKELY_TRUE, NOTHING, UNNATURAL, Candidate, Edit, Kind, cased, replace
+from ..judgement import is_fallback, preference, refusals
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import gender, head, is_worn, prepositions
@@ -51,10 +51,11 @@ class Choice:
     for each, its chance of being drawn, not normalised, (names,). log_odds: for each, the plausibility of the negative
     with it, (names,), NaN or None if only reading the whole negative tells. candidate: makes the candidate with an
     entry; None if the entry has no form that fits. refused: for each, why it is not drawn, (names,): "" if it is,
-    IMPLAUSIBLE or COMPATIBLE if readers would say so, LIKELY_TRUE if it may be true of the image. plural: of a noun.
-    judged: for each, `Candidate.p_odd` and `p_both`, (2, names), NaN or None if only reading the whole negative tells.
-    compatible: other plausible entries, not drawn since they may be true of the same thing. spare: for each, if
-    it is IMPLAUSIBLE, whether it may be drawn where nothing else can be, (names,) booleans, or None if not known.
+    UNNATURAL or COMPATIBLE if readers would say so, LIKELY_TRUE if it may be true of the image. plural: of a noun.
+    judged: for each, `Candidate.p_unnatural` and `p_compatible`, (2, names), NaN or None if only reading the whole
+    negative tells. compatible: other plausible entries, not drawn since they may be true of the same thing. spare: for
+    each, if it is UNNATURAL, whether it may be drawn where nothing else can be, (names,) booleans, or None if not
+    known.
     """
 
     tokens: tuple[int, ...]
@@ -88,14 +89,14 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
         candidate = choice.candidate(choice.names[number])
         if candidate is None:
             continue
-        if refused[slot][number] in (IMPLAUSIBLE, COMPATIBLE) and not candidate.rejected:
+        if refused[slot][number] in (UNNATURAL, COMPATIBLE) and not candidate.rejected:
             candidate = candidate._replace(rejected=str(refused[slot][number]))
         if choice.log_odds is not None and (odds := float(choice.log_odds[number])) == odds:
             candidate, edits = candidate._replace(plausibility=odds), candidate.edits
             alone = len(edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in edits) == 1
             if choice.judged is not None and alone:  # no other word is replaced than the article before it
                 odd, both = choice.judged[:, number].tolist()
-                candidate = candidate._replace(p_odd=odd, p_both=both) if odd == odd else candidate
+                candidate = candidate._replace(p_unnatural=odd, p_compatible=both) if odd == odd else candidate
         yield candidate
 
 
@@ -119,7 +120,7 @@ def draw_or_reason(
 def draw_spare(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
     """As `draw`, but only what is odder than preferred, `Choice.spare`: where nothing else is accepted."""
     some = ((its, its.spare) for its in choices if its.spare is not None)
-    spare = [changed(its, refused=np.where(mask, "", IMPLAUSIBLE)) for its, mask in some if mask.any()]
+    spare = [changed(its, refused=np.where(mask, "", UNNATURAL)) for its, mask in some if mask.any()]
     return draw(spare, rng, limit)
 
 
@@ -178,11 +179,11 @@ def _choices(
     estimates[:, asked] = batch.judged(kind, slots, open.slot[asked], open.new[asked], form)
     whole, odd, both = estimates
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
-    refused = refusals(odd, both, batch.preferred_odd, batch.max_both)
-    spare = (refused == IMPLAUSIBLE) & is_spare(odd, both, batch.max_odd, batch.max_both)
+    refused = refusals(odd, both, batch.preferred_unnatural, batch.max_compatible)
+    spare = (refused == UNNATURAL) & is_fallback(odd, both, batch.max_unnatural, batch.max_compatible)
     if true is not None:
         refused = np.where(true, LIKELY_TRUE, refused)
-    for reason in (IMPLAUSIBLE, COMPATIBLE, LIKELY_TRUE):
+    for reason in (UNNATURAL, COMPATIBLE, LIKELY_TRUE):
         batch.count_excluded(kind, open.new[refused == reason], reason)
     itself = (entries.number.get(slot.entry) for _, slot in slots)
     same = [[other for other in left if other != number] for left, number in zip(same, itself, strict=True)]

@@ -87,7 +87,7 @@ def _numeral_candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str
     edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
-    return Candidate("quantity", tuple(edits), (slot.noun,), slot.entry, name)
+    return Candidate("numeral", tuple(edits), (slot.noun,), slot.entry, name)
 
 
 @cached(8)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Said
-from ..edits import BOTH, COMPATIBLE, IMPLAUSIBLE, LIKELY_TRUE, NOTHING, Candidate, Judged, apply
+from ..edits import BOTH, COMPATIBLE, LIKELY_TRUE, NOTHING, UNNATURAL, Candidate, Judged, apply
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
     LIVING,
@@ -44,7 +44,10 @@ OF_WORDS = frozenset(
     ("related_in_caption", "overlap_in_caption", "same_quantity", "caption_says_so")
     + ("related_in_sibling", "overlap_in_sibling", "sibling_quantity", "sibling_says_so")
 )
-LIMITS = {IMPLAUSIBLE: "over a limit, preferred_odd, max_odd or max_both", LIKELY_TRUE: "over the limit max_true"}
+LIMITS = {
+    UNNATURAL: "over a limit, preferred_unnatural, max_unnatural or max_compatible",
+    LIKELY_TRUE: "over the limit max_true",
+}
 
 
 class Finding(NamedTuple):
@@ -210,7 +213,7 @@ def check_negation(candidate: Candidate, said: Said) -> Iterator[Finding]:
 
 CHECKS: dict[str, Check] = {
     "noun": check_noun,
-    "quantity": check_quantity,
+    "numeral": check_quantity,
     "preposition": check_preposition,
     "swap": check_swap,
     "attribute": check_attribute,
@@ -255,7 +258,7 @@ def explained(judged: Judged, said: Said) -> Judged:
     if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
         why = LIMITS.get(judged.reason, "refused for this reason")
         return judged._replace(detail=f"no word was drawn, most are {why}; excluded=true lists them")
-    if judged.reason == COMPATIBLE and candidate.p_both is None:
+    if judged.reason == COMPATIBLE and candidate.p_compatible is None:
         return judged._replace(detail="the words may name one thing, by WordNet or the tables of overlaps")
     absent = "" if candidate.absent is None else f"{candidate.absent}: "
     if judged.reason == LIKELY_TRUE:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SMOOTHING = 20.0
 MAX_P_TRUE = 0.025
 # The kind of estimate for each change that a candidate makes; a swap has none.
-KIND_OF_CHANGE = {kind: kind for kind in ("noun", "verb", "preposition", "attribute")} | {"quantity": "numeral"}
+KIND_OF_CHANGE = {kind: kind for kind in ("noun", "verb", "preposition", "attribute", "numeral")}
 # Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
 # (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the

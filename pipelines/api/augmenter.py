@@ -49,8 +49,8 @@ class Augmenter:
         max_true: float | None = None,
         spacy_model: str | None = None,
         cloze: str | PathLike[str] | None = None,
-        preferred_odd: float | None = None,
-        max_odd: float | None = None,
+        preferred_unnatural: float | None = None,
+        max_unnatural: float | None = None,
     ) -> None:
         """Store the settings; resources are loaded at the first call.
 
@@ -61,11 +61,12 @@ class Augmenter:
             seed: seed of the random choices; the same seed gives the same negatives.
             max_true: the highest estimated probability that one more caption of the image would make a negative true,
                 None: 0.025.
-            spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
-            cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
-            preferred_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25. Lower ones
+            spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser. cloze: the file of a cloze
+            model of your own, by which replacements are drawn; None: the shipped one. preferred_unnatural: the highest
+            estimated probability that a reader calls a negative odd; None: 0.25. Lower ones
                 give fewer and less odd negatives.
-            max_odd: where noun, object or attribute has no other negative of a text, the highest probability that the
+            max_unnatural: where noun, object or attribute has no other negative of a text, the highest probability that
+            the
                 one it then makes is called odd or true as well; None: 0.35. Also the limit of all others if lower.
 
         Raises:
@@ -84,7 +85,7 @@ class Augmenter:
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
         given = dict(seed=seed, operators=names, per_family=n, max_true=max_true, cloze=cloze)
-        given |= {"preferred_odd": preferred_odd, "max_odd": max_odd}
+        given |= {"preferred_unnatural": preferred_unnatural, "max_unnatural": max_unnatural}
         self._settings: NegativesConfig = configure("negatives", given)
 
     def __call__(

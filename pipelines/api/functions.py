@@ -73,11 +73,11 @@ def negatives(
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
             shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
             the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count
-            (min_count, theta, concreteness, attributes).
+            (min_count, min_concreteness, concreteness, attributes).
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, keep_columns, spacy_model, cloze, max_odd, limit, strict … (`negcap build
-            --help` says what each means). `preset` may be given instead of `operators`.
+            caption_column, split_column, keep_columns, spacy_model, cloze, max_unnatural, limit, strict … (`negcap
+            build --help` says what each means). `preset` may be given instead of `operators`.
 
     Returns:
         A DataFrame with the columns of the table `negatives` and `p_good` (see `read`), one row per negative; with

@@ -36,7 +36,7 @@ FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "o
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
-    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "compatible", "implausible"),
+    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "compatible", "unnatural"),
     *("repeated", "no_candidate", "too_long", "operator_error"),
 )
 PUBLISHED = (

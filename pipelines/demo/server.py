@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.judgement import MAX_P_BOTH, MAX_P_ODD, PREFERRED_P_ODD
+from ...augment.judgement import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL
 from ...augment.operators import OPERATORS, PRESETS
-from ...augment.settings import MaxBoth, MaxOdd, MaxTrue, PreferredOdd, Settings
+from ...augment.settings import MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.fields import description
 from ...schemas.negatives import NEGATIVES, POSITIVE, REASONS
@@ -25,7 +25,7 @@ from ..report.rows import Row, summary
 HOST = "127.0.0.1"
 EXAMPLE = ("A dog sleeps on a red couch.", "A brown puppy takes a nap in the living room.")
 MOST = 20_000  # bytes of a question
-MEASURES = ("p_true", "p_odd", "p_both", "plausibility")
+MEASURES = ("p_true", "p_unnatural", "p_compatible", "plausibility")
 
 
 class DemoConfig(Settings):
@@ -168,12 +168,12 @@ class Question(Settings):
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
     operators: Annotated[str | tuple[str, ...], Field(min_length=1)] = "vse-c"
     max_true: MaxTrue = MAX_P_TRUE
-    preferred_odd: PreferredOdd = PREFERRED_P_ODD
-    max_odd: MaxOdd = MAX_P_ODD
-    max_both: MaxBoth = MAX_P_BOTH
+    preferred_unnatural: PreferredUnnatural = PREFERRED_UNNATURAL
+    max_unnatural: MaxUnnatural = MAX_UNNATURAL
+    max_compatible: MaxCompatible = MAX_COMPATIBLE
 
 
-LIMITS = ("max_true", "preferred_odd", "max_odd", "max_both")
+LIMITS = ("max_true", "preferred_unnatural", "max_unnatural", "max_compatible")
 
 
 def answer(question: Question) -> dict[str, Any]:

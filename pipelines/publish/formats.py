@@ -291,8 +291,8 @@ COCO_COLUMNS = (
             ("replacements", "what replaced it in each", "replacement", TEXT),
             ("p_true", "estimated probability that one more caption of the image makes each true", "p_true", FLOAT),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
-            ("p_odd", "estimated probability that a reader calls each odd", "p_odd", FLOAT),
-            ("p_both", "estimated probability that one photo could be described by both", "p_both", FLOAT),
+            ("p_unnatural", "estimated probability that a reader calls each odd", "p_unnatural", FLOAT),
+            ("p_compatible", "estimated probability that one photo could be described by both", "p_compatible", FLOAT),
             ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
         )
     ),

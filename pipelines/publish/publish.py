@@ -33,7 +33,7 @@ from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordS
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
-ESTIMATES = ("p_true", "p_odd", "p_both")  # probabilities of a negative whose means the card gives
+ESTIMATES = ("p_true", "p_unnatural", "p_compatible")  # probabilities of a negative whose means the card gives
 # Parquet metadata that the card leaves out
 TECHNICAL = "table schema_version ARROW:schema pandas config operators seed stage".split()
 Say = Callable[[str], None]

@@ -23,8 +23,8 @@ function marked(caption, edits) {
 const spoken = code => code.replaceAll("_", " ");
 const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-function drawn(caption, [operator, change, edits, p_true, p_odd, p_both, plausibility, detail], before = "", other = false) {
-  const numbers = [["p_true", p_true?.toFixed(4)], ["p_odd", p_odd?.toFixed(2)], ["p_both", p_both?.toFixed(2)],
+function drawn(caption, [operator, change, edits, p_true, p_unnatural, p_compatible, plausibility, detail], before = "", other = false) {
+  const numbers = [["p_true", p_true?.toFixed(4)], ["p_unnatural", p_unnatural?.toFixed(2)], ["p_compatible", p_compatible?.toFixed(2)],
     ["plausibility", plausibility?.toFixed(1).replace("-", "\u2212")]].filter(([, value]) => value !== undefined);
   const said = [before && spoken(before), change ? `${operator}: ${change}` : operator,
     ...numbers.map(pair => pair.join("\u00a0")), detail];

@@ -43,10 +43,10 @@ def change(row: Row) -> str:
 
 
 def summary(row: Row) -> list[Any]:
-    """A row for a page's script: operator, change, edits as [start, end, new], p_true, p_odd, p_both, plausibility, a
-    rejection's detail; null where there is nothing.
+    """A row for a page's script: operator, change, edits as [start, end, new], p_true, p_unnatural, p_compatible,
+    plausibility, a rejection's detail; null where there is nothing.
     """
-    numbers = [row.get(name) for name in ("p_true", "p_odd", "p_both", "plausibility")]
+    numbers = [row.get(name) for name in ("p_true", "p_unnatural", "p_compatible", "plausibility")]
     rounded = [None if number is None or number != number else round(number, 4) for number in numbers]
     edits = [[edit["start"], edit["end"], edit["new"]] for edit in row["edits"]]
     return [row["operator"], change(row) or None, edits, *rounded, row.get("detail")]

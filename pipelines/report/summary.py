@@ -142,7 +142,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 WITHOUT = {
-    "implausible": "mostly odd ones found (preferred_odd, max_odd)",
+    "unnatural": "mostly odd ones found (preferred_unnatural, max_unnatural)",
     "likely_true": "ones that are likely true",
     "refused": "ones refused for other reasons",
     NO_CANDIDATE: "nothing to change, or no plausible word",

@@ -63,7 +63,7 @@ VERBS, CONFIGS = tuple(MADE), {verb: config for verb, (config, _) in MADE.items(
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
-COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")
+COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "min_concreteness", "truth_sample")
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 

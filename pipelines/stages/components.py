@@ -21,7 +21,7 @@ from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMP
 from ...schemas.fields import table_of
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
-from .lexicon import TRAIN, MinCount, Norms, Theta, counted_by_split, of_train_splits
+from .lexicon import TRAIN, MinConcreteness, MinCount, Norms, counted_by_split, of_train_splits
 
 
 class ComponentsConfig(Settings):
@@ -32,7 +32,7 @@ class ComponentsConfig(Settings):
         description="simplify components as UniVSE does: one word per name, only the first attribute of an object",
     )
     min_count: MinCount = None  # by default UniVSE's "more than 100", scaled to the corpus
-    theta: Theta = 0.6
+    min_concreteness: MinConcreteness = 0.6
     concreteness: Norms = None
 
 
@@ -65,7 +65,7 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     """The table component_vocabulary of train captions, or all. Counters: captions, train_only, min_count, kinds."""
     counts, counted = of_train_splits(counts)
     min_count = config.min_count or default_min_count(counted["captions"], vocabulary.PAPER_RARE)
-    table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
+    table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.min_concreteness)
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
     return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})
 

@@ -27,7 +27,9 @@ MinCount = Annotated[
     AtLeastOne | None,
     Field(description="occurrences that a replacement noun, attribute or verb needs; none: by corpus size"),
 ]
-Theta = Annotated[float, Field(description="minimum concreteness of a replacement noun")]  # on the scale of the norms
+MinConcreteness = Annotated[
+    float, Field(description="minimum concreteness of a replacement noun")
+]  # on the scale of the norms
 Norms = Annotated[
     Path | None, Field(description="norm list (word, tab, score) to use instead of the shipped scores of concreteness")
 ]
@@ -40,7 +42,7 @@ class LexiconConfig(Settings):
     """
 
     min_count: MinCount = None  # by default VSE-C's "more than 200", scaled to the corpus
-    theta: Theta = 0.6
+    min_concreteness: MinConcreteness = 0.6
     concreteness: Norms = None
     attributes: Path | None = Field(
         None, description="file of the attributes that may come in, one per line; none: the frequent ones"
@@ -96,7 +98,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     counts = counts.cast(LEXICON)
     min_count = config.min_count or default_min_count(counted["captions"])
     norms = Concreteness.load(config.concreteness)
-    table = select(counts, min_count, norms, config.theta, _words(config.attributes))
+    table = select(counts, min_count, norms, config.min_concreteness, _words(config.attributes))
     counted["min_count"] = min_count
     if config.backoff is not None:
         weight = REFERENCE_CAPTIONS / captions_counted(config.backoff)

@@ -32,7 +32,7 @@ LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
-    *("replaced", "replacement", "plausibility", "p_odd", "p_both", "p_true"),
+    *("replaced", "replacement", "plausibility", "p_unnatural", "p_compatible", "p_true"),
 )
 AT_ONCE = 8  # groups whose operators are calls at the same time
 

@@ -19,26 +19,30 @@ from ...schemas.negatives import NEGATIVES, POSITIVE, POSITIVES
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from .columns import check_operators, check_splits, having, kinds_of
 
-MEASURES = ("p_true", "plausibility", "p_odd", "p_both", "concreteness")  # of a negative
+MEASURES = ("p_true", "plausibility", "p_unnatural", "p_compatible", "concreteness")  # of a negative
 COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
 NEGATION, TRUE_NEGATION = "negation", "true_negation"
-DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_odd does not know
+DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_unnatural does not know
 Row = dict[str, Any]
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
-    """(rows,): the probability that each is sensible and false: (1 - p_odd)(1 - p_both)(1 - p_true), nulls as 0."""
-    odd, *true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_both", "p_true"))
+    """(rows,): the probability that each is sensible and false: (1 - p_unnatural)(1 - p_compatible)(1 - p_true), nulls
+    as 0.
+    """
+    odd, *true = (
+        pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_unnatural", "p_compatible", "p_true")
+    )
     odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
     return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
 
 
 def with_p_good(rows: pa.Table) -> pa.Table:
     """A table of negatives, with the column `p_good` (float64); any other table as it is."""
-    if not {"negative_id", "operator", "p_odd", "p_both", "p_true"} <= {*rows.column_names}:
+    if not {"negative_id", "operator", "p_unnatural", "p_compatible", "p_true"} <= {*rows.column_names}:
         return rows
     return rows.append_column("p_good", pa.array(p_good(rows)))
 

@@ -64,7 +64,9 @@ def captions_of(*texts: str) -> list[Caption]:
 def first_of(texts: tuple[str, ...]) -> tuple[Caption, Context]:
     """The first text as a caption and its context, the others being its siblings; kept, as seeds are tried in turn."""
     captions = captions_of(*texts)
-    return captions[0], contexts([captions], sample_lexicon(), preferred_odd=1.0, max_odd=1.0, excluded=True)[0]
+    return captions[0], contexts(
+        [captions], sample_lexicon(), preferred_unnatural=1.0, max_unnatural=1.0, excluded=True
+    )[0]
 
 
 def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | None]]:

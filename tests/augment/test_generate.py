@@ -185,7 +185,7 @@ def test_a_rejection_names_the_word_and_the_sibling_that_decided() -> None:
     texts = ["A dog sleeps on a couch.", "Two brown dogs near a sofa.", "A puppy lies under a table."]
     parses = parse_texts(texts, ["image"] * 3, ["0", "1", "2"])
     _, rejected, _ = made(
-        NegativesConfig(operators=PRESETS["all"], preferred_odd=1.0, max_odd=1.0, excluded=True), parses
+        NegativesConfig(operators=PRESETS["all"], preferred_unnatural=1.0, max_unnatural=1.0, excluded=True), parses
     )
     first = [row for row in rejected if row["caption_id"] == "0"]
     found = {(row["reason"], row["replaced"], row["replacement"], row["detail"], row["sibling_id"]) for row in first}
@@ -202,7 +202,9 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
     def texts(chosen: Operator) -> list[str]:
         monkeypatch.setitem(OPERATORS, "noun", chosen)
         tables, _ = generate_tables(
-            first, sample_lexicon(), NegativesConfig(operators=("noun",), preferred_odd=1.0, max_odd=1.0, max_both=1.0)
+            first,
+            sample_lexicon(),
+            NegativesConfig(operators=("noun",), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0),
         )
         return tables["negatives"]["text"].to_pylist()
 
@@ -217,7 +219,7 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
     [
         ("noun", "cat", "cat"), ("noun", "tennis racket", "tennis racket"), ("noun", "tennis zzz", None),
         ("swap", "peace | dog", "peace"), ("swap", "dog | peace", "peace"), ("swap", "dog | zzz", None),
-        ("quantity", "two", None), ("preposition", "in front of", None), ("attribute", "orange", None),
+        ("numeral", "two", None), ("preposition", "in front of", None), ("attribute", "orange", None),
         ("attribute_swap", "orange | rose", None), ("verb", "park", None),
     ],
 )  # fmt: skip

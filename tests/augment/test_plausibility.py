@@ -111,10 +111,10 @@ def scores_at(reading: Reading, token: int, units: np.ndarray) -> np.ndarray:
 def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> None:
     text = "A dog runs past two cats."
     several = [
-        replaced(text, ("A", number), ("dog", "dogs"), ("runs", "run"), change="quantity")
+        replaced(text, ("A", number), ("dog", "dogs"), ("runs", "run"), change="numeral")
         for number in ("Two", "Five", "Three")
     ]
-    other = [replaced(text, ("two", number), change="quantity") for number in ("four", "three")]
+    other = [replaced(text, ("two", number), change="numeral") for number in ("four", "three")]
     changes = compare([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
     assert (changes[0], changes[3]) == (changed(text, several[0]), changed(text, other[0]))
     (own,) = cloze_model().read([words_after(caption(text), several[0].edits)[0]])

@@ -48,7 +48,7 @@ function range(name) {
 
 function search() {
   const words = terms(part("words")), operator = part("operator"), kind = part("kind");
-  const [trueEnough, oddEnough] = ["p_true", "p_odd"].map(range), rejected = one => REASONS.has(one);
+  const [trueEnough, oddEnough] = ["p_true", "p_unnatural"].map(range), rejected = one => REASONS.has(one);
   const kinds = {"": () => true, none: () => false, rejected, negatives: one => one === "negatives" || one === "refined"};
   const ofKind = kinds[kind] ?? (one => one === kind);
   const counts = {captions: 0, made: 0, rejected: 0};
@@ -56,8 +56,8 @@ function search() {
   for (const [, captions, rows] of images) {
     const left = captions.map(([id, text]) => words.filter(word => !word.test(text) && !word.test(id)));
     const made = new Set(), hit = new Set();
-    const matching = rows.map(([number, its, name, , edits, p_true, p_odd]) => {
-      const matches = ofKind(its) && (!operator || name === operator) && trueEnough(p_true) && oddEnough(p_odd)
+    const matching = rows.map(([number, its, name, , edits, p_true, p_unnatural]) => {
+      const matches = ofKind(its) && (!operator || name === operator) && trueEnough(p_true) && oddEnough(p_unnatural)
         && left[number].every(word => edits.some(([, , put]) => word.test(put)));
       if (kinds.negatives(its)) made.add(number);
       if (matches) hit.add(number);

@@ -52,7 +52,7 @@ def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption
     lexicon = sample_lexicon()
     before = imbalance("noun", images, lexicon)
     nouns = lexicon.nouns.rebalanced(factors("noun", images, lexicon))
-    # within the limit of p_odd few words can take the place of one, so not all can be evened out
+    # within the limit of p_unnatural few words can take the place of one, so not all can be evened out
     assert imbalance("noun", images, replace(lexicon, nouns=nouns)) < 0.9 * before
 
 

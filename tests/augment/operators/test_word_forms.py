@@ -53,4 +53,6 @@ def test_no_operator_fails(name: str) -> None:
         made = generate_for_images(by_image(some), lexicon, NegativesConfig(operators=operators, per_family=4), truth)
         assert sum(len(one.accepted) for generated in made for one in generated.values()) > len(some)
         details = {one.detail for generated in made for _, refused in generated.values() for one in refused}
-        assert all(detail is None or detail.startswith(("p_odd must be", "p_both must be")) for detail in details)
+        assert all(
+            detail is None or detail.startswith(("p_unnatural must be", "p_compatible must be")) for detail in details
+        )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
-from negcap.augment.judgement import PREFERRED_P_ODD
+from negcap.augment.judgement import PREFERRED_UNNATURAL
 from negcap.augment.language.parse import parse
 from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
@@ -87,10 +87,10 @@ def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> Non
 def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
     caption, *negatives = parse(["A dog sleeps on a couch.", "A cat sleeps on a couch.", "A dog sleeps on a goal."])
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
-    for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "implausible"])):
+    for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "unnatural"])):
         (found,) = judge([one.said for one in every], [negatives], config)
         assert [one.judged.reason for one in found] == reasons
-        assert found[0].judged.candidate.p_odd < PREFERRED_P_ODD < found[1].judged.candidate.p_odd
+        assert found[0].judged.candidate.p_unnatural < PREFERRED_UNNATURAL < found[1].judged.candidate.p_unnatural
 
 
 def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:

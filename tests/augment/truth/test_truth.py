@@ -182,11 +182,11 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     likely = [row for row in refused if row["reason"] == "likely_true"]
     assert all(row["p_true"] > 0.02 for row in likely if row["replacement"])
     assert sum(row["replacement"] is not None for row in likely) > 10
-    judged_later = [row for row in refused if row["reason"] == "implausible" and row["replacement"]]
+    judged_later = [row for row in refused if row["reason"] == "unnatural" and row["replacement"]]
     estimates = [row["p_true"] for row in judged_later if row["operator"] in ("noun", "verb", "preposition")]
     assert estimates and all(0 <= p_true <= 0.02 for p_true in estimates)
     assert all(
-        row["p_true"] is None for row in refused if row["reason"] not in ("likely_true", "implausible", "compatible")
+        row["p_true"] is None for row in refused if row["reason"] not in ("likely_true", "unnatural", "compatible")
     )
 
 

@@ -49,7 +49,7 @@ def test_the_answer_has_the_rows_of_the_library_and_of_the_code_it_shows(
     operators: str | list[str], server: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captions = ["A dog 🐕 sleeps on a red couch.", 'It\'s a "puppy", in the living room.']
-    status, answer = ask(server, captions=captions, max_odd=0.4, operators=operators)
+    status, answer = ask(server, captions=captions, max_unnatural=0.4, operators=operators)
     assert status == 200 and [one["caption"] for one in answer["captions"]] == captions
     shown = []
     for one in answer["captions"]:
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
     [
         ({"captions": [" "]}, "captions must have one that is not blank"),
         ({"captions": []}, "captions must not be empty"),
-        ({"captions": ["A dog."], "max_odd": "2"}, "max_odd must be <= 1, was: 2"),
+        ({"captions": ["A dog."], "max_unnatural": "2"}, "max_unnatural must be <= 1, was: 2"),
         ({"captions": ["A dog."], "operators": "nouns"}, "operators must be a preset (vse-c, "),
         ({"captions": ["A dog."], "operators": []}, "operators must not be empty"),
         ({"captions": ["A dog."], "lexicon": "/etc"}, "lexicon is no setting of Question"),

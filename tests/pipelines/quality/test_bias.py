@@ -171,8 +171,8 @@ def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_pa
             key: f"{caption_id}#{operator}:0", "caption_id": caption_id, "image_id": number, "split": "test",
             "origin": "human", "family": family, "operator": operator, "caption": f"A dog with a hat {number}.",
             "draw": 0, "text": text, "edits": [], "replaced": replaced, "replacement": replacement,
-            "replaced_synset": None, "replacement_synset": None, "p_true": None, "plausibility": None, "p_odd": 9.0,
-            "concreteness": None,
+            "replaced_synset": None, "replacement_synset": None, "p_true": None, "plausibility": None,
+            "p_unnatural": 9.0, "concreteness": None,
         }  # fmt: skip
 
     negatives = [

@@ -28,7 +28,7 @@ def test_rows_are_kept_added_or_removed_and_the_other_run_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = write(tmp_path / "one", ["a cat", "a bus"], {"a pet": "compatible", "a car": "likely_true"})
-    other = write(tmp_path / "other", ["a cat", "a car", "a tree"], {"a bus": "implausible", "a pet": "likely_true"})
+    other = write(tmp_path / "other", ["a cat", "a car", "a tree"], {"a bus": "unnatural", "a pet": "likely_true"})
     assert main(["info", str(one), "--diff", str(other), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["noun"]
     added, removed = found.pop("examples_added"), found.pop("examples_removed")
@@ -36,11 +36,11 @@ def test_rows_are_kept_added_or_removed_and_the_other_run_says_why(
         "both": 1,
         "added": 1,
         "removed": 2,
-        "why_added": {"implausible": 1},
+        "why_added": {"unnatural": 1},
         "why_removed": {"likely_true": 1, "not drawn": 1},
         "reasons": {"likely_true -> compatible": 1},
     }
-    bare = write(tmp_path / "bare", ["A cat"], {"A dog": "implausible"}, "verb")
+    bare = write(tmp_path / "bare", ["A cat"], {"A dog": "unnatural"}, "verb")
     assert main(["info", str(one), "--diff", str(bare), "--json"]) == 0
     alone = json.loads(capsys.readouterr().out)["noun"]
     assert (alone["why_added"], alone["examples_added"]) == ({"not built": 2}, [])

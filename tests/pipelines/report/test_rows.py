@@ -19,7 +19,16 @@ class Terminal(io.StringIO):
 def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **changes: object) -> dict:
     edit = {"start": 2, "end": 5, "old": "dog", "new": "horse"}
     empty = dict.fromkeys(
-        ("replacement_synset", "p_true", "plausibility", "p_odd", "p_both", "concreteness", "detail", "sibling_id")
+        (
+            "replacement_synset",
+            "p_true",
+            "plausibility",
+            "p_unnatural",
+            "p_compatible",
+            "concreteness",
+            "detail",
+            "sibling_id",
+        )
     )
     values = {
         "negative_id": f"toy:{number}:0#{operator}:0", "caption_id": f"toy:{number}:0", "image_id": str(number),

@@ -62,7 +62,7 @@ def test_coverage_yield_and_refusals_of_families_and_their_operators() -> None:
 
 
 def test_what_other_operators_would_add_is_told_from_those_that_were_tried() -> None:
-    counts = {"captions": 200, "captions.without": 40, "without.implausible": 30, "without.no_candidate": 10}
+    counts = {"captions": 200, "captions.without": 40, "without.unnatural": 30, "without.no_candidate": 10}
     lines = summary.coverage_lines(counts)
     assert lines[0] == "captions with a negative: 160 of 200 (80.0 %)" and len(lines) == 2
     counts |= {"tried": 8, "more.verb": 1, "more.negation": 1, "more.attribute": 3}

@@ -72,7 +72,7 @@ def test_every_negative_is_its_caption_after_its_edits_and_has_a_plausibility(ru
     for row in kept:
         assert apply(row["caption"], [Edit(e["start"], e["end"], e["new"]) for e in row["edits"]]) == row["text"]
         assert all(row["caption"][e["start"] : e["end"]] == e["old"] for e in row["edits"])
-        assert row["plausibility"] is not None and row["p_odd"] is not None
+        assert row["plausibility"] is not None and row["p_unnatural"] is not None
     linked = {row["negative_id"] for row in rows_of(run, "judged")} - {None}
     assert linked == {row["negative_id"] for row in kept}
     assert {row["reason"] for row in rows_of(run, "rejections")} == {reason for *_, reason in PAIRS if reason}

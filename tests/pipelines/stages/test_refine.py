@@ -185,9 +185,9 @@ def test_the_best_are_the_most_probably_sensible_and_false() -> None:
         "caption_id": [*"aaabbb"],
         "row": [*range(6)],
         "operator": operators,
-        "p_odd": odd,
+        "p_unnatural": odd,
         "p_true": true,
-        "p_both": both,
+        "p_compatible": both,
     }
     rows = pa.table(columns)
     assert p_good(rows).tolist() == pytest.approx([0.5, 0.4, 0.8, 0.45, 0.81, 0.61])

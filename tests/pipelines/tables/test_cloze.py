@@ -52,7 +52,7 @@ def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, samp
     options = {
         "truth": ["--set", "lexicon=own"],
         "balance": ["--set", "lexicon=own"],
-        "negatives": ["--operator", "noun", "--set", "preferred_odd=1", "--set", "max_odd=1"],
+        "negatives": ["--operator", "noun", "--set", "preferred_unnatural=1", "--set", "max_unnatural=1"],
     }
     for verb, given in options.items():
         only = ["build", "--output", str(run), "--only", verb, *given, "--set", f"cloze={model}", *QUIET]
@@ -72,7 +72,12 @@ def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, samp
 
 def test_all_functions_draw_with_the_model(model: Path, sample_run: Path, tmp_path: Path) -> None:
     pd.DataFrame({"image": range(3), "caption": SENTENCES}).to_csv(tmp_path / "three.csv", index=False)
-    given: dict[str, Any] = {"lexicon": str(sample_run), "cloze": str(model), "preferred_odd": 1.0, "max_odd": 1.0}
+    given: dict[str, Any] = {
+        "lexicon": str(sample_run),
+        "cloze": str(model),
+        "preferred_unnatural": 1.0,
+        "max_unnatural": 1.0,
+    }
     run = negcap.build(tmp_path / "three.csv", tmp_path / "run", scheduler="synchronous", **given)
     made = negcap.negatives(SENTENCES, **given)
     assert list(made["text"]) == list(negcap.read(run)["text"])
@@ -80,10 +85,12 @@ def test_all_functions_draw_with_the_model(model: Path, sample_run: Path, tmp_pa
     for verb in ("truth", "balance"):  # a given lexicon is used as it is
         manifest = read_manifest(run / verb)
         assert manifest is not None and json.dumps(manifest.identity.config).count("sha256:") == 1
-    own, shipped = (negcap.negatives(SENTENCES, cloze=name, preferred_odd=1.0, max_odd=1.0) for name in (model, None))
+    own, shipped = (
+        negcap.negatives(SENTENCES, cloze=name, preferred_unnatural=1.0, max_unnatural=1.0) for name in (model, None)
+    )
     assert list(own["text"]) != list(shipped["text"])
-    augment = pickle.loads(pickle.dumps(negcap.Augmenter(operators="noun", n=20, cloze=model, preferred_odd=1.0)))
-    assert augment(SENTENCES) != negcap.Augmenter(operators="noun", n=20, preferred_odd=1.0)(SENTENCES)
+    augment = pickle.loads(pickle.dumps(negcap.Augmenter(operators="noun", n=20, cloze=model, preferred_unnatural=1.0)))
+    assert augment(SENTENCES) != negcap.Augmenter(operators="noun", n=20, preferred_unnatural=1.0)(SENTENCES)
 
 
 def test_a_model_is_read_once_and_again_when_it_has_changed(tmp_path: Path) -> None:

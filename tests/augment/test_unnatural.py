@@ -16,13 +16,13 @@ from negcap.augment.context import Said, contexts
 from negcap.augment.edits import Candidate, Edit, Judged, apply
 from negcap.augment.generate import (
     COMPATIBLE,
-    IMPLAUSIBLE,
+    UNNATURAL,
     Generated,
     NegativesConfig,
     generate_tables,
     reject_implausible,
 )
-from negcap.augment.judgement import PREFERRED_P_ODD, inputs, judge, judge_of, places_of
+from negcap.augment.judgement import PREFERRED_UNNATURAL, inputs, judge, judge_of, places_of
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.numeral import numeral_choices
@@ -91,15 +91,17 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
     odd, both = judge(changes, *pairs)
     assert len(set(odd)) == len(set(both)) == 3
     read = [
-        one._replace(candidate=one.candidate._replace(plausibility=change.log_odds, p_odd=p, p_both=q))
+        one._replace(candidate=one.candidate._replace(plausibility=change.log_odds, p_unnatural=p, p_compatible=q))
         for one, change, p, q in zip(given, changes, odd, both, strict=True)
     ]
 
     def judged(**limits: float) -> Generated:
-        settings = NegativesConfig(**{"preferred_odd": 1.0, "max_odd": 1.0, "max_both": 1.0, **limits})
+        settings = NegativesConfig(
+            **{"preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0, **limits}
+        )
         return reject_implausible([own], [{"noun": Generated(list(given), [])}], settings)[0]["noun"]
 
-    for name, reason, values in (("odd", IMPLAUSIBLE, odd), ("both", COMPATIBLE, both)):
+    for name, reason, values in (("unnatural", UNNATURAL, odd), ("compatible", COMPATIBLE, both)):
         limit = sorted(values)[1]
         made = judged(**{f"max_{name}": limit})
         kept = [one for one, p in zip(read, values, strict=True) if p <= limit]
@@ -111,13 +113,13 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
     # Where all are odder than preferred, the best one is taken: it is least probably odd or true as well.
     wrong = 1 - (1 - odd) * (1 - both)
     best, *others = np.argsort(wrong).tolist()
-    refused = [one._replace(reason=IMPLAUSIBLE, detail="p_odd must be <= 0") for one in read]
+    refused = [one._replace(reason=UNNATURAL, detail="p_unnatural must be <= 0") for one in read]
     for limits, taken in (
         ({}, best),
-        ({"max_both": both[best] - 1e-4}, next(other for other in others if both[other] < both[best])),
-        ({"max_odd": wrong[best] - 1e-4}, None),
+        ({"max_compatible": both[best] - 1e-4}, next(other for other in others if both[other] < both[best])),
+        ({"max_unnatural": wrong[best] - 1e-4}, None),
     ):
-        made = judged(preferred_odd=0.0, **limits)
+        made = judged(preferred_unnatural=0.0, **limits)
         assert made.accepted == [one for number, one in enumerate(read) if number == taken]
         assert made.rejected == [one for number, one in enumerate(refused) if number != taken]
     monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
@@ -129,9 +131,9 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     config = NegativesConfig(operators=("noun", "attribute", "verb", "preposition"))
     without, _ = generate_tables(parses, sample_lexicon(), config)
     recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
-    made = [row for row in without["negatives"].to_pylist() if row["p_odd"] > config.preferred_odd]
+    made = [row for row in without["negatives"].to_pylist() if row["p_unnatural"] > config.preferred_unnatural]
     assert {row["operator"] for row in made} == {"noun", "attribute"}
-    assert all(row["p_odd"] <= config.max_odd and row["draw"] == 0 for row in made)
+    assert all(row["p_unnatural"] <= config.max_unnatural and row["draw"] == 0 for row in made)
     assert {(row["caption_id"], row["operator"], row["text"]) for row in made}.isdisjoint(
         (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
     )
@@ -146,11 +148,11 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
 
 def test_words_that_are_not_drawn_are_counted() -> None:
     parses, operators = sample_parses().slice(0, 150), ("noun", "attribute", "preposition")
-    config = NegativesConfig(operators=operators, excluded=True, per_family=500, max_both=1.0)
+    config = NegativesConfig(operators=operators, excluded=True, per_family=500, max_compatible=1.0)
     tables, _ = generate_tables(parses, sample_lexicon(), config)
     check(tables["excluded"], EXCLUDED)
     places = {(row["kind"], row["reason"], row["entry"]): row["places"] for row in tables["excluded"].to_pylist()}
-    for reason in (IMPLAUSIBLE, COMPATIBLE):  # with these settings, each is a rejection as well
+    for reason in (UNNATURAL, COMPATIBLE):  # with these settings, each is a rejection as well
         of_reason = {word: times for word, times in places.items() if word[1] == reason}
         rejected = Counter(
             (row["operator"], reason, row["replacement"])
@@ -165,20 +167,20 @@ def test_words_that_are_not_drawn_are_counted() -> None:
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
     parses = sample_parses().slice(0, 60)
-    config = NegativesConfig(operators=("noun", "verb", "shuffle"), preferred_odd=1.0, max_both=1.0, per_family=500)
+    config = NegativesConfig(
+        operators=("noun", "verb", "shuffle"), preferred_unnatural=1.0, max_compatible=1.0, per_family=500
+    )
     texts = []
-    for max_odd in (1.0, 0.35, 0.1):
-        tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_odd=max_odd))
+    for max_unnatural in (1.0, 0.35, 0.1):
+        tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_unnatural=max_unnatural))
         texts.append(set(tables["negatives"]["text"].to_pylist()))
-        assert all(row["p_odd"] <= max_odd + 1e-6 for row in tables["negatives"].to_pylist())
-        refused = [row for row in tables["rejections"].to_pylist() if row["reason"] == IMPLAUSIBLE]
-        assert sum(n for name, n in counts.items() if re.fullmatch(rf"rejected\..*\.{IMPLAUSIBLE}", name)) == len(
-            refused
-        )
-        assert all(row["p_odd"] is None or row["p_odd"] > max_odd - 1e-6 for row in refused)
+        assert all(row["p_unnatural"] <= max_unnatural + 1e-6 for row in tables["negatives"].to_pylist())
+        refused = [row for row in tables["rejections"].to_pylist() if row["reason"] == UNNATURAL]
+        assert sum(n for name, n in counts.items() if re.fullmatch(rf"rejected\..*\.{UNNATURAL}", name)) == len(refused)
+        assert all(row["p_unnatural"] is None or row["p_unnatural"] > max_unnatural - 1e-6 for row in refused)
     assert texts[2] < texts[1] < texts[0]
-    with pytest.raises(ValueError, match="max_odd must be >= 0, was: -1"):
-        config.changed(max_odd=-1.0)
+    with pytest.raises(ValueError, match="max_unnatural must be >= 0, was: -1"):
+        config.changed(max_unnatural=-1.0)
 
 
 def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
@@ -190,6 +192,6 @@ def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
             pairs += [(own, candidate, out) for candidate, out in made if candidate and candidate.edits]
     read, candidates, out = zip(*pairs, strict=True)
     captions, readings = [own.caption for own in read], [own.reading for own in read]
-    odd = judge(compare(captions, readings, candidates), captions, readings, candidates).odd > PREFERRED_P_ODD
+    odd = judge(compare(captions, readings, candidates), captions, readings, candidates).odd > PREFERRED_UNNATURAL
     assert sum(out) > 0.2 * len(out)
     assert (odd & out).sum() >= 0.98 * sum(out)
