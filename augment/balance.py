@@ -20,30 +20,24 @@ at most e^(2 BOUND): balance makes no implausible replacement likely.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from .candidates import FREE, Batch, Limits
 from .caption import Caption
-from .context import Context, Said, batches, contexts
+from .evidence import batches, gather_evidence
+from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
-from .operators.numeral import numeral_choices
-from .operators.replacement import Choice, attribute_choices, noun_choices, preposition_choices, verb_choices
+from .operators import replacing
+from .operators.replacement import ReplacingOperator, propose_batch
+from .raters import preference
 from .reproducible import exp, log
-from .truth.contradiction import assess
 from .truth.estimates import Truth
 
 UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0
-# For each kind, a function that lists what may replace the words of a caption.
-CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
-    "noun": noun_choices,
-    "numeral": numeral_choices,
-    "preposition": preposition_choices,
-    "attribute": attribute_choices,
-    "verb": verb_choices,
-}
-BALANCED = tuple(CHOICES)
+BALANCED = tuple(KINDS)
 
 
 class Exchanges(NamedTuple):
@@ -70,42 +64,60 @@ def exchanges(
     for kind in kinds:
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
-    rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
+    parts: dict[str, list[Exchanges]] = {kind: [] for kind in kinds}
     first = 0
-    for batch in batches(images):
-        read = contexts(batch, lexicon, truth)
-        for row, context in enumerate(read, first):
-            for kind in kinds:
-                number = lexicon.entries(kind).number
-                for choice in CHOICES[kind](context.said.caption, context):
-                    kept = _passing(kind, choice, context.said)
-                    if kept and choice.entry in number:
-                        offset = len(number) * choice.plural
-                        new = np.array([number[choice.names[at]] for at in kept]) + offset
-                        rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
-        first += len(read)
-    return {kind: _columns(parts) for kind, parts in rows.items()}
+    for images_of_batch in batches(images):
+        evidence = gather_evidence(images_of_batch, lexicon.cloze, truth)
+        replacers = replacing(*kinds)
+        batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
+        for kind in kinds:
+            parts[kind].append(_exchanges_of_batch(replacers[kind], batch, first))
+        first += len(evidence)
+    return {kind: _joined(found) for kind, found in parts.items()}
 
 
-def _passing(kind: str, choice: Choice, said: Said) -> list[int]:
-    """Which replacements in a slot pass the checks; of nouns, also those that leave a pronoun without antecedent."""
-    left = np.flatnonzero(choice.refused == "").tolist()
-    if kind == "noun":  # the others are left out already
-        return left
-    made = [(at, choice.candidate(choice.names[at])) for at in left]
-    return [at for at, candidate in made if candidate is not None and assess(candidate, said)[0] is None]
+def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:
+    """The exchanges of one kind in a batch, whose first caption has the number `first`.
 
-
-def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchanges:
-    """Exchanges from (caption, replaced entry, replacing entries, their weights), one tuple per slot."""
-    rows, olds, news, weights = zip(*parts, strict=True) if parts else ((), (), (), ())
-    lengths = [len(new) for new in news]
+    What may be true of the image is left out; of nouns the table says it already, of others one looks at each negative.
+    Nouns that leave a pronoun without antecedent are not left out.
+    """
+    table, lexicon = batch.candidates, batch.lexicon
+    candidates = table.of_kinds([replacer.kind])
+    batch.estimates.rate(candidates)
+    candidates = candidates[table.reason[candidates] == FREE]
+    if replacer.kind != "noun":
+        kept = [_is_false(replacer, candidate, batch) for candidate in candidates.tolist()]
+        candidates = candidates[np.array(kept, bool)]
+    entries = lexicon.entries(replacer.kind)
+    slots = [table.slots[number] for number in table.slot[candidates].tolist()]
+    # The plural of noun i has number i + the number of nouns. The old one may be a noun that only its head is.
+    offset = np.array([len(entries.names) * slot.plural for slot in slots], int)
+    old = np.array([entries.number.get(slot.entry, -1) for slot in slots], int)
+    known = old >= 0
+    weights = table.weight[candidates] * preference(table.p_unnatural[candidates], table.p_compatible[candidates])
     return Exchanges(
-        np.repeat(np.array(rows, np.int32), lengths),
-        np.repeat(np.array(olds, np.int32), lengths),
-        np.concatenate([*news, np.zeros(0)]).astype(np.int32),
-        np.concatenate([*weights, np.zeros(0)]),
+        row=(table.caption[table.slot[candidates]] + first)[known].astype(np.int32),
+        old=(old + offset)[known].astype(np.int32),
+        new=(table.entry[candidates] + offset)[known].astype(np.int32),
+        weight=weights[known],
     )
+
+
+def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool:
+    """Whether no caption says that a candidate is true of the image, nor makes it likely."""
+    evidence = batch.evidence[int(batch.candidates.caption_of_candidate[candidate])]
+    row = replacer.row(candidate, batch)
+    if row is None or row.reason is not None or replacer.violation(row, evidence, batch.lexicon) is not None:
+        return False
+    p_true = None if evidence.image is None else evidence.image.p_true(row, evidence.caption)
+    return p_true is None or evidence.image is None or p_true <= evidence.image.truth.max_p_true
+
+
+def _joined(parts: Sequence[Exchanges]) -> Exchanges:
+    """The exchanges of several batches."""
+    nothing = Exchanges(*(np.zeros(0, np.int32) for _ in range(3)), np.zeros(0))
+    return Exchanges(*(np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)))
 
 
 def fit_factors(kind: str, names: Sequence[str], exchanges: Exchanges) -> dict[tuple[str, bool], float]:

@@ -1,4 +1,4 @@
-"""From captions to their negatives: operators propose candidates, each is checked, and edits of accepted ones applied.
+"""From captions to their negatives: propose, sample, check, rate, and apply the edits of what is accepted.
 
 Uses no files and no processes: both the stage `negatives` and the Python API call it.
 """
@@ -8,34 +8,38 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from math import ceil
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from ..schemas.fields import table_of
-from ..schemas.negatives import EDITS, EXCLUDED, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
-from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
+from ..schemas.negatives import EXCLUDED, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from .candidates import FREE, REASONS, Batch, Limits
+from .caption import MAX_TOKENS, Caption, by_image, from_parses
+from .checks import Case, check, limit_detail, rate_whole
 from .cloze.network import single_threaded
-from .context import Context, Said, batches, contexts
-from .edits import COMPATIBLE, LIKELY_TRUE, NOTHING, UNNATURAL, Candidate, Generated, Judged, apply
-from .judgement import (
-    MAX_COMPATIBLE,
-    MAX_UNNATURAL,
-    PREFERRED_UNNATURAL,
-    compare_and_judge,
-    is_fallback,
-    p_bad,
-    refusals,
-)
-from .language.concreteness import Concreteness
-from .operators import OPERATORS, PRESETS, operator
+from .evidence import Evidence, batches, gather_evidence
+from .operators import OPERATORS, PRESETS, operator, replacing
+from .operators.operator import Operator, Source
+from .operators.replacement import SamplingOperator, propose_batch
+from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
+from .rows import (
+    COMPATIBLE,
+    LIKELY_TRUE,
+    NO_CANDIDATE,
+    OPERATOR_ERROR,
+    TOO_LONG,
+    UNNATURAL,
+    OperatorResult,
+    Row,
+    RowCollector,
+    of_whole_caption,
+)
 from .settings import AtLeastOne, Cloze, MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Seed, Settings
-from .truth.contradiction import assess, explained
 from .truth.estimates import MAX_P_TRUE, Truth
 
 if TYPE_CHECKING:
@@ -43,18 +47,17 @@ if TYPE_CHECKING:
 
     from .lexicon.lexicon import Lexicon
 
-# An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption; of those that pass the
-# checks, READ_PER_NEGATIVE * quota are compared with it, since many are odd.
-DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
-NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"  # reasons, as those of edits
 NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
-# One in TRIED of the captions without negatives, by chance, is given to the operators that the run does not have, to
-# tell what they would add; each makes at most as many as with `per_family` FEW. With 20, a fifth more texts are read,
-# and of 110 captions of Flickr8k 51 instead of 43 have a `negation`; of the other operators the numbers are the same.
-TRIED, FEW = 8, 4
-KEYS = ("caption_id", "image_id", "split", "origin")
-NOUNS = 1 << 14  # number of replacements whose concreteness is cached
-FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
+# One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
+# tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
+PROBED, PROBE_QUOTA = 32, 4
+GROWTH = 2  # times as many rows are taken in each further round
+FAMILIES = FAMILIES_OF | {name: operator.traits.family for name, operator in OPERATORS.items()}
+WHY_NOT_SAMPLED = {
+    UNNATURAL: "over a limit, preferred_unnatural, max_unnatural or max_compatible",
+    LIKELY_TRUE: "over the limit max_true",
+}
+MAY_NAME_ONE_THING = "the words may name one thing, by WordNet or the tables of overlaps"
 
 
 class NegativesConfig(Settings):
@@ -72,7 +75,7 @@ class NegativesConfig(Settings):
     max_compatible: MaxCompatible = MAX_COMPATIBLE
     cloze: Cloze = None
     excluded: bool = Field(
-        False, description="record as rejections also words that are not drawn: they may be true, or are too odd"
+        False, description="record as rejections also words that are refused before they are sampled"
     )
 
     @model_validator(mode="after")
@@ -84,13 +87,26 @@ class NegativesConfig(Settings):
         return self
 
     @property
-    def unnatural_limit(self) -> float:
-        """The highest probability of being odd of negatives that are not spare ones."""
-        return min(self.preferred_unnatural, self.max_unnatural)
+    def limits(self) -> Limits:
+        """The limits of the ratings."""
+        return Limits(self.preferred_unnatural, self.max_unnatural, self.max_compatible)
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
-        return ceil(self.per_family * OPERATORS[name].share)
+        return ceil(self.per_family * OPERATORS[name].traits.share)
+
+
+class Generated(NamedTuple):
+    """What the operators made of the captions of some images.
+
+    results: of each caption, by operator. probed: of some captions without negatives, those of further operators; the
+    number of the caption is the key. excluded: in how many places a word was refused before it was sampled, by kind,
+    entry and reason.
+    """
+
+    results: list[dict[str, OperatorResult]]
+    probed: dict[int, dict[str, OperatorResult]]
+    excluded: Counter[tuple[str, str, str]]
 
 
 def generate_tables(
@@ -98,42 +114,31 @@ def generate_tables(
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
     """The tables negatives, positives, rejections and excluded for a `parses` table, by name, and counters.
 
-    The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, candidates that are
-    too likely true are rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result)
-    and `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`;
-    `rejected.<operator>.<reason>`; `captions.without` (captions without any negative), and of these
-    `without.<reason>`: that of the candidate that came nearest, one of NEAREST, `no_candidate`, or
-    `refused` for others; `tried`, how many of them, chosen at random, were given to the checked operators that do not
-    run, and `more.<operator>`, for how many of these the operator has a negative.
+    The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, what is too likely
+    true is rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result) and
+    `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`; `rejected.<operator>.<reason>`;
+    `captions.without` (captions without any negative), and of these `without.<reason>`: that of the candidate that came
+    nearest, one of NEAREST, `no_candidate`, or `refused` for others; `tried`, how many of them, chosen at random, were
+    given to the checked operators that do not run, and `more.<operator>`, for how many of these the operator has a
+    negative.
     """
-    others = [name for name in PRESETS["all"] if name not in settings.operators and FAMILIES[name] != POSITIVE]
-    negatives, positives, rejections = Rows(), Rows(), Rows()
+    probe_operators = [name for name in PRESETS["all"] if name not in settings.operators and FAMILIES[name] != POSITIVE]
+    negatives, positives, rejections = RowCollector(FAMILIES), RowCollector(FAMILIES), RowCollector(FAMILIES)
     captions = from_parses(parses)
     counts, excluded = Counter({"captions": len(captions)}), Counter[tuple[str, str, str]]()
-    row = 0
+    first = 0
     for images in batches(by_image(captions)):
-        made = generate_for_images(images, lexicon, settings, truth, explain=True, others=others, excluded=excluded)
-        for generated in made:
-            tried = {name: generated.pop(name).accepted for name in others if name in generated}
-            counts["tried"] += bool(tried)
-            counts.update(f"more.{name}" for name, accepted in tried.items() if accepted)
-            families = set()
-            for name, (accepted, rejected) in generated.items():
-                family = OPERATORS[name].family
-                (positives if family == POSITIVE else negatives).add(row, name, accepted)
-                rejections.add(row, name, rejected)
-                counts[f"{name}.rows"] += len(accepted)
-                counts[f"{name}.captions"] += bool(accepted)
-                counts[f"family.{family}.rows"] += len(accepted)
-                if accepted:
-                    families.add(family)
-            counts.update(f"family.{family}.captions" for family in families)
-            if not families - {POSITIVE}:
-                reasons = {rejected.reason for made in generated.values() for rejected in made.rejected}
-                counts["captions.without"] += 1
-                nearest = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
-                counts[f"without.{next((one for one in NEAREST if one in reasons), nearest)}"] += 1
-            row += 1
+        made = generate_for_images(images, lexicon, settings, truth, probe_operators)
+        excluded.update(made.excluded)
+        counts["tried"] += len(made.probed)
+        for probed in made.probed.values():
+            counts.update(f"more.{name}" for name, result in probed.items() if result.accepted)
+        for number, results in enumerate(made.results, first):
+            for name, (accepted, rejected) in results.items():
+                (positives if FAMILIES[name] == POSITIVE else negatives).add(number, name, accepted)
+                rejections.add(number, name, rejected)
+            _count(results, counts)
+        first += len(made.results)
     tables = {
         "excluded": table_of(((*word, places) for word, places in sorted(excluded.items())), EXCLUDED),
         "rejections": rejections.table(parses, REJECTIONS),
@@ -146,231 +151,258 @@ def generate_tables(
     return tables, counts
 
 
+def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
+    """Add the results of one caption to the counters of `generate_tables`."""
+    families = set()
+    for name, (accepted, _) in results.items():
+        counts[f"{name}.rows"] += len(accepted)
+        counts[f"{name}.captions"] += bool(accepted)
+        counts[f"family.{FAMILIES[name]}.rows"] += len(accepted)
+        if accepted:
+            families.add(FAMILIES[name])
+    counts.update(f"family.{family}.captions" for family in families)
+    if not families - {POSITIVE}:
+        reasons = {row.reason for result in results.values() for row in result.rejected}
+        counts["captions.without"] += 1
+        nearest = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
+        counts[f"without.{next((reason for reason in NEAREST if reason in reasons), nearest)}"] += 1
+
+
 @single_threaded()
 def generate_for_images(
     images: Sequence[Sequence[Caption]],
     lexicon: Lexicon,
     settings: NegativesConfig,
     truth: Truth | None = None,
-    *,
-    explain: bool = False,
-    others: Sequence[str] = (),
-    excluded: Counter[tuple[str, str, str]] | None = None,
-) -> list[dict[str, Generated]]:
-    """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`.
+    probe_operators: Sequence[str] = (),
+) -> Generated:
+    """What the operators in the settings make of the captions of some images.
 
-    images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
-    which word decided. others: operators whose results are added for some of the captions that have no negatives.
-    excluded: counts to which those of `Batch.excluded_words` are added.
+    images: one of the `batches` of a larger number; their captions are read together. probe_operators: operators that
+    are tried on some of the captions that have no negatives.
     """
-    limits = {name: getattr(settings, name) for name in ("max_unnatural", "max_compatible", "excluded")}
-    read = contexts(images, lexicon, truth, preferred_unnatural=settings.unnatural_limit, **limits)
-    generated: list[dict[str, Generated]] = []
-    for context in read:
-        generated.append({name: try_operator(name, context, settings) for name in settings.operators})
-        for made in generated[-1].values() if explain else ():
-            made.rejected[:] = [explained(rejected, context.said) for rejected in made.rejected]
-    if excluded is not None:
-        excluded.update(read[0].batch.excluded_words)
-    said = [context.said for context in read]
-    results = reject_implausible(said, generated, settings)
-    if others:
-        bare = [i for i, made in enumerate(results) if not _has_negatives(made) and _tried(said[i].caption)]
-        some, few = read[0].batch.part(bare), settings.changed(per_family=min(FEW, settings.per_family))
-        tried = [{name: try_operator(name, one, few) for name in others} for one in some]
-        for number, more in zip(bare, reject_implausible([one.said for one in some], tried, settings), strict=True):
-            results[number] |= more
-    return [
-        {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
-        for of_caption in results
-    ]
+    evidence = gather_evidence(images, lexicon.cloze, truth)
+    results, excluded = generate_for_evidence(evidence, lexicon, settings)
+    bare = [number for number, made in enumerate(results) if not _has_negatives(made)]
+    bare = [number for number in bare if probe_operators and _is_probed(evidence[number].caption)]
+    probed: dict[int, dict[str, OperatorResult]] = {}
+    if bare:
+        few = settings.changed(operators=tuple(probe_operators), per_family=min(PROBE_QUOTA, settings.per_family))
+        made, _ = generate_for_evidence([evidence[number] for number in bare], lexicon, few)
+        probed = dict(zip(bare, made, strict=True))
+    return Generated(results, probed, excluded)
 
 
-def _has_negatives(made: Mapping[str, Generated]) -> bool:
-    return any(one.accepted and FAMILIES[name] != POSITIVE for name, one in made.items())
+def _has_negatives(results: Mapping[str, OperatorResult]) -> bool:
+    return any(result.accepted and FAMILIES[name] != POSITIVE for name, result in results.items())
 
 
-def _tried(caption: Caption) -> bool:
-    """Whether operators that do not run are tried on a caption: for one of TRIED, whatever the shard or the seed."""
-    return record_rng(0, "tried", caption.caption_id).randrange(TRIED) == 0
+def _is_probed(caption: Caption) -> bool:
+    """Whether operators that do not run are tried on a caption: for one of PROBED, whatever the shard or the seed."""
+    return record_rng(0, "tried", caption.caption_id).randrange(PROBED) == 0
 
 
-def try_operator(name: str, context: Context, settings: NegativesConfig) -> Generated:
-    """As `apply_operator`, but no caption raises an error, other than MemoryError: it is rejected whole instead.
+def generate_for_evidence(
+    evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig
+) -> tuple[list[dict[str, OperatorResult]], Counter[tuple[str, str, str]]]:
+    """The results of each caption by operator, and the excluded words, see `Generated`.
 
-    An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
-    a RuntimeWarning says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
+    No caption raises an error, other than MemoryError: it is rejected whole instead, and does not spoil the others. An
+    error is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and a RuntimeWarning
+    says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
     """
-    reason, detail = TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens"
-    if not context.said.caption.too_long:
-        try:
-            return apply_operator(name, context, settings)
-        except MemoryError:  # says something of the machine, not of the caption
-            raise
-        except Exception as error:
-            detail = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
-            reason = OPERATOR_ERROR
-            warnings.warn(f"{detail}; its caption is rejected as {reason}", RuntimeWarning, stacklevel=2)
-    return Generated([], [Judged(NOTHING, "", None, reason=reason, detail=detail)])
+    operators = [OPERATORS[name] for name in settings.operators]
+    failing = "proposing"
+    try:
+        kinds = dict.fromkeys(kind for one in operators for kind in one.traits.kinds)
+        batch = propose_batch(replacing(*kinds).values(), evidence, lexicon, settings.limits)
+        results: list[dict[str, OperatorResult]] = [{} for _ in evidence]
+        for one in operators:
+            failing = f"operator {one.name}"
+            for made, result in zip(results, run_operator(one, batch, settings), strict=True):
+                made[one.name] = result
+        return results, _excluded_words(batch)
+    except MemoryError:  # says something of the machine, not of a caption
+        raise
+    except Exception as error:
+        if len(evidence) > 1:
+            return _one_by_one(evidence, lexicon, settings)
+        if len(operators) > 1:
+            alone = [settings.changed(operators=(one.name,)) for one in operators]
+            made = [generate_for_evidence(evidence, lexicon, its)[0][0] for its in alone]
+            return [{name: result for results in made for name, result in results.items()}], Counter()
+        detail = " ".join(f"{failing} raised {type(error).__name__}: {error}".split())
+        warnings.warn(f"{detail}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
+        return [{operators[0].name: OperatorResult([], [of_whole_caption(OPERATOR_ERROR, detail)])}], Counter()
 
 
-def apply_operator(name: str, context: Context, settings: NegativesConfig) -> Generated:
-    """Check the candidates of one operator for a caption, in order, until its quota is accepted, or, if they are to be
-    compared with the caption, READ_PER_NEGATIVE times as many.
+def _one_by_one(
+    evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig
+) -> tuple[list[dict[str, OperatorResult]], Counter[tuple[str, str, str]]]:
+    """As `generate_for_evidence`, each caption alone: one of them has raised an error."""
+    results, excluded = [], Counter[tuple[str, str, str]]()
+    for one in evidence:
+        made, words = generate_for_evidence([one], lexicon, settings)
+        results += made
+        excluded.update(words)
+    return results, excluded
 
-    Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is
-    rejected (`sibling_says_so`). The random stream depends only on the seed, the operator and the caption's id, so
-    neither order nor other operators change the result.
+
+def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) -> list[OperatorResult]:
+    """What one operator makes of each caption of a batch: at most its quota of accepted rows, and rejected ones.
+
+    Rows are taken in random order, which depends on the seed, the operator and the caption alone, until the quota is
+    filled or there are no more.
     """
-    said, caption, quota = context.said, context.said.caption, settings.quota(name)
-    rng = record_rng(settings.seed, name, caption.caption_id)
-    accepted, rejected, texts, operator = list[Judged](), list[Judged](), set[str](), OPERATORS[name]
-    enough = quota * READ_PER_NEGATIVE if operator.compared else quota
-    for propose in (operator.propose, operator.fallback):
-        for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = assess(candidate, said) if operator.checked else (None, None)
-            if reason is None:
-                text = apply(caption.text, candidate.edits)
-                lower = text.lower()
-                if lower in texts:
-                    continue
-                if lower not in said.siblings.texts:
-                    texts.add(lower)
-                    accepted.append(Judged(candidate, text, p_true))
-                    if len(texts) == enough:
-                        break
-                    continue
-                reason, p_true = "sibling_says_so", None
-            judged = candidate.rejected and candidate.edits and candidate.p_unnatural is not None
-            rejected.append(Judged(candidate, "", p_true, reason, _limit(reason, settings) if judged else None))
-        if texts:
-            break
-    if not accepted and not rejected:
-        rejected.append(Judged(NOTHING, "", None, reason=NO_CANDIDATE))
-    return Generated(accepted, rejected)
-
-
-def reject_implausible(
-    said_of_each: Sequence[Said], generated: Sequence[Mapping[str, Generated]], settings: NegativesConfig
-) -> list[dict[str, Generated]]:
-    """Compare negatives with their captions, and move those that readers would refuse to the rejected.
-
-    said_of_each: of each caption. generated: for each caption, the results by operator; the result has the same form,
-    with what was estimated of each negative. Refused is what readers would call odd with a probability above the
-    settings' `preferred_unnatural`, or true of the same photo with one above `max_compatible` (see
-    `negcap.augment.judgement`); where nothing is left of an operator that makes spare ones, the best one is taken back,
-    if it is odd or true as well with at most `max_unnatural`. Operators that are not compared keep all their negatives,
-    unchanged.
-    """
-    results: list[dict[str, Generated]] = []
-    read: list[tuple[Said, Generated, Judged]] = []
-    for said, of_caption in zip(said_of_each, generated, strict=True):
-        results.append({})
-        for name, (accepted, rejected) in of_caption.items():
-            compared = OPERATORS[name].compared
-            results[-1][name] = kept = Generated([] if compared else accepted, rejected)
-            read += [(said, kept, negative) for negative in accepted if compared]
-    compared_now = compare_and_judge(
-        [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.p_unnatural is None]
-    )
-    candidates = [next(compared_now) if its.candidate.p_unnatural is None else its.candidate for *_, its in read]
-    odd, both = (
-        np.array([getattr(one, name) for one in candidates], float) for name in ("p_unnatural", "p_compatible")
-    )
-    reasons = refusals(odd, both, settings.unnatural_limit, settings.max_compatible).tolist()
-    for (_, kept, negative), candidate, reason in zip(read, candidates, reasons, strict=True):
-        negative = negative._replace(candidate=candidate)
-        if reason:
-            kept.rejected.append(negative._replace(reason=reason, detail=_limit(reason, settings)))
-        else:
-            kept.accepted.append(negative)
-    for name, kept in chain.from_iterable(its.items() for its in results):
-        if OPERATORS[name].spare and not kept.accepted:
-            _take_back(kept, settings)
+    quota = settings.quota(operator.name)
+    results = [OperatorResult([], []) for _ in batch.evidence]
+    fill(results, dict.fromkeys(range(len(results)), quota), operator.rows(batch, settings.seed), operator, batch)
+    bare = [number for number, result in enumerate(results) if not result.accepted]
+    fallback = operator.fallback_rows(batch, bare, settings.seed)
+    if fallback is not None:
+        fill(results, dict.fromkeys(bare, quota), fallback, operator, batch)
+    if operator.traits.has_fallback:
+        for number in bare:
+            _readmit_best(results[number], number, operator, batch)
+    for number, (accepted, rejected) in enumerate(results):
+        if settings.excluded and isinstance(operator, SamplingOperator):
+            known = {row.edits for row in (*accepted, *rejected)}
+            rejected += [row for row in _excluded_rows(number, operator, batch) if row.edits not in known]
+        if batch.evidence[number].caption.too_long:
+            rejected[:] = [of_whole_caption(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")]
+        elif not accepted and not rejected:
+            rejected.append(_nothing_sampled(number, operator, batch))
     return results
 
 
-def _take_back(generated: Generated, settings: NegativesConfig) -> None:
-    """Accept the best of an operator's negatives that were rejected as odd, if it is `is_fallback`.
+def fill(
+    results: Sequence[OperatorResult],
+    wanted: Mapping[int, int],
+    source: Source,
+    operator: Operator,
+    batch: Batch,
+    *,
+    read: bool = True,
+) -> None:
+    """Add rows to the results of some captions until each has as many accepted ones as wanted, or there are no more.
 
-    Then no rejection says any more that no word is left, nor, of excluded words, the same negative again.
+    All rows of a round are read together. What a round has beyond the wanted ones is dropped.
+
+    Args:
+        results: of each caption of the batch.
+        wanted: how many rows, by the number of the caption.
+        source: gives the rows.
+        operator: whose rows these are.
+        batch: the captions.
+        read: whether rows that are not rated are read; if not, they are accepted.
     """
-    rejected = generated.rejected
-    refused = [one for one in rejected if one.text and one.reason == UNNATURAL]
-    odd, both = (
-        np.array([getattr(one.candidate, name) for one in refused], float) for name in ("p_unnatural", "p_compatible")
+    seen = {number: {row.text.lower() for row in results[number].accepted} for number in wanted}
+    waiting, asked = dict(wanted), dict(wanted)
+    while waiting:
+        taken = source.take({number: asked[number] for number in waiting})
+        passed: dict[int, list[Row]] = {number: [] for number in taken}
+        for number, rows in taken.items():
+            evidence = batch.evidence[number]
+            for row in rows:
+                check(row, Case(operator, evidence, batch.lexicon))
+                if row.reason is not None or row.text.lower() not in seen[number]:
+                    passed[number].append(row)
+                    seen[number].add(row.text.lower())
+        if operator.traits.is_rated and read:
+            both = [(row, batch.evidence[number]) for number, rows in passed.items() for row in rows if not row.reason]
+            rate_whole([row for row, _ in both], [evidence for _, evidence in both], batch.limits)
+        for number, rows in passed.items():
+            accepted, rejected = results[number]
+            for row in rows:
+                if len(accepted) < wanted[number]:
+                    (accepted if row.reason is None else rejected).append(row)
+        waiting = {
+            number: wanted[number] - len(results[number].accepted)
+            for number, rows in taken.items()
+            if len(rows) == asked[number] and len(results[number].accepted) < wanted[number]
+        }
+        # A caption of which most rows are refused is asked for more at a time, so that it needs few rounds.
+        asked = {number: max(lacking, GROWTH * asked[number]) for number, lacking in waiting.items()}
+
+
+def _readmit_best(result: OperatorResult, number: int, operator: Operator, batch: Batch) -> None:
+    """Accept the best of what was refused as unnatural of caption `number`, if `raters.is_fallback` allows it."""
+    rows = [row for row in result.rejected if row.reason == UNNATURAL and row.text]
+    if isinstance(operator, SamplingOperator):
+        table = batch.candidates
+        candidates, _ = operator.weighted(batch)
+        own = batch.estimates.fallbacks(candidates[table.caption_of_candidate[candidates] == number])
+        for candidate in own.tolist():
+            row = operator.row(candidate, batch)
+            if row is not None and row.p_unnatural is not None:
+                rows.append(row)
+    unnatural = np.array([row.p_unnatural for row in rows], float)
+    compatible = np.array([row.p_compatible for row in rows], float)
+    is_good = is_fallback(unnatural, compatible, batch.limits.max_unnatural, batch.limits.max_compatible)
+    bad = np.where(is_good, p_bad(unnatural, compatible), np.inf)
+    for best in np.argsort(bad, kind="stable").tolist():
+        if not is_good[best]:
+            return
+        row = rows[best]
+        if row in result.rejected:
+            result.rejected.remove(row)
+            row.reason = row.detail = None
+        else:
+            check(row, Case(operator, batch.evidence[number], batch.lexicon))
+        (result.accepted if row.reason is None else result.rejected).append(row)
+        if result.accepted:
+            return
+
+
+def _nothing_sampled(number: int, operator: Operator, batch: Batch) -> Row:
+    """The rejection of a caption of which an operator has sampled nothing: for the reason that most of its candidates
+    have, or since there are none.
+    """
+    if not isinstance(operator, SamplingOperator):
+        return of_whole_caption(NO_CANDIDATE)
+    table = batch.candidates
+    candidates, weights = operator.weighted(batch)
+    own = candidates[(table.caption_of_candidate[candidates] == number) & (weights > 0)]
+    counts = Counter(REASONS[code] for code in table.reason[own].tolist() if code != FREE)
+    if not counts:
+        return of_whole_caption(NO_CANDIDATE)
+    reason = max(sorted(counts), key=counts.__getitem__)
+    why = WHY_NOT_SAMPLED.get(reason, "refused for this reason")
+    return of_whole_caption(reason, f"no word was sampled, most are {why}; excluded=true lists them")
+
+
+def _excluded_rows(number: int, operator: SamplingOperator, batch: Batch) -> list[Row]:
+    """The rows of all candidates of a caption that were refused before they were sampled, with the reason."""
+    table = batch.candidates
+    candidates, _ = operator.weighted(batch)
+    batch.estimates.rate(candidates)  # of all captions, when the first one asks
+    candidates = candidates[table.caption_of_candidate[candidates] == number]
+    rows = []
+    for candidate in candidates[table.reason[candidates] != FREE].tolist():
+        row = operator.row(candidate, batch)
+        if row is None:
+            continue
+        case = Case(operator, batch.evidence[number], batch.lexicon)
+        reason = REASONS[table.reason[candidate]]
+        if reason == LIKELY_TRUE or row.reason is not None:
+            check(row, case)
+        elif reason == COMPATIBLE and row.p_compatible is None:
+            row.reason, row.detail = reason, MAY_NAME_ONE_THING
+        else:
+            row.reason, row.detail = reason, limit_detail(reason, batch.limits)
+        rows.append(row)
+    return rows
+
+
+def _excluded_words(batch: Batch) -> Counter[tuple[str, str, str]]:
+    """In how many places of a batch words were refused before they were sampled, by kind, entry and reason."""
+    table = batch.candidates
+    refused = np.flatnonzero(table.reason != FREE)
+    kinds = table.kind_of_slot[table.slot[refused]].tolist()
+    words = zip(kinds, table.entry[refused].tolist(), table.reason[refused].tolist(), strict=True)
+    return Counter(
+        {
+            (kind, batch.lexicon.entries(kind).names[entry], REASONS[reason]): places
+            for (kind, entry, reason), places in Counter(words).items()
+        }
     )
-    wrong = np.where(is_fallback(odd, both, settings.max_unnatural, settings.max_compatible), p_bad(odd, both), np.inf)
-    best = refused[int(wrong.argmin())] if np.isfinite(wrong).any() else None
-    again = {one.candidate.edits for one in refused}
-    rejected[:] = [one for one in rejected if one is not best and (one.text or one.candidate.edits not in again)]
-    if best is not None:
-        rejected[:] = [one for one in rejected if one.candidate.change != NOTHING.change]
-        generated.accepted.append(best._replace(reason=None, detail=None))
-
-
-def _limit(reason: str, settings: NegativesConfig) -> str | None:
-    """The limit that a negative with this reason does not keep; None for other reasons."""
-    limits = {
-        UNNATURAL: ("p_unnatural", settings.unnatural_limit),
-        COMPATIBLE: ("p_compatible", settings.max_compatible),
-    }
-    return "{} must be <= {:g}".format(*limits[reason]) if reason in limits else None
-
-
-class Rows:
-    """Collects accepted or rejected candidates, in order, for one table."""
-
-    def __init__(self) -> None:
-        # Of each candidate: its caption's row in the parses, operator, and number among those of caption and operator.
-        self._rows, self._operators, self._numbers = list[int](), list[str](), list[int]()
-        self._judged: list[Judged] = []
-
-    def add(self, row: int, operator: str, judged: Sequence[Judged]) -> None:
-        """Add the results of one operator for the caption in row number `row` of the parses."""
-        self._rows += [row] * len(judged)
-        self._operators += [operator] * len(judged)
-        self._numbers += range(len(judged))
-        self._judged += judged
-
-    def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The rows as a table of `schema` (negatives or rejections); ids count those of a caption and operator."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if not self._judged:
-            return schema.empty_table()
-        rows = pa.array(self._rows, pa.int32())
-        columns = {name: parses[name].combine_chunks().take(rows) for name in (*KEYS, "text")}
-        columns["caption"] = columns["text"]
-        columns["operator"] = pa.array(self._operators, pa.string())
-        columns["family"] = pa.array([FAMILIES[name] for name in self._operators], pa.string())
-        made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
-        label = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
-        columns |= {"negative_id": label, "positive_id": label}
-        candidates, *outcomes = zip(*self._judged, strict=True)
-        found = dict(zip(Candidate._fields, zip(*candidates, strict=True), strict=True))
-        found |= zip(Judged._fields[1:], outcomes, strict=True)
-        for name in {*schema.names} & {*found} - {"edits"}:
-            columns[name] = pa.array(found[name], schema.field(name).type)
-        if "concreteness" in schema.names:
-            columns["concreteness"] = pa.array(map(concreteness, found["change"], found["replacement"]), pa.float32())
-        given = list(zip(found["edits"], columns["caption"].to_pylist(), strict=True))
-        texts = zip(found["text"], given, strict=True)  # of what is rejected, none was made yet
-        columns["text"] = pa.array([made or (apply(text, its) if its else "") for made, (its, text) in texts])
-        columns["draw"] = pa.array(self._numbers, pa.int32())
-        old_and_new = [[(start, end, text[start:end], new) for start, end, new in its] for its, text in given]
-        columns["edits"] = pa.array(old_and_new, EDITS)
-        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
-
-
-@cached(NOUNS)
-def concreteness(change: str, replacement: str) -> float | None:
-    """The concreteness of the noun that a candidate puts in, or the lowest of those it moves, by the shipped score.
-
-    change, replacement: of the candidate. None if it puts in no noun, or one without a score.
-    """
-    nouns = [replacement] if change == "noun" else replacement.split(" | ") if change == "swap" else []
-    scores = [Concreteness.load().score(noun) for noun in nouns]
-    known = [score for score in scores if score is not None]
-    return min(known) if known and len(known) == len(scores) else None

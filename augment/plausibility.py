@@ -17,26 +17,29 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .caption import Caption, cached, read_only
-from .cloze.model import ClozeModel, Reading, Span, cloze_model
+from .cloze.model import CaptionEncoding, ClozeModel, Span, cloze_model
 from .cloze.network import single_threaded
 from .cloze.states import Place, normalised
 from .cloze.surrogate import surrogate_of
-from .edits import Candidate, Edit
+from .edits import Edit
+from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
 from .reproducible import log
-from .slots.nouns import noun_slots
+from .rows import Row
+from .slots.nouns import noun_slots, numeral_value
 from .slots.verbs import inflected, preposition_uses
 
 if TYPE_CHECKING:
     from .lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
-REPLACED = ("noun", "attribute", "verb", "preposition")  # changes that may replace a single unit
+# Changes that may replace a single unit, and nothing else.
+REPLACED = tuple(name for name, kind in KINDS.items() if not kind.others_agree)
 WINDOW = 3  # number of words on either side of an edit that are looked at with it
 CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
-def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
+def encode(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
     """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call. Nouns
     and prepositions of several words can be asked for as a whole.
     """
@@ -86,7 +89,10 @@ def entry_vectors(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 
 @single_threaded()
 def log_probabilities(
-    slots: Sequence[tuple[Reading, Span, tuple[str, ...]]], entries: Entries, units: np.ndarray, vectors: np.ndarray
+    slots: Sequence[tuple[CaptionEncoding, Span, tuple[str, ...]]],
+    entries: Entries,
+    units: np.ndarray,
+    vectors: np.ndarray,
 ) -> np.ndarray:
     """log p(entry | rest of the caption) of each lexicon entry of a kind in slots of captions: (slots, entries).
 
@@ -97,7 +103,7 @@ def log_probabilities(
     if not slots:
         return np.zeros((0, len(units)), np.float32)
     model = slots[0][0].model
-    likely = np.stack([reading.vector(*span) for reading, span, _ in slots]) @ vectors.T
+    likely = np.stack([encoding.vector(*span) for encoding, span, _ in slots]) @ vectors.T
     likely += model.bias[units]
     np.minimum(likely, 0.0, out=likely)
     unknown = (units < 0).nonzero()[0]
@@ -122,25 +128,25 @@ class Edited(NamedTuple):
 
 def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
-    words, starts, ends, kept = edited = Edited([], [], [], [])
+    edited = Edited(words=[], starts=[], ends=[], kept=[])
     lowered, begins = caption.lowered, caption.begins
     token, last = 0, len(begins)
     for start, end, new in edits:
         first = bisect_left(begins, start, token)
         if first > token:
-            kept.append((token, first, len(words)))
-            words += lowered[token:first]
-        starts.append(len(words))
-        words += WORD.findall(new.lower())
-        ends.append(len(words))
+            edited.kept.append((token, first, len(edited.words)))
+            edited.words.extend(lowered[token:first])
+        edited.starts.append(len(edited.words))
+        edited.words.extend(WORD.findall(new.lower()))
+        edited.ends.append(len(edited.words))
         token = bisect_left(begins, end, first)
     if last > token:
-        kept.append((token, last, len(words)))
-        words += lowered[token:]
+        edited.kept.append((token, last, len(edited.words)))
+        edited.words.extend(lowered[token:])
     return edited
 
 
-class Change(NamedTuple):
+class Comparison(NamedTuple):
     """How a negative compares with its caption, in nats; see `compare` for which numbers are estimates.
 
     log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
@@ -155,64 +161,65 @@ class Change(NamedTuple):
     whole: float
 
 
-def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Compare negatives (false captions) with their captions by the cloze model; returns a `Change` of each negative.
+def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> list[Comparison]:
+    """Compare negatives (false captions) with their captions by the cloze model; returns a `Comparison` of each
+    negative.
 
-    captions, readings, candidates: for each negative, its caption, how the model has read the caption, and what is
+    captions, encodings, rows: for each negative, its caption, how the model has read the caption, and what is
     changed. Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
     the model's surrogate (see `negcap.augment.cloze.surrogate`). All other negatives are read as a whole, and so are
-    these if the model has no surrogate. `log_odds` is the candidate's plausibility if it has one, else `whole`.
+    these if the model has no surrogate. `log_odds` is the row's plausibility if it has one, else `whole`.
     """
-    changes: dict[int, Change] = {}
+    changes: dict[int, Comparison] = {}
     together: dict[int, list[tuple[int, Place, int]]] = {}
-    for i, (caption, reading, candidate) in enumerate(zip(captions, readings, candidates, strict=True)):
-        if replaced := _replaced_unit(caption, reading, candidate):
-            together.setdefault(id(reading.states), []).append((i, *replaced))
+    for i, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
+        if replaced := _replaced_unit(caption, encoding, row):
+            together.setdefault(id(encoding.states), []).append((i, *replaced))
     for own in together.values():
         slots: dict[tuple[int, Place], int] = {}
-        of = [slots.setdefault((readings[i].number, place), len(slots)) for i, place, _ in own]
+        of = [slots.setdefault((encodings[i].number, place), len(slots)) for i, place, _ in own]
         numbers, places, units = zip(*(own[at] for at in np.argsort(of, kind="stable").tolist()), strict=True)
-        of_slot = {slot: readings[i] for slot, (i, *_) in zip(of, own, strict=True)}
+        of_slot = {slot: encodings[i] for slot, (i, *_) in zip(of, own, strict=True)}
         asked = [of_slot[slot] for slot in range(len(slots))]
         surrogate = surrogate_of(asked[0].model)
         assert surrogate is not None
         beside = np.array([place for _, place in slots])
         estimates = surrogate.estimate(asked, beside, np.sort(of), np.array(units), WINDOW)
         for i, change in zip(numbers, zip(*(its.tolist() for its in estimates), strict=True), strict=True):
-            odds = candidates[i].plausibility
-            changes[i] = Change(change[3] if odds is None else odds, *change[1:])
+            odds = rows[i].plausibility
+            changes[i] = Comparison(change[3] if odds is None else odds, *change[1:])
     rest = [i for i in range(len(captions)) if i not in changes]
-    left = [captions[i] for i in rest], [readings[i] for i in rest], [candidates[i] for i in rest]
+    left = [captions[i] for i in rest], [encodings[i] for i in rest], [rows[i] for i in rest]
     changes |= zip(rest, read_and_compare(*left), strict=True)
     return [changes[i] for i in range(len(captions))]
 
 
-def _replaced_unit(caption: Caption, reading: Reading, candidate: Candidate) -> tuple[Place, int] | None:
-    """The place of the one unit that a candidate replaces, and the number of the new one, or of the head of a phrase
+def _replaced_unit(caption: Caption, encoding: CaptionEncoding, row: Row) -> tuple[Place, int] | None:
+    """The place of the one unit that a row replaces, and the number of the new one, or of the head of a phrase
     that is no unit; None if it does anything else, but for "an" in place of "a", or there is no surrogate.
     """
-    if candidate.change not in REPLACED or surrogate_of(reading.model) is None or reading.states is None:
+    if row.change not in REPLACED or surrogate_of(encoding.model) is None or encoding.states is None:
         return None
-    found = list(_changed(caption, candidate.edits))
+    found = list(_changed(caption, row.edits))
     if len(found) != 1:
         return None
     first, last, new = found[0]
-    place, unit = reading.place(first, last), reading.model.units.of_head(new)
+    place, unit = encoding.place(first, last), encoding.model.units.of_head(new)
     return None if place is None or unit is None else (place, unit)
 
 
-def replacements(caption: Caption, reading: Reading, candidate: Candidate) -> Iterator[tuple[Place, int | None]]:
-    """The place of each word or phrase that a candidate replaces, and the number of the new unit, or of the head of a
+def replacements(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
+    """The place of each word or phrase that a row replaces, and the number of the new unit, or of the head of a
     phrase that is no unit; None for what the model does not know.
 
     Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
     asked for when the caption was read, has the place of its last word.
     """
-    for first, last, new in _changed(caption, candidate.edits):
-        if first < last and (candidate.change != "numeral" or normalised(new) == candidate.replacement):
-            place = reading.place(first, last) or reading.around(last - 1)
+    for first, last, new in _changed(caption, row.edits):
+        if first < last and (row.change != "numeral" or normalised(new) == row.replacement):
+            place = encoding.place(first, last) or encoding.around(last - 1)
             if place is not None:
-                yield place, reading.model.units.of_head(new)
+                yield place, encoding.model.units.of_head(new)
 
 
 def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[tuple[int, int, str]]:
@@ -224,49 +231,72 @@ def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[tuple[int, int
 
 
 def read_and_compare(
-    captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]
-) -> list[Change]:
+    captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]
+) -> list[Comparison]:
     """As `compare`, but the cloze model reads all negatives as a whole.
 
-    Equal negatives of a caption are read once, as are those that differ only in the number they put in ("three dogs",
-    "four dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used for
-    all.
+    Equal negatives of a caption are read once. Of those that differ only in the number that they insert ("three dogs",
+    "four dogs"), the text with the lowest number is read in any case, also if that is none of the rows: so what is said
+    of a negative does not depend on which others there are. The others differ by log p(number | rest) alone.
     """
     if not captions:
         return []
-    edited = [words_after(caption, one.edits) for caption, one in zip(captions, candidates, strict=True)]
-    numbers = [_number_at(after.starts, candidate) for after, candidate in zip(edited, candidates, strict=True)]
-    first: dict[tuple[str | None, ...], int] = {}
-    same = []  # for each negative, the index of the first one that is read in its place
-    for i, (caption, (words, *_), number) in enumerate(zip(captions, edited, numbers, strict=True)):
-        blanked = words if number is None else [*words[:number], None, *words[number + 1 :]]
-        same.append(first.setdefault((caption.caption_id, *blanked), i))
-    distinct = sorted(set(same))
-    own = [readings[i] for i in distinct]
-    new_readings = readings[0].model.read_edited(own, [edited[i].words for i in distinct])
-    losses = _losses(own, new_readings, [edited[i].kept for i in distinct]).tolist()
-    read_as = {i: (new, loss) for i, new, loss in zip(distinct, new_readings, losses, strict=True)}
-    model, likely, places = readings[0].model, dict[int, float](), dict[int, int]()
-    if others := {i: number for i, number in enumerate(numbers) if number is not None and same[i] != i}:
-        places = {i: read_as[same[i]][0].place_of[number] - 1 for i, number in others.items()}
-        vectors = np.stack([read_as[same[i]][0].vectors[place] for i, place in places.items()])
-        units = model.numbers(edited[i].words[number] for i, number in others.items())
-        likely = dict(zip(others, model.scores(vectors, units).tolist(), strict=True))
-    changes: list[Change] = []
-    for i, (old, candidate) in enumerate(zip(readings, candidates, strict=True)):
-        (new, loss), odds, total = read_as[same[i]], candidate.plausibility, read_as[same[i]][0].total
-        if i in likely:  # only its number differs from the text that was read
-            total = total - new.scores[places[i]] + likely[i]
-        whole = total - old.total
-        lowest = changes[same[i]].lowest if i in likely else _lowest(new, edited[i])
-        changes.append(Change(whole if odds is None else odds, loss, lowest, whole))
-    return changes
+    edited = [words_after(caption, row.edits) for caption, row in zip(captions, rows, strict=True)]
+    numerals = [_numeral_position(after.starts, row) for after, row in zip(edited, rows, strict=True)]
+    text_number: dict[tuple[str, ...], int] = {}
+    texts: list[list[str]] = []  # those that are read
+    first_row: list[int] = []  # of each text, a row that is read by it
+    text_of: list[int] = []  # of each row, the number of its text
+    for i, (caption, row) in enumerate(zip(captions, rows, strict=True)):
+        words, position = edited[i].words, numerals[i]
+        if position is not None:
+            words = [*words[:position], lowest_number(row.replaced, row.replacement), *words[position + 1 :]]
+        key = (caption.caption_id, *words)
+        if key not in text_number:
+            text_number[key] = len(texts)
+            texts.append(words)
+            first_row.append(i)
+        text_of.append(text_number[key])
+    own = [encodings[i] for i in first_row]
+    new_encodings = encodings[0].model.read_edited(own, texts)
+    losses = _losses(own, new_encodings, [edited[i].kept for i in first_row]).tolist()
+    scores: list[Sequence[float]] = [new_encodings[number].scores for number in text_of]
+    others = [i for i, position in enumerate(numerals) if position is not None and edited[i].words != texts[text_of[i]]]
+    if others:
+        model = encodings[0].model
+        places = [new_encodings[text_of[i]].place_of[numerals[i]] - 1 for i in others]  # type: ignore[index]
+        vectors = np.stack([new_encodings[text_of[i]].vectors[place] for i, place in zip(others, places, strict=True)])
+        units = model.numbers(edited[i].words[numerals[i]] for i in others)  # type: ignore[index]
+        for i, place, score in zip(others, places, model.scores(vectors, units).tolist(), strict=True):
+            scores[i] = [*scores[i][:place], score, *scores[i][place + 1 :]]
+    comparisons: list[Comparison] = []
+    for i, (old, row) in enumerate(zip(encodings, rows, strict=True)):
+        whole = sum(scores[i]) - old.total
+        comparisons.append(
+            Comparison(
+                log_odds=whole if row.plausibility is None else row.plausibility,
+                loss=losses[text_of[i]],
+                lowest=_lowest(new_encodings[text_of[i]].place_of, scores[i], edited[i]),
+                whole=whole,
+            )
+        )
+    return comparisons
+
+
+def lowest_number(old: str, new: str) -> str:
+    """The lowest number written as `new` is, one or several as that, and not `old`: (two, five) -> three."""
+    digits = new.isdigit()
+    if numeral_value(new) == 1:
+        return "1" if digits else "a"
+    if numeral_value(old) == 2:
+        return "3" if digits else "three"
+    return "2" if digits else "two"
 
 
 def _losses(
-    old: Sequence[Reading], new: Sequence[Reading], kept: Sequence[Sequence[tuple[int, int, int]]]
+    old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[tuple[int, int, int]]]
 ) -> np.ndarray:
-    """How much log p is lost in all that caption and negative share (`Change`): (negatives,); kept: of `Edited`."""
+    """How much log p is lost in all that caption and negative share (`Comparison`): (negatives,); kept: of `Edited`."""
     before, after, of = list[int](), list[int](), list[int]()  # places in both texts of tokens that are kept
     for one, other, runs in zip(old, new, kept, strict=True):
         for start, end, position in runs:
@@ -275,12 +305,12 @@ def _losses(
         of.append(len(before))
     number = np.repeat(np.arange(len(of)), np.diff(of, prepend=0))
     units, scores, counted = [], [], np.ones(len(number), bool)
-    for readings, places in ((old, np.array(before, np.int64)), (new, np.array(after, np.int64))):
-        counts = np.array([len(reading.scores) for reading in readings], np.int64)
+    for encodings, places in ((old, np.array(before, np.int64)), (new, np.array(after, np.int64))):
+        counts = np.array([len(encoding.scores) for encoding in encodings], np.int64)
         counted &= places <= counts[number]
-        flat = np.fromiter(chain.from_iterable(reading.units for reading in readings), np.int64, (counts + 2).sum())
+        flat = np.fromiter(chain.from_iterable(encoding.units for encoding in encodings), np.int64, (counts + 2).sum())
         units.append(flat[(np.cumsum(counts + 2) - counts - 2)[number] + places])
-        flat = np.fromiter(chain.from_iterable(reading.scores for reading in readings), np.float64, counts.sum())
+        flat = np.fromiter(chain.from_iterable(encoding.scores for encoding in encodings), np.float64, counts.sum())
         at = (np.cumsum(counts) - counts)[number] + places - 1
         scores.append(flat[np.minimum(at, len(flat) - 1)] if len(flat) else np.zeros(len(at)))
     counted &= units[0] == units[1]
@@ -291,21 +321,21 @@ def _losses(
     return np.bincount(number[~again], np.maximum(lost[~again], 0.0), len(of))
 
 
-def _lowest(new: Reading, edited: Edited) -> float:
-    """The lowest log p of a unit in or near an edit."""
-    lowest, last = 0.0, len(new.place_of) - 1
+def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
+    """The lowest log p of a unit in or near an edit; place_of, scores: of the negative, as in `CaptionEncoding`."""
+    lowest, last = 0.0, len(place_of) - 1
     for start, end in zip(edited.starts, edited.ends, strict=True):
         final = max(start, min(end, last + 1) - 1)
-        low, high = new.place_of[min(start, last)], new.place_of[min(final, last)]
-        lowest = min(lowest, *new.scores[max(low - 1 - WINDOW, 0) : high + WINDOW], 0.0)
+        low, high = place_of[min(start, last)], place_of[min(final, last)]
+        lowest = min(lowest, *scores[max(low - 1 - WINDOW, 0) : high + WINDOW], 0.0)
     return lowest
 
 
-def _number_at(starts: Sequence[int], candidate: Candidate) -> int | None:
-    """The number of the word that is the new quantity, None if no quantity is replaced; starts: of the edits' words."""
-    if candidate.change != "numeral":
+def _numeral_position(starts: Sequence[int], row: Row) -> int | None:
+    """The number of the word that is the new numeral, None if none is replaced; starts: of the edits' words."""
+    if row.change != "numeral":
         return None
-    for start, edit in zip(starts, candidate.edits, strict=True):
-        if normalised(edit.new) == candidate.replacement:
+    for start, edit in zip(starts, row.edits, strict=True):
+        if normalised(edit.new) == row.replacement:
             return start
     return None

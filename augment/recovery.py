@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -16,16 +17,18 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from .caption import Caption
-from .context import Said
-from .edits import UNNATURAL, Candidate, Edit, Judged, exchanged
-from .judgement import PREFERRED_UNNATURAL, compare_and_judge
+from .edits import Edit
+from .evidence import Evidence, mentions_of
 from .language.grammar import article
 from .language.wordnet import first_sense
-from .mentions import Mentions
+from .lexicon.lexicon import Lexicon
+from .operators import violation
+from .raters import PREFERRED_UNNATURAL, rate
+from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Row, exchanged
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
-from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
+from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import assess, explained
+from .truth.contradiction import likely_word
 from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces, words
 from .truth.estimates import MAX_P_TRUE
 
@@ -52,10 +55,10 @@ NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not 
 
 
 class Recovered(NamedTuple):
-    """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the change."""
+    """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the row with the change."""
 
     operator: str
-    candidate: Candidate
+    row: Row
 
 
 def recover(caption: Caption, negative: Caption) -> Recovered:
@@ -63,15 +66,15 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
 
     The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
     kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
-    "his" to "her") do not count. The candidate of equal texts is rejected as `unchanged`.
+    "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
     """
     edits = align(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
-        return Recovered(REWRITE, Candidate("none", edits, (), "", "", rejected="unchanged"))
+        return Recovered(REWRITE, Row("none", edits, (), "", "", reason="unchanged"))
     main = _main(caption, negative, edits)
     old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
     new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
-    plain = Candidate("none", edits, (), " | ".join(old), " | ".join(new))
+    plain = Row("none", edits, (), BOTH.join(old), BOTH.join(new))
     if len(main) == 2 and (swapped := _swapped(caption, negative, main, edits)):
         return swapped
     if Counter(caption.lowered) == Counter(negative.lowered):
@@ -84,11 +87,11 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
         before, after = exchange
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
         change: Any = before.kind
-        slots = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
-        candidate = Candidate(change, edits, slots, before.entry, after.entry, *senses)
-        return Recovered(f"replace_{before.kind}", candidate)
+        tokens = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
+        row = Row(change, edits, tokens, before.entry, after.entry, *senses)
+        return Recovered(f"replace_{before.kind}", row)
     if not any(old):
-        return Recovered("add", plain._replace(replaced=""))
+        return Recovered("add", replace(plain, replaced=""))
     return Recovered("remove" if not any(new) else REWRITE, plain)
 
 
@@ -168,7 +171,7 @@ def _slots(caption: Caption) -> list[Slot]:
     """What may be replaced in a caption, the most specific kinds first, and among verbs all."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
-        *quantity_slots(caption),
+        *numeral_slots(caption),
         *attribute_slots(caption),
         *preposition_uses(caption),
         *noun_slots(caption),
@@ -215,13 +218,13 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
     if len(nouns) == 2:
         first, second = nouns
         words, senses = exchanged(first.entry, second.entry), (first_sense(first.entry), first_sense(second.entry))
-        return Recovered("swap", Candidate("swap", edits, (first.noun, second.noun), *words, *senses))
+        return Recovered("swap", Row("swap", edits, (first.noun, second.noun), *words, *senses))
     attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.start < y]
     if len(attributes) == 2:
         left, right = attributes
         words = exchanged(left.entry, right.entry)
-        return Recovered("swap_attribute", Candidate("attribute_swap", edits, (left.noun, right.noun), *words))
-    return Recovered("swap", Candidate("none", edits, (), *exchanged(" ".join(one), " ".join(other))))
+        return Recovered("swap_attribute", Row("attribute_swap", edits, (left.noun, right.noun), *words))
+    return Recovered("swap", Row("none", edits, (), *exchanged(" ".join(one), " ".join(other))))
 
 
 class Judging(Settings):
@@ -236,122 +239,150 @@ class Judging(Settings):
 
 class Verdict(NamedTuple):
     """What is found about a negative: the operator that would make it (see `recover`); whether it is true by the
-    captions, one of negcap.schemas.negatives.TRUTH_VALUES, None if it is too long to be parsed; and whether it is
-    accepted.
+    captions, one of negcap.schemas.negatives.TRUTH_VALUES, None if it is too long to be parsed; and its row, which has
+    a reason if it is not accepted.
     """
 
     operator: str
     verdict: str | None
-    judged: Judged
+    row: Row
 
 
 def judge(
-    said_of_each: Sequence[Said], negatives: Sequence[Sequence[Caption]], settings: Judging
+    evidence_of_each: Sequence[Evidence], negatives: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: Judging
 ) -> list[list[Verdict]]:
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
 
-    said_of_each: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative
-    is true if a caption of the image entails it, undecidable if its captions leave it open (see
+    evidence_of_each: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A
+    negative is true if a caption of the image entails it, undecidable if its captions leave it open (see
     negcap.augment.truth.entailment), else false. Rejected are those that are their caption (`unchanged`), an earlier
     negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault which
     their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
-    settings ask for that, those that operators would refuse as they may be true, and implausible ones. All but those
-    that are unchanged or too long get a plausibility.
+    settings ask for that, those that operators would refuse as they may be true, and unnatural ones. All but those that
+    are unchanged or too long get a plausibility.
     """
-    items: list[tuple[Said, Caption, Recovered, str | None, str | None, float | None]] = []
-    for said, of_caption in zip(said_of_each, negatives, strict=True):
+    verdicts: list[list[Verdict]] = []
+    for evidence, of_caption in zip(evidence_of_each, negatives, strict=True):
         seen = set[str]()
+        verdicts.append([])
         for negative in of_caption:
-            recovered = recover(said.caption, negative)
-            verdict, true_by = _verdict(recovered, negative, said)
-            assert said.image is not None
-            p_true = None if true_by else said.image.p_true(recovered.candidate, said.caption)
-            reason = recovered.candidate.rejected or (None if verdict else "too_long")
-            if reason is None and negative.text.lower() in seen:
-                reason = "repeated"
-            elif reason is None and faults(negative.text) > faults(said.caption.text):
-                reason = "ungrammatical"
-            elif reason is None:
-                reason = true_by or (assess(recovered.candidate, said)[0] if settings.cautious else None)
-            items.append((said, negative, recovered, verdict, reason, p_true))
+            recovered = recover(evidence.caption, negative)
+            row = recovered.row
+            truth = _truth_value(recovered, negative, evidence)
+            row.text = negative.text
+            assert evidence.image is not None
+            row.p_true = None if truth.true_by else evidence.image.p_true(row, evidence.caption)
+            if row.reason is None:
+                _reject(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
             seen.add(negative.text.lower())
-    pairs = [
-        (said.caption, said.reading, recovered.candidate)
-        for said, _, recovered, _, reason, _ in items
-        if reason not in NOT_COMPARED
+            verdicts[-1].append(Verdict(recovered.operator, truth.value, row))
+    compared = [
+        (evidence, verdict.row)
+        for evidence, of_caption in zip(evidence_of_each, verdicts, strict=True)
+        for verdict in of_caption
+        if verdict.row.reason not in NOT_COMPARED
     ]
-    compared, judged = compare_and_judge(pairs), []
-    for said, negative, (operator, candidate), verdict, reason, p_true in items:
-        if reason not in NOT_COMPARED:
-            candidate = next(compared)
-            if reason is None and settings.plausible and (candidate.p_unnatural or 0.0) > PREFERRED_UNNATURAL:
-                reason = UNNATURAL
-        found = Judged(candidate, negative.text, p_true, reason)
-        judged.append(Verdict(operator, verdict, explained(found, said)))
-    results = iter(judged)
-    return [[next(results) for _ in of_caption] for of_caption in negatives]
+    rate(
+        [evidence.caption for evidence, _ in compared],
+        [evidence.encoding for evidence, _ in compared],
+        [row for _, row in compared],
+    )
+    for _, row in compared:
+        if row.reason is None and settings.plausible and (row.p_unnatural or 0.0) > PREFERRED_UNNATURAL:
+            row.reason = UNNATURAL
+    return verdicts
 
 
-def _verdict(recovered: Recovered, negative: Caption, said: Said) -> tuple[str | None, str | None]:
-    """One of TRUTH_VALUES, None if a text was not parsed; and the reason for which a true one is rejected.
+def _reject(
+    row: Row, truth: TruthValue, evidence: Evidence, lexicon: Lexicon, settings: Judging, *, is_repeated: bool
+) -> None:
+    """Give a row the reason for which it is rejected, if there is one, and what decided."""
+    if truth.value is None:
+        row.reason = "too_long"
+    elif is_repeated:
+        row.reason = "repeated"
+    elif faults(row.text) > faults(evidence.caption.text):
+        row.reason = "ungrammatical"
+    elif truth.true_by:
+        row.reason, row.detail, row.sibling_id = truth.true_by, truth.word, truth.sibling_id
+    elif settings.cautious and (found := violation(row, evidence, lexicon)):
+        row.reason, row.detail, row.sibling_id = found
+    elif settings.cautious and row.p_true is not None and evidence.image is not None:
+        if row.p_true > evidence.image.truth.max_p_true:
+            row.reason = LIKELY_TRUE
+            row.detail, row.sibling_id = likely_word(row, evidence)
+
+
+class TruthValue(NamedTuple):
+    """One of TRUTH_VALUES, None if a text was not parsed; and the reason for which a true one is rejected, with the
+    word and the caption_id of the sibling that decide, if one does.
+    """
+
+    value: str | None
+    true_by: str | None = None
+    word: str | None = None
+    sibling_id: str | None = None
+
+
+def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) -> TruthValue:
+    """Whether a negative is true by the captions of its image.
 
     A text that does more than replace, exchange or deny is false only if at most half of the caption's words change and
     one of them gives way to a word that cannot be said beside it; nor is it if another caption has what is new.
     """
-    caption, (operator, candidate) = said.caption, recovered
+    caption, (operator, row) = evidence.caption, recovered
     if caption.too_long or negative.too_long:
-        return None, None
+        return TruthValue(None)
     if _entails(caption, negative, recovered):
-        return "true", "caption_says_so"
-    siblings = (sibling for sibling in said.siblings.captions if sibling is not caption)
-    if any(_entails(sibling, negative, recover(sibling, negative)) for sibling in siblings):
-        return "true", "sibling_says_so"
+        return TruthValue("true", "caption_says_so")
+    for sibling in evidence.siblings:
+        if _entails(sibling, negative, recover(sibling, negative)):
+            return TruthValue("true", "sibling_says_so", None, sibling.caption_id)
     if operator in ("swap", "swap_attribute"):
-        is_open = candidate.change == "swap" and may_change_places(caption, candidate.slots, candidate.edits)
-        return ("undecidable" if is_open else "false"), None
-    main = _main(caption, negative, candidate.edits)
+        is_open = row.change == "swap" and may_change_places(caption, row.tokens, row.edits)
+        return TruthValue("undecidable" if is_open else "false")
+    main = _main(caption, negative, row.edits)
     if operator == "negate":
         old, new = words(caption.tokens), (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
         left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
         denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in old) for kind, word in left)
-        return ("false" if denied else "undecidable"), None
-    heard = _heard(negative, said)
+        return TruthValue("false" if denied else "undecidable")
+    heard = _heard(negative, evidence)
     if operator == "add" and heard and all(heard):
-        return "true", "sibling_says_so"
+        return TruthValue("true", "sibling_says_so")
     if operator.startswith("replace_"):
         kind = operator.removeprefix("replace_")
-        is_open = any(heard) or leaves_open(kind, candidate.replaced, candidate.replacement)
+        is_open = any(heard) or leaves_open(kind, row.replaced, row.replacement)
     else:
         small = 2 * sum(b - a for a, b, *_ in main) <= len(caption.tokens)
         is_open = any(heard) or not (small and any(replaces(caption, negative, *span) for span in main))
-    return ("undecidable" if is_open else "false"), None
+    return TruthValue("undecidable" if is_open else "false")
 
 
 def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
     """Whether a caption entails a text, given what turns the one into the other. Nothing is said of negations."""
-    operator, candidate = recovered
-    if candidate.rejected == "unchanged":
+    operator, row = recovered
+    if row.reason == "unchanged":
         return True
     if not NEGATIONS.isdisjoint((*caption.lowered, *negative.lowered)):
         return False
     if operator in ("swap", "swap_attribute"):
         return meaning(caption) == meaning(negative)
     if operator.startswith("replace_"):
-        return is_kind_of(operator.removeprefix("replace_"), candidate.replaced, candidate.replacement)
-    return all(follows(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
+        return is_kind_of(operator.removeprefix("replace_"), row.replaced, row.replacement)
+    return all(follows(caption, negative, *span) for span in _main(caption, negative, row.edits))
 
 
-def _heard(negative: Caption, said: Said) -> list[bool]:
+def _heard(negative: Caption, evidence: Evidence) -> list[bool]:
     """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it."""
-    new, own, siblings = Mentions((negative,)), said.own, said.siblings
+    new, own, siblings = mentions_of(negative), evidence.caption_mentions, evidence.sibling_mentions
 
     def has(nouns: frozenset[str], noun: str) -> bool:
         return any(is_kind_of("noun", one, noun) for one in nouns)
 
-    heard = [has(siblings.nouns, noun) for noun in new.nouns if not has(own.nouns, noun)]
-    for kind in ("quantities", "relations", "attributes", "verbs"):
-        its, known, others = (getattr(mentions, kind) for mentions in (new, own, siblings))
-        heard += [one in others for one in its - known]
+    heard = [has(siblings["noun"], noun) for noun in new["noun"] if not has(own["noun"], noun)]
+    for kind in new.keys() - {"noun"}:
+        heard += [mention in siblings[kind] for mention in new[kind] - own[kind]]
     return heard
 
 

@@ -1,4 +1,4 @@
-"""What is the same on every machine: random streams of records, and exp and log to the last bit.
+"""What is the same on every machine: random numbers of records, and exp and log to the last bit.
 
 NumPy's and the C library's exp and log differ in the last bit between instruction sets. These consist of operations
 that IEEE 754 defines: additions, products, divisions, and changes of the exponent. They are within about 1e-16 of the
@@ -7,6 +7,7 @@ others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from math import factorial
 from random import Random
@@ -17,6 +18,8 @@ import numpy as np
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 EXP = [1 / factorial(n) for n in range(14)]
 LOG = [2 / (2 * n + 1) for n in range(11)]
+STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014), as are the shifts and factors of `mixed`
+MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 TOGETHER = 1 << 15  # numbers whose exp is computed at once: its steps find them in a core's cache
 
 
@@ -24,6 +27,30 @@ def record_rng(seed: int, operator: str, caption_id: str) -> Random:
     """A generator seeded with the BLAKE2b hash of seed, operator and caption's id, whatever the order of captions."""
     digest = blake2b(f"{seed}\x1f{operator}\x1f{caption_id}".encode(), digest_size=8).digest()
     return Random(int.from_bytes(digest, "little"))
+
+
+def hash_keys(names: Iterable[str]) -> np.ndarray:
+    """A 64-bit number for each name, its BLAKE2b hash: (names,), unsigned."""
+    digests = b"".join(blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def mixed(numbers: np.ndarray) -> np.ndarray:
+    """64-bit numbers that look random and differ if `numbers` do, by the mixing of splitmix64; unsigned, same shape."""
+    bits = np.asarray(numbers, np.uint64)
+    for shift, factor in MIX:
+        bits = (bits ^ (bits >> shift)) * factor
+    return bits ^ (bits >> np.uint64(31))
+
+
+def counted(keys: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Number `numbers` of the random stream of each key, as 64 bits: splitmix64, which can be entered anywhere."""
+    return mixed(keys + STEP * numbers.astype(np.uint64))
+
+
+def uniform(bits: np.ndarray) -> np.ndarray:
+    """Numbers between 0 and 1, exclusive, from the upper 52 of 64 bits each."""
+    return ((bits >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 def shuffle_key(name: str, seed: int = 0) -> int:

@@ -54,7 +54,9 @@ class ClozeModel:
         numbers = (None if word is None else self.units.of(word) for word in words)
         return read_only(np.array([-1 if number is None else number for number in numbers], np.int64))
 
-    def read(self, texts: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]] | None = None) -> list[Reading]:
+    def read(
+        self, texts: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]] | None = None
+    ) -> list[CaptionEncoding]:
         """Compute what p(unit | rest) needs at the places of tokenised texts; faster for many texts in one call.
 
         spans: for each text, spans of tokens in whose place a single unit will be asked for, such as (1, 3) for "woman"
@@ -74,25 +76,27 @@ class ClozeModel:
             rows.append(row)
         return self._readings(encoded, all_places, rows)
 
-    def read_edited(self, readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
+    def read_edited(
+        self, encodings: Sequence[CaptionEncoding], texts: Sequence[Sequence[str]]
+    ) -> list[CaptionEncoding]:
         """Read texts that differ in a few words from others that have been read; the result is that of `read`.
 
-        readings: for each text, the reading of the other, made by `read`, else ValueError. What they have in common is
-        not computed again, so it takes half the time. No spans of tokens can be asked for.
+        encodings: for each text, the encoding of the other, made by `read`, else ValueError. What they have in common
+        is not computed again, so it takes half the time. No spans of tokens can be asked for.
         """
-        if any(reading.states is None for reading in readings):
-            raise ValueError("readings must be made by `read`, was one of an edited text")
+        if any(encoding.states is None for encoding in encodings):
+            raise ValueError("encodings must be made by `read`, was one of an edited text")
         encoded = [self.units.read(words) for words in texts]
         together: dict[tuple[int, int], list[int]] = {}
         total = 0
-        for i, (reading, (units, _)) in enumerate(zip(readings, encoded, strict=True)):
-            together.setdefault((id(reading.states), total // EDITED), []).append(i)
+        for i, (encoding, (units, _)) in enumerate(zip(encodings, encoded, strict=True)):
+            together.setdefault((id(encoding.states), total // EDITED), []).append(i)
             total += len(units)
-        results: dict[int, Reading] = {}
+        results: dict[int, CaptionEncoding] = {}
         for numbers in together.values():
             own = [encoded[i] for i in numbers]
             places = [singles(len(units)) for units, _ in own]
-            results |= zip(numbers, self._readings(own, places, known=readings[numbers[0]].states), strict=True)
+            results |= zip(numbers, self._readings(own, places, known=encodings[numbers[0]].states), strict=True)
         return [results[i] for i in range(len(texts))]
 
     def _readings(
@@ -101,7 +105,7 @@ class ClozeModel:
         places: Sequence[np.ndarray],
         rows: Sequence[Mapping[Place, int]] | None = None,
         known: Read | None = None,
-    ) -> list[Reading]:
+    ) -> list[CaptionEncoding]:
         """Read texts together: encoded: the units of each, and the place of each token. places: of each, first those of
         its units; rows: those of the others.
         """
@@ -114,7 +118,9 @@ class ClozeModel:
             np.concatenate([np.zeros((0, self.embedding.shape[1]), np.float32), *every]), inner
         ).tolist()
         return [
-            Reading(self, *of_text, scores[end - size : end], its, row, states if known is None else None, number)
+            CaptionEncoding(
+                self, *of_text, scores[end - size : end], its, row, states if known is None else None, number
+            )
             for number, (of_text, size, end, its, row) in enumerate(
                 zip(encoded, sizes, accumulate(sizes), vectors, rows or [{}] * len(texts), strict=True)
             )
@@ -131,7 +137,7 @@ class ClozeModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class CaptionEncoding:
     """A text as a cloze model has read it, ready to be asked for p(unit | rest) at its places.
 
     units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. scores: log

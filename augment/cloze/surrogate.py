@@ -24,8 +24,8 @@ import numpy as np
 from ..caption import cached
 from .file import FARTHEST, NAMES, PREFIX
 from .fixed_point import GELU, HIDDEN, STATE, buffer, rounded
-from .model import ClozeModel, Reading
-from .network import Network
+from .model import CaptionEncoding, ClozeModel
+from .network import Network, single_threaded
 from .states import TOGETHER, transposed
 
 # Bits after the point of a and of F (h' - h), and the largest number of units of the second: of 64 products, none of
@@ -62,30 +62,31 @@ class Surrogate:
         self._bias = arrays[f"{PREFIX}share.bias"] * np.float32(2.0**SHARE)
         self._changes = [transposed(of_side) * np.float32(2.0 ** (CHANGE - STATE + 1)) for of_side in changes]
 
+    @single_threaded()
     def estimate(
-        self, readings: Sequence[Reading], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
+        self, encodings: Sequence[CaptionEncoding], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
     ) -> Estimates:
         """Estimate what each replacement does to its text.
 
-        readings: for each slot, how the model has read its text; all made by one call of `ClozeModel.read`. places: for
-        each slot, the positions in the text of the units before and after it, (slots, 2). of: for each replacement, the
-        number of its slot, ascending; units: and the number of the new unit, both (replacements,). window: `lowest`
+        encodings: for each slot, how the model has read its text; all made by one call of `ClozeModel.read`. places:
+        for each slot, the positions in the text of the units before and after it, (slots, 2). of: for each replacement,
+        the number of its slot, ascending; units: and the number of the new unit, both (replacements,). window: `lowest`
         looks at this number of places on either side.
         """
         parts = []
         for at in range(0, len(units), TOGETHER_ESTIMATED):
             block = slice(at, at + TOGETHER_ESTIMATED)
             first, last = of[block][0], of[block][-1] + 1
-            own = readings[first:last], places[first:last], of[block] - first, units[block]
+            own = encodings[first:last], places[first:last], of[block] - first, units[block]
             parts.append(self._estimate(*own, window))
         return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _estimate(
-        self, readings: Sequence[Reading], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
+        self, encodings: Sequence[CaptionEncoding], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
     ) -> Estimates:
         row: dict[int, int] = {}
-        text = np.array([row.setdefault(reading.number, len(row)) for reading in readings])
-        texts = list({reading.number: reading for reading in readings}.values())
+        text = np.array([row.setdefault(encoding.number, len(row)) for encoding in encodings])
+        texts = list({encoding.number: encoding for encoding in encodings}.values())
         lengths = np.array([len(its.units) for its in texts])
         firsts = np.cumsum(lengths) - lengths
         flat = np.fromiter(chain.from_iterable(its.units for its in texts), np.int64, lengths.sum())
@@ -96,7 +97,7 @@ class Surrogate:
         vectors = np.concatenate([its.vectors[: len(its.scores)] for its in texts])
         at_unit[inner] = vectors @ self._place + self._embedding[flat[inner]] @ self._unit
         before, after = places.T
-        own = np.stack([reading.at((b, a)) for reading, (b, a) in zip(readings, places.tolist(), strict=True)])
+        own = np.stack([encoding.at((b, a)) for encoding, (b, a) in zip(encodings, places.tolist(), strict=True)])
         at_slot = own @ self._slot + self._embedding[flat[firsts[text] + after - 1]] @ self._old
 
         # Each slot with each other place of its text.
@@ -115,7 +116,7 @@ class Surrogate:
         rounded(shares)
 
         # Each replacement with each other place of its text.
-        moved = state_changes(self._network, readings, places, of, units)
+        moved = state_changes(self._network, encodings, places, of, units)
         behind, ahead = (
             rounded(its @ by, largest=LARGEST_CHANGE) for its, by in zip(moved, self._changes, strict=True)
         )
@@ -133,7 +134,7 @@ class Surrogate:
         old = scores[unit][pair]
         lost = np.maximum(sums.astype(np.float64) * 2.0 ** -(SHARE + CHANGE), old)  # no log p is above 0
 
-        new = readings[0].model.scores(own[of], units).astype(np.float64)
+        new = encodings[0].model.scores(own[of], units).astype(np.float64)
         cumulated = np.concatenate([[0.0], np.cumsum(scores)])
         replaced = (cumulated[firsts[text] + after] - cumulated[firsts[text] + before + 1])[of]
         lowest = new.copy()
@@ -145,19 +146,19 @@ class Surrogate:
 
 
 def state_changes(
-    network: Network, readings: Sequence[Reading], places: np.ndarray, of: np.ndarray, units: np.ndarray
+    network: Network, encodings: Sequence[CaptionEncoding], places: np.ndarray, of: np.ndarray, units: np.ndarray
 ) -> np.ndarray:
     """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
 
     In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where the text has no further unit in that direction. network:
-    of the model that has made the readings; the other arguments are those of `Surrogate.estimate`. Raises ValueError
-    for a reading that `ClozeModel.read` has not made.
+    of the model that has made the encodings; the other arguments are those of `Surrogate.estimate`. Raises ValueError
+    for a encoding that `ClozeModel.read` has not made.
     """
-    read = readings[0].states
+    read = encodings[0].states
     if read is None:
-        raise ValueError("readings must be made by `read`, was one of an edited text")
-    numbers = np.array([reading.number for reading in readings])
-    lengths = np.array([len(reading.units) for reading in readings])
+        raise ValueError("encodings must be made by `read`, was one of an edited text")
+    numbers = np.array([encoding.number for encoding in encodings])
+    lengths = np.array([len(encoding.units) for encoding in encodings])
     before, after = places.T
     changes = np.zeros((2, len(units), read.states.state.shape[1]), np.float32)
     sides = (

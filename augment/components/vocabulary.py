@@ -21,7 +21,7 @@ from ..language.grammar import NUMBERS
 from ..language.semantic_classes import prepositions
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import is_concrete
-from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
+from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_numerals
 from ..scene_graph import SceneGraph
 from ..slots import verbs
 from ..slots.verbs import OBJECT
@@ -240,7 +240,7 @@ class Exclusions:
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
         yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
         described = set[tuple[str, str]]().union(*map(mentioned_attributes, captions))
-        for noun, count in frozenset().union(*map(mentioned_quantities, captions)):
+        for noun, count in frozenset().union(*map(mentioned_numerals, captions)):
             if count in WRITTEN:
                 described.add((WRITTEN[count], noun))
         related: set[tuple[str, str]] = set()

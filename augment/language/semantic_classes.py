@@ -20,6 +20,8 @@ from ..data import data_path, word_lists
 from .wordnet import WordNet
 
 Gender = Literal["male", "female", "any", "thing"]
+# Words for several persons that do not say how many.
+GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
 
 class Overlaps(NamedTuple):

@@ -6,23 +6,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, chain
-from random import Random
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..caption import Caption, cached, read_only
+from ..kinds import KINDS
 from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
-from ..slots.nouns import attribute_slots, noun_slots, quantity_slots
-from ..slots.verbs import preposition_slots, verb_slots
+from ..slots.nouns import noun_slots
+from ..slots.verbs import verb_slots
 from .entries import ENTRY, KEY, Entries, read_entries
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from ..language.concreteness import Concreteness
 
 
-KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
@@ -51,8 +49,8 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
 
     An entry is counted in all and in each of its contexts, and so are the written forms of nouns and verbs.
     """
-    for slots in (noun_slots, preposition_slots, quantity_slots, attribute_slots, verb_slots):
-        for slot in slots(caption):
+    for kind in KINDS.values():
+        for slot in kind.slots(caption):
             yield slot.kind, slot.entry, ""
             for context in (f"form:{slot.form}" if slot.form else "", *slot.contexts):
                 if context:
@@ -204,38 +202,3 @@ def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     return forms, frozenset(countable | set(forms["nns"]))
-
-
-def sample(
-    slot_weights: Sequence[np.ndarray], rng: Random, limit: int, refused: Sequence[np.ndarray] | None = None
-) -> Iterator[tuple[int, int]]:
-    """Yield at most `limit` distinct (slot, entry) index pairs, sampled by weight without replacement.
-
-    slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
-    chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
-    often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
-    which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: for each slot, a
-    boolean mask of its entries; a pair that is True in it is drawn, and counts towards `limit`, but is not yielded.
-    """
-    out = [its.tolist() for its in refused] if refused is not None else None
-    pairs, weights, left = list[tuple[int, int]](), list[float](), 0
-    for slot, its in enumerate(slot_weights):
-        for entry, weight in enumerate(its.tolist()):
-            if weight:
-                pairs.append((slot, entry))
-                weights.append(weight)
-                left += out is None or not out[slot][entry]
-    all_drawn = len(pairs) <= limit
-    # As many numbers in any case, so that what is drawn later does not depend on what is refused.
-    for point in [rng.random() for _ in range(min(limit, len(pairs)))]:
-        if not left:
-            return
-        number = 0
-        if left > 1 or not all_drawn:  # else there is nothing to order
-            upto = list(accumulate(weights))
-            number = min(bisect_right(upto, point * upto[-1]), len(pairs) - 1)
-        del weights[number]
-        slot, entry = pairs.pop(number)
-        if out is None or not out[slot][entry]:
-            left -= 1
-            yield slot, entry

@@ -1,140 +1,110 @@
-"""The operators, by name: each yields at most `draws` candidates; it neither builds the text nor checks truth."""
+"""The operators, by name, and sets of them."""
 
-from collections.abc import Callable, Iterator
-from random import Random
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
 from ...schemas.negatives import POSITIVE
-from ..caption import Caption
-from ..context import Context
-from ..edits import Candidate
-from ..scene_graph import scene_graph
-from . import uniform
-from .negation import corrected, negation, true_negation, truly_corrected
-from .numeral import numeral_choices
-from .replacement import (
-    attribute_choices,
-    draw,
-    draw_or_reason,
-    draw_spare,
-    noun_choices,
-    preposition_choices,
-    verb_choices,
+from ..evidence import Evidence
+from ..kinds import KINDS
+from ..lexicon.lexicon import Lexicon
+from ..rows import Row
+from ..truth.contradiction import Violation
+from .attribute import ReplaceAttribute
+from .negation import Negation, TrueNegation
+from .noun import ReplaceNoun
+from .numeral import ReplaceNumeral
+from .operator import Operator, Traits
+from .preposition import ReplacePreposition
+from .relation import ReplaceRelation
+from .replacement import ReplacingOperator
+from .swap import Paraphrase, Shuffle, SwapAttribute
+from .uniform import (
+    UniformAttribute,
+    UniformNoun,
+    UniformNumeral,
+    UniformObject,
+    UniformPreposition,
+    UniformRelation,
+    UniformShuffle,
 )
-from .swap import paraphrase, shuffle, swap_attribute
+from .verb import ReplaceVerb
 
-Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 
 
-def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Propose no candidate."""
-    return iter(())
-
-
-class Operator(NamedTuple):
-    """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
-
-    propose(caption, context, rng, draws) yields at most `draws` candidates, and others that it has rejected. fallback:
-    another such function with the same random stream, used only if no candidate of `propose` is accepted. compared:
-    whether negatives are compared with their caption, and odd ones rejected. checked: whether candidates that may be
-    true of the image are rejected. kinds: of the lexicon's entries that it draws by weight, which are balanced for it.
-    spare: whether it makes one negative that is odder than preferred of a caption of which it has no other.
-    """
-
-    propose: Propose
-    family: str
-    share: float
-    fallback: Propose = propose_nothing
-    compared: bool = True
-    checked: bool = True
-    kinds: tuple[str, ...] = ()
-    spare: bool = False
-
-
-def replacing(
-    choices: Callable[[Caption, Context], Any], drawn: Callable[..., Iterator[Candidate]] = draw_or_reason
-) -> Propose:
-    """The operator that draws from what may replace the words of a caption: by weight, or `uniform.draw_evenly`."""
-
-    def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-        yield from drawn(choices(caption, context), rng, draws, excluded=context.batch.excluded)
-
-    propose.__doc__ = choices.__doc__
-    return propose
-
-
-def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace the subject, the relation word or the object of a triple (UniVSE, supplement B.2).
-
-    "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". The paper also adds
-    objects, attributes and relations, as the operators of `uniform` do: in 47, 81 and 27 % of 38, 26 and 26 readings,
-    what was added was held possible in the same photo.
-    """
-    graph = scene_graph(caption)
-    subjects = {triple.subject for triple in graph.relations}
-    objects = {triple.object for triple in graph.relations}
-    words = {index for triple in graph.relations for index in triple.tokens}
-    nouns = noun_choices(caption, context)
-    others = [*preposition_choices(caption, context), *verb_choices(caption, context)]
-    parts = [
-        draw([choice for choice in choices if choice.tokens[0] in replaced], rng, draws)
-        for choices, replaced in ((nouns, subjects), (nouns, objects), (others, words))
-    ]
-    for _ in range(draws):
-        candidate = next(rng.choice(parts), None)
-        if candidate:
-            yield candidate
-
-
-def _by_weight(
-    choices: Callable[[Caption, Context], Any], family: str, share: float, kind: str, *, spare: bool = False
-) -> Operator:
-    """The operator that draws from what may replace the words of a caption, by weight.
-
-    spare: see `Operator`. Not numerals, prepositions and verbs: two readers called 47 % of 70 spare ones odd, where the
-    judge expected 30; of 67 nouns 34 %, expected 29.
-    """
-    fallback = replacing(choices, draw_spare) if spare else propose_nothing
-    return Operator(replacing(choices), family, share, fallback, kinds=(kind,), spare=spare)
-
-
-def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
+def _as_in_paper(family: str, share: float) -> Traits:
     """An operator that keeps whatever it proposes."""
-    return Operator(propose, family, share, compared=False, checked=False)
+    return Traits(family, share, is_checked=False, is_rated=False)
 
 
-OPERATORS: dict[str, Operator] = {
-    "noun": _by_weight(noun_choices, "noun", 1.0, "noun", spare=True),
-    "numeral": _by_weight(numeral_choices, "numeral", 1.0, "numeral"),
-    "shuffle": Operator(shuffle, "relation", 0.5),
-    "preposition": _by_weight(preposition_choices, "relation", 0.5, "preposition"),
-    "object": _by_weight(noun_choices, "object", 0.25, "noun", spare=True),
-    "attribute": _by_weight(attribute_choices, "attribute", 0.25, "attribute", spare=True),
-    "relation": Operator(relation, "relation", 0.25, kinds=("noun", "preposition", "verb")),
-    "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
-    "verb": _by_weight(verb_choices, "relation", 0.25, "verb"),
-    "negation": Operator(negation, "negation", 0.3, corrected, kinds=("noun", "verb")),
-    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False, kinds=("noun", "verb")),
-    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, compared=False),
-    "uniform_noun": _as_in_paper(replacing(uniform.uniform_noun, uniform.draw_evenly), "noun", 1.0),
-    "uniform_numeral": _as_in_paper(replacing(uniform.uniform_numeral, uniform.draw_evenly), "numeral", 1.0),
-    "uniform_shuffle": _as_in_paper(uniform.uniform_shuffle, "relation", 1.0),
-    "uniform_preposition": _as_in_paper(replacing(uniform.uniform_preposition, uniform.draw_evenly), "relation", 1.0),
-    "uniform_object": _as_in_paper(uniform.uniform_object, "object", 0.25),
-    "uniform_attribute": _as_in_paper(replacing(uniform.uniform_attribute, uniform.draw_evenly), "attribute", 0.25),
-    "uniform_relation": _as_in_paper(uniform.uniform_relation, "relation", 0.25),
+_REPLACING: dict[str, ReplacingOperator] = {
+    operator.name: operator
+    for operator in (
+        ReplaceNoun("noun", Traits("noun", 1.0, ("noun",), has_fallback=True)),
+        ReplaceNumeral("numeral", Traits("numeral", 1.0, ("numeral",))),
+        ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",))),
+        ReplaceAttribute("attribute", Traits("attribute", 0.25, ("attribute",), has_fallback=True)),
+        ReplaceVerb("verb", Traits("relation", 0.25, ("verb",))),
+    )
 }
-UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.checked)
+
+
+def replacing(*kinds: str) -> dict[str, ReplacingOperator]:
+    """The operators that replace words of these kinds, by kind."""
+    return {kind: _REPLACING[kind] for kind in kinds}
+
+
+_NEGATED, _RELATED = replacing("noun", "verb"), replacing("noun", "preposition", "verb")
+OPERATORS: dict[str, Operator] = {
+    operator.name: operator
+    for operator in (
+        _REPLACING["noun"],
+        _REPLACING["numeral"],
+        Shuffle("shuffle", Traits("relation", 0.5)),
+        _REPLACING["preposition"],
+        ReplaceNoun("object", Traits("object", 0.25, ("noun",), has_fallback=True)),
+        _REPLACING["attribute"],
+        ReplaceRelation("relation", Traits("relation", 0.25, tuple(_RELATED)), _RELATED),
+        SwapAttribute("swap_attribute", Traits("attribute", 0.25)),
+        _REPLACING["verb"],
+        Negation("negation", Traits("negation", 0.3, tuple(_NEGATED)), _NEGATED),
+        TrueNegation("true_negation", Traits(POSITIVE, 0.6, tuple(_NEGATED), is_rated=False), _NEGATED),
+        Paraphrase("paraphrase", Traits(POSITIVE, 0.1, is_rated=False)),
+        UniformNoun("uniform_noun", _as_in_paper("noun", 1.0)),
+        UniformNumeral("uniform_numeral", _as_in_paper("numeral", 1.0)),
+        UniformShuffle("uniform_shuffle", _as_in_paper("relation", 1.0)),
+        UniformPreposition("uniform_preposition", _as_in_paper("relation", 1.0)),
+        UniformObject("uniform_object", _as_in_paper("object", 0.25)),
+        UniformAttribute("uniform_attribute", _as_in_paper("attribute", 0.25)),
+        UniformRelation("uniform_relation", _as_in_paper("relation", 0.25)),
+    )
+}
+# The operator whose check of truth holds for a change of a caption, also for one that others made.
+_CHECKED_BY: Mapping[str, Operator] = {
+    **{kind: OPERATORS[kind] for kind in KINDS},
+    "swap": OPERATORS["shuffle"],
+    "attribute_swap": OPERATORS["swap_attribute"],
+    "negated_noun": OPERATORS["negation"],
+    "negated_verb": OPERATORS["negation"],
+}
+UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.traits.is_checked)
 # Sets of operators by name: the attacks of a paper, made well or as in the paper; or all that check their negatives.
 PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c": ("noun", "numeral", "shuffle", "preposition"),
     "univse": ("object", "attribute", "relation"),
     "negation": ("negation", "true_negation"),
-    "all": tuple(name for name, operator in OPERATORS.items() if operator.checked),
+    "all": tuple(name for name, operator in OPERATORS.items() if operator.traits.is_checked),
     "vse-c-paper": ("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     "univse-paper": ("uniform_object", "uniform_attribute", "uniform_relation"),
 }
+
+
+def violation(row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+    """Why a row may be true of the image by what its captions say, whoever made it; None if nothing tells.
+
+    Nothing tells of texts that are true by their form, such as paraphrases, nor of changes of no known kind.
+    """
+    operator = _CHECKED_BY.get(row.change)
+    return None if operator is None else operator.violation(row, evidence, lexicon)
 
 
 def operator(name: str) -> Operator:
@@ -146,8 +116,8 @@ def operator(name: str) -> Operator:
 
 def does(name: str) -> str:
     """What an operator does: the first sentence of its docstring; empty for an unknown operator."""
-    said = (OPERATORS[name].propose.__doc__ or "") if name in OPERATORS else ""
-    return " ".join(said.split("\n\n")[0].split())
+    docstring = (OPERATORS[name].__doc__ or "") if name in OPERATORS else ""
+    return " ".join(docstring.split("\n\n")[0].split())
 
 
 def preset(name: str) -> tuple[str, ...]:

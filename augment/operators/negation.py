@@ -15,24 +15,30 @@ not a bench" and "is standing, not sitting".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from random import Random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ..caption import Caption, cached, read_only
-from ..context import Context
-from ..edits import BOTH, NO, Candidate, Edit
+from ..candidates import FREE, Batch
+from ..caption import Caption, cached, cached_on_context, read_only
+from ..edits import Edit
+from ..evidence import Evidence
 from ..language.coreference import may_corefer
 from ..language.grammar import ARTICLES, article
 from ..language.semantic_classes import head
 from ..language.wordnet import first_sense
-from ..lexicon.lexicon import sample
-from ..reproducible import exp, record_rng
+from ..lexicon.lexicon import Lexicon
+from ..reproducible import exp
+from ..rows import BOTH, NO, Row
+from ..sampling import Sampler, exponentials, name_keys, order_keys
 from ..slots.nouns import noun_slots
+from ..truth.contradiction import Violation
 from .negation_sites import FRAMES, NOUNS, Site, added_sites, negated_nouns, noun_sites, shown_nouns
-from .replacement import draw, noun_candidates, noun_choices, open_nouns, verb_choices, weigh
+from .noun import replace_noun
+from .operator import ListedRows, ListingOperator, Source, Traits
+from .replacement import ReplacingOperator
 
 # How many contrasts of a caption are drawn: enough for the operators' quotas, with those that are refused.
 CONTRASTS = 8
@@ -44,58 +50,102 @@ MAX_DIFFERENCE = 1.5
 IMPLIED = 0.0
 RARE = -4.0  # the log-odds of a noun, given a caption, below which nobody would think of negating it
 CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely
-LAST = 4  # results are cached for so many contexts; each keeps what is computed for its batch
 MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's
 # Share of captions without a site of which the first sentence is a correction: readers call half of these odd, and no
 # sentence about what the picture has.
 OF_CORRECTIONS = 0.35
 
 
-def negation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class Negation(ListingOperator):
     """False sentences: negate what is present, assert what is absent, or both ("with a helmet but no hat").
 
     A caption that has a negation is contradicted: "a man without a hat" -> "a man with a hat". `replaced` is what is
     true, `replacement` what the negative says; "not " precedes what is negated there ("no " what the caption negates).
+
+    Captions of which all these are refused are corrected: "on a table, not a bench", of "on a bench"; also "is
+    standing, not sitting", and sentences that say only what is present, as in VALSE: "There are no dogs in the
+    picture".
     """
-    contradicted = [
-        Candidate("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
-        for noun, index, edit in negated_nouns(caption)
-    ]
-    yield from [*contradicted, *_false_candidates(caption, context, contrasts(caption, context), rng)][:draws]
+
+    def __init__(self, name: str, traits: Traits, replacers: Mapping[str, ReplacingOperator]) -> None:
+        """`replacers`: the operators that replace nouns and verbs, by kind."""
+        super().__init__(name, traits)
+        self.replacers = replacers
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
+        """As `ListingOperator.list_rows`."""
+        caption = evidence.caption
+        contradicted = [
+            Row("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
+            for noun, index, edit in negated_nouns(caption)
+        ]
+        pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
+        return [*contradicted, *_false_rows(evidence, batch.lexicon, pairs, seed, self.name)]
+
+    def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
+        """Corrections and sentences of what is present, of captions that have no other negation, by number."""
+        of_caption: list[list[Row]] = [[] for _ in batch.evidence]
+        for number, corrections in corrections_of(batch, captions, self.replacers).items():
+            evidence = batch.evidence[number]
+            existing = existence(evidence, batch.lexicon, bool(corrections))
+            corrected = [_corrected(evidence.caption, correction) for correction in corrections]
+            existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
+            is_correction_first = _chance(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
+            of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
+        return ListedRows(of_caption)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """The noun or verb that is taken to be absent may be true."""
+        assertion = row.assertion
+        if assertion is None:
+            return None
+        return self.replacers[assertion.change].violation(assertion, evidence, lexicon)
 
 
-def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class TrueNegation(Negation):
     """True sentences beside those of `negation`, about the same nouns in the same places.
 
     They negate what is absent, also beside what is present ("with a hat but no helmet"); what a sibling caption
     mentions is asserted, too. `replaced` is the caption's noun, `replacement` what the sentence says, which `negation`
     has as `replaced`.
     """
-    yield from _true_candidates(caption, context, contrasts(caption, context))[:draws]
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
+        """As `ListingOperator.list_rows`."""
+        pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
+        return _true_rows(evidence.caption, batch.lexicon, pairs)
+
+    def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
+        """The true sentences beside the corrections of `negation`: "on a bench, not a table"."""
+        of_caption: list[list[Row]] = [[] for _ in batch.evidence]
+        for number, corrections in corrections_of(batch, captions, self.replacers).items():
+            evidence = batch.evidence[number]
+            corrected = [
+                correction.row(
+                    (_not_after(evidence.caption, correction.exchange, correction.new),),
+                    correction.present,
+                    correction.present + BOTH + NO + correction.absent,
+                )
+                for correction in corrections
+            ]
+            existing = existence(evidence, batch.lexicon, bool(corrections))
+            of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existing)]
+        return ListedRows(of_caption)
 
 
-def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """False sentences for captions without a site of a negation: "on a table, not a bench", of "on a bench".
-
-    Also "is standing, not sitting", and sentences that say only what is present, as in VALSE: "There are no dogs in the
-    picture".
-    """
-    corrections = []
-    for one in _corrections(caption, context):
-        edits = tuple(sorted([*one.exchange.edits, _not_after(caption, one.exchange, one.old)]))
-        said = one.present + BOTH + NO + one.absent, one.absent + BOTH + NO + one.present
-        corrections.append(one.candidate(edits, *said))
-    existing = _false_candidates(caption, context, existence(caption, context), rng)
-    yield from ([*corrections, *existing] if rng.random() < OF_CORRECTIONS else [*existing, *corrections])[:draws]
+def _chance(seed: int, operator: str, caption: Caption, name: str) -> float:
+    """A number between 0 and 1 by chance."""
+    return float(exp(-order_keys(seed, operator, caption.caption_id, [name]))[0])
 
 
-def truly_corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """The true sentences beside those of `corrected`: "on a bench, not a table"."""
-    corrections = [
-        one.candidate((_not_after(caption, one.exchange, one.new),), one.present, one.present + BOTH + NO + one.absent)
-        for one in _corrections(caption, context)
-    ]
-    yield from [*corrections, *_true_candidates(caption, context, existence(caption, context))][:draws]
+def _corrected(caption: Caption, correction: Correction) -> Row:
+    """The false sentence that corrects a caption: "on a table, not a bench"."""
+    edits = sorted([*correction.exchange.edits, _not_after(caption, correction.exchange, correction.old)])
+    return correction.row(
+        tuple(edits),
+        correction.present + BOTH + NO + correction.absent,
+        correction.absent + BOTH + NO + correction.present,
+    )
 
 
 class Contrast(NamedTuple):
@@ -106,75 +156,85 @@ class Contrast(NamedTuple):
     absent: str
     plural: bool
 
-    def candidate(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
-        """The candidate with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
+    def row(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Row:
+        """The row with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
         # The senses are of the nouns that are asserted, or else negated: "hat | not dog" -> "hat", "not dog" -> "dog".
         old, new = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
         senses = first_sense(old) if old else None, first_sense(new) if new else None
-        return Candidate("negated_noun", edits, (self.site.index,), replaced, replacement, *senses, absent=self.absent)
+        return Row("negated_noun", edits, (self.site.index,), replaced, replacement, *senses, absent=self.absent)
 
 
-@cached(LAST)
-def contrasts(caption: Caption, context: Context) -> list[Contrast]:
+@cached_on_context
+def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) -> list[Contrast]:
     """Contrasts of a caption in random order; both operators have the same, whatever the seed.
 
     The absent noun is drawn from those that the caption lets expect about as much as the one that is present.
     """
     weighed = []
-    for site in noun_sites(caption):
+    for site in noun_sites(evidence.caption):
         if site.slot is not None:
-            weighed.append((site, site.slot.entry, site.slot.plural, _weights_at(caption, context, site)))
-    for frame, site in added_sites(caption).items():
+            weights = _weights_at(evidence, lexicon, site, nouns)
+            weighed.append((site, site.slot.entry, site.slot.plural, weights))
+    for frame, site in added_sites(evidence.caption).items():
         if frame != "exists":
-            weighed += [(site, *noun) for noun in _unmentioned(caption, context, frame)]
-    return _drawn("contrasts", caption, context, weighed)
+            weighed += [(site, *noun) for noun in _unmentioned(evidence, lexicon, frame)]
+    return _sampled("contrasts", evidence.caption, lexicon, weighed)
 
 
-@cached(LAST)
-def existence(caption: Caption, context: Context) -> list[Contrast]:
+def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
     """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, in random order.
 
     Of a person, if there is none and nothing to correct: "There are no actors in the picture".
     """
-    nouns, site = context.lexicon.nouns, added_sites(caption).get("exists")
+    caption, nouns = evidence.caption, lexicon.nouns
+    site = added_sites(caption).get("exists")
     if site is None:
         return []
     allowed, priors, weighed = _allowed(nouns.names, "exists"), nouns.priors[""], []
-    shown = _shown_by_siblings(context, "exists") | dict(sorted(shown_nouns(caption, "exists")))
-    if not shown and not _corrections(caption, context):
+    shown = _shown_by_siblings(evidence, "exists") | dict(sorted(shown_nouns(caption, "exists")))
+    if not shown and not has_corrections:
         persons = sorted(shown_nouns(caption, "exists", persons=True))
         shown = {noun if noun in nouns.number else head(noun): plural for noun, plural in persons}
     for noun, plural in sorted(shown.items()):
-        if noun in nouns.number and noun in context.lexicon.forms(many=plural):
+        if noun in nouns.number and noun in lexicon.forms(many=plural):
             difference = np.abs(priors - priors[nouns.number[noun]])
             weights = np.where(allowed & (difference <= MAX_DIFFERENCE), 1.0, 0.0)
-            weighed.append((site, noun, plural, _without(weights, context, noun, many=plural)))
-    return _drawn("existence", caption, context, weighed)
+            weighed.append((site, noun, plural, _without(weights, lexicon, noun, many=plural)))
+    return _sampled("existence", caption, lexicon, weighed)
 
 
-def _drawn(
-    stream: str, caption: Caption, context: Context, weighed: Sequence[tuple[Site, str, bool, np.ndarray]]
+def _sampled(
+    stream: str, caption: Caption, lexicon: Lexicon, weighed: Sequence[tuple[Site, str, bool, np.ndarray]]
 ) -> list[Contrast]:
-    """Contrasts drawn from sites, their nouns, whether these are plural, and the weights of the absent nouns."""
-    rng, names = record_rng(0, stream, caption.caption_id), context.lexicon.nouns.names
-    contrasts = []
-    for number, entry in sample([weights for *_, weights in weighed], rng, CONTRASTS):
-        site, present, plural, _ = weighed[number]
-        contrasts.append(Contrast(site, present, names[entry], plural))
-    return contrasts
+    """Contrasts sampled from sites, their nouns, whether these are plural, and the weights of the absent nouns."""
+    sampled: list[tuple[float, Contrast]] = []
+    names = lexicon.nouns.names
+    for site, present, plural, weights in weighed:
+        absent = np.flatnonzero(weights)
+        # Several nouns that are present may share a site, so they are told apart by name.
+        of_site = f"{stream} {site.frame} {present}"
+        ids = [caption.caption_id] * len(absent)
+        randoms = exponentials(0, of_site, ids, np.full(len(absent), site.index), name_keys(names)[absent])
+        keys = (randoms / weights[absent]).tolist()
+        sampled += [
+            (key, Contrast(site, present, names[number], plural))
+            for key, number in zip(keys, absent.tolist(), strict=True)
+        ]
+    sampled.sort(key=lambda item: item[0])
+    return [contrast for _, contrast in sampled[:CONTRASTS]]
 
 
-def _without(weights: np.ndarray, context: Context, noun: str, *, many: bool) -> np.ndarray:
+def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
     """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or have no such form."""
-    names, forms = context.lexicon.nouns.names, context.lexicon.forms(many=many)
-    weights[context.lexicon.may_corefer(noun)] = 0.0
+    names, forms = lexicon.nouns.names, lexicon.forms(many=many)
+    weights[lexicon.may_corefer(noun)] = 0.0
     weights[[number for number in weights.nonzero()[0] if names[number] not in forms]] = 0.0
     return weights
 
 
-def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
+def _weights_at(evidence: Evidence, lexicon: Lexicon, site: Site, replacer: ReplacingOperator) -> np.ndarray:
     """The chance of each noun of the lexicon to be the absent one at a noun: (entries,), sum 1, or 0 if none fits."""
-    nouns, slot = context.lexicon.nouns, site.slot
+    caption, nouns, slot = evidence.caption, lexicon.nouns, site.slot
     nothing = np.zeros(len(nouns.names))
     if slot is None or slot.entry not in nouns.number:
         return nothing
@@ -182,48 +242,49 @@ def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
         return nothing  # "a dog jumps on another dog"
     if slot.form not in nouns.priors:
         return nothing
-    some, log_odds, _ = open_nouns(context.batch, [(context.number, slot)], plural=slot.plural)
-    drawn = _allowed(nouns.names, site.frame)[some.new] & (log_odds >= MIN_ODDS)
+    table = replacer.propose([(0, slot)], [evidence], lexicon)
+    allowed = _allowed(nouns.names, site.frame)[table.entry]
+    likely = (table.reason == FREE) & allowed & (table.log_odds >= MIN_ODDS)
     weights = np.zeros(len(nouns.names))
-    weights[some.new] = np.where(drawn, weigh(nouns, [slot.entry], some, plural=slot.plural), 0.0)
-    if site.frame == "near" and not weights.any() and context.said.image is not None:
-        expected = context.said.image.expected_nouns(caption)
+    weights[table.entry[likely]] = table.weight[likely]
+    if site.frame == "near" and not weights.any() and evidence.image is not None:
+        expected = evidence.image.expected_nouns(caption)
         if expected is not None:
-            weights = _similar(context, expected, slot.entry, site.frame, plural=slot.plural)
+            weights = _similar(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
     return _normalised(weights)
 
 
-def _unmentioned(caption: Caption, context: Context, frame: str) -> Iterator[tuple[str, bool, np.ndarray]]:
+def _unmentioned(evidence: Evidence, lexicon: Lexicon, frame: str) -> Iterator[tuple[str, bool, np.ndarray]]:
     """Nouns that only sibling captions mention, whether plural, and the chance of each noun to be the absent one."""
-    expected = None if context.said.image is None else context.said.image.expected_nouns(caption)
+    expected = None if evidence.image is None else evidence.image.expected_nouns(evidence.caption)
     if expected is None:
         return
-    for noun, plural in sorted(_shown_by_siblings(context, frame).items()):
-        entry = context.lexicon.nouns.number.get(noun)
-        if entry is None or expected[entry] > IMPLIED or context.said.coreferent_in_caption.reason(entry) is not None:
+    possible = lexicon.coreference.with_any(evidence.caption_mentions["noun"])
+    for noun, plural in sorted(_shown_by_siblings(evidence, frame).items()):
+        entry = lexicon.nouns.number.get(noun)
+        if entry is None or expected[entry] > IMPLIED or possible.reason(entry) is not None:
             continue
-        yield noun, plural, _normalised(_similar(context, expected, noun, frame, plural=plural))
+        yield noun, plural, _normalised(_similar(lexicon, expected, noun, frame, plural=plural))
 
 
-def _shown_by_siblings(context: Context, frame: str) -> dict[str, bool]:
+def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
     """The nouns that can be negated in a frame and that sibling captions mention; whether one has it in the plural."""
     shown: dict[str, bool] = {}
-    for number, sibling in enumerate(context.said.siblings.captions):
-        if number != context.said.siblings.without:
-            for noun, plural in shown_nouns(sibling, frame):
-                shown[noun] = shown.get(noun, False) or plural
+    for sibling in evidence.siblings:
+        for noun, plural in shown_nouns(sibling, frame):
+            shown[noun] = shown.get(noun, False) or plural
     return shown
 
 
-def _similar(context: Context, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
+def _similar(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
     """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,)."""
-    lexicon, names = context.lexicon, context.lexicon.nouns.names
+    names = lexicon.nouns.names
     if noun not in lexicon.forms(many=plural):
         return np.zeros(len(names))
     level = expected[lexicon.nouns.number[noun]]
     difference = np.abs(expected - level)
     allowed = _allowed(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
-    return _without(np.where(allowed & (level > RARE), exp(-difference), 0.0), context, noun, many=plural)
+    return _without(np.where(allowed & (level > RARE), exp(-difference), 0.0), lexicon, noun, many=plural)
 
 
 def _normalised(weights: np.ndarray) -> np.ndarray:
@@ -238,40 +299,41 @@ def _allowed(names: tuple[str, ...], frame: str) -> np.ndarray:
     return read_only(np.array([name in nouns for name in names], bool))
 
 
-def _false_candidates(caption: Caption, context: Context, pairs: list[Contrast], rng: Random) -> list[Candidate]:
+def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast], seed: int, operator: str) -> list[Row]:
     """The false sentences about each contrast, of which those about one contrast are in random order."""
-    candidates = []
-    for contrast in pairs:
+    caption = evidence.caption
+    rows = []
+    for number, contrast in enumerate(pairs):
         site, present, absent, _ = contrast
         false = [
-            contrast.candidate((site.negate(**_words(context, contrast, present)),), present, NO + present),
-            contrast.candidate(_assertion(caption, context, contrast, absent), NO + absent, absent),
+            contrast.row((site.negate(**_words(lexicon, contrast, present)),), present, NO + present),
+            contrast.row(_assertion(caption, lexicon, contrast, absent), NO + absent, absent),
         ]
-        if both := _both(caption, context, contrast, absent, present):
-            false.append(contrast.candidate((both,), present + BOTH + NO + absent, absent + BOTH + NO + present))
-        rng.shuffle(false)
-        candidates += false
-    return candidates
+        if both := _both(caption, lexicon, contrast, absent, present):
+            false.append(contrast.row((both,), present + BOTH + NO + absent, absent + BOTH + NO + present))
+        names = [f"{number} {row.replacement}" for row in false]
+        rows += [false[i] for i in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
+    return rows
 
 
-def _true_candidates(caption: Caption, context: Context, pairs: list[Contrast]) -> list[Candidate]:
+def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) -> list[Row]:
     """What is true of the image: the absent noun is negated, or the present one asserted, or both."""
-    candidates = []
+    rows = []
     for contrast in pairs:
         site, present, absent, _ = contrast
         replaced = "" if site.slot is None else present
-        words = _words(context, contrast, absent)
-        candidates.append(contrast.candidate((site.negate(**words),), replaced, NO + absent))
-        if both := _both(caption, context, contrast, present, absent):
-            candidates.append(contrast.candidate((both,), replaced, present + BOTH + NO + absent))
+        words = _words(lexicon, contrast, absent)
+        rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
+        if both := _both(caption, lexicon, contrast, present, absent):
+            rows.append(contrast.row((both,), replaced, present + BOTH + NO + absent))
         if site.slot is None:
-            candidates.append(contrast.candidate(_assertion(caption, context, contrast, present), replaced, present))
-    return candidates
+            rows.append(contrast.row(_assertion(caption, lexicon, contrast, present), replaced, present))
+    return rows
 
 
-def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:
+def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
     """A noun with its article and without, and the verbs that agree, as data/negation.toml has them."""
-    lexicon, surface = context.lexicon, context.lexicon.in_number(noun, many=contrast.plural)
+    surface = lexicon.in_number(noun, many=contrast.plural)
     no = surface
     if FRAMES[contrast.site.frame].plural:
         no = lexicon.in_number(noun, many=noun not in NOUNS["one"] and noun in lexicon.plural)
@@ -280,9 +342,9 @@ def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:
     return {"a": surface if bare else f"{article(surface)} {surface}", "no": no, **are}
 
 
-def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
+def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other; None if the frame has none."""
-    site, words = contrast.site, _words(context, contrast, asserted)
+    site, words = contrast.site, _words(lexicon, contrast, asserted)
     wording = FRAMES[site.frame].both
     if wording is None:
         return None
@@ -292,34 +354,35 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
         if before.lower() == "the ":
             before = "a "  # "with the ball" -> "with a stick but no ball"
         if before.strip() not in ARTICLES:
-            words["a"] = before + context.lexicon.in_number(asserted, many=contrast.plural)
-    return site.edit(wording, words | {"no": _words(context, contrast, negated)["no"]})
+            words["a"] = before + lexicon.in_number(asserted, many=contrast.plural)
+    return site.edit(wording, words | {"no": _words(lexicon, contrast, negated)["no"]})
 
 
-def _assertion(caption: Caption, context: Context, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
+def _assertion(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
     if contrast.site.slot is not None:
-        return noun_candidates(caption, context.lexicon, contrast.site.slot)(noun).edits
+        return replace_noun(caption, contrast.site.slot, noun, lexicon).edits
     wording = FRAMES[contrast.site.frame].asserted
     assert wording is not None  # frames that add words assert a noun, too
-    return (contrast.site.edit(wording, _words(context, contrast, noun)),)
+    return (contrast.site.edit(wording, _words(lexicon, contrast, noun)),)
 
 
 class Correction(NamedTuple):
     """A noun or verb of a caption, and one that would be false in its place.
 
-    present, absent: both as entries; old, new: as written, with the article. exchange: the candidate that replaces the
-    one by the other.
+    present, absent: both as entries; old, new: as written, with the article. exchange: the row that replaces the one by
+    the other.
     """
 
     present: str
     absent: str
     old: str
     new: str
-    exchange: Candidate
+    exchange: Row
 
-    def candidate(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
-        """The candidate with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
-        return self.exchange._replace(
+    def row(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Row:
+        """The row with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
+        return replace(
+            self.exchange,
             change="negated_verb" if self.exchange.change == "verb" else "negated_noun",
             edits=edits,
             replaced=replaced,
@@ -331,29 +394,46 @@ class Correction(NamedTuple):
         )
 
 
-@cached(LAST)
-def _corrections(caption: Caption, context: Context) -> list[Correction]:
-    """Corrections of a caption's nouns and participles in random order; both operators have the same."""
-    if negated_nouns(caption):
-        return []
-    choices = [*noun_choices(caption, context), *verb_choices(caption, context)]
-    choices = [choice for choice in choices if _correctable(caption, choice.tokens[0])]
-    slots = {slot.noun: slot for slot in noun_slots(caption)}
-    corrections = []
-    for exchange in draw(choices, record_rng(0, "corrections", caption.caption_id), CORRECTIONS):
-        if exchange.plausibility is not None and exchange.plausibility < MIN_CORRECTION:
-            continue
-        index = exchange.slots[0]
-        if exchange.change == "verb":
-            old, new = caption.lowered[index], exchange.edits[0].new.lower()
-        else:
-            slot, first = slots[index], caption.tokens[caption.phrase_start(index)]
-            determiner = first.lower if first.dep == "poss" or first.lower in (*ARTICLES, "the") else ""
-            surfaces = context.lexicon.forms(many=slot.plural)
-            nouns = caption.span(slot.start, slot.end).lower(), surfaces[exchange.replacement]
-            old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
-        corrections.append(Correction(exchange.replaced, exchange.replacement, old, new, exchange))
+def corrections_of(
+    batch: Batch, captions: Sequence[int], replacers: Mapping[str, ReplacingOperator]
+) -> dict[int, list[Correction]]:
+    """Corrections of some captions' nouns and participles in random order, by the number of the caption; both operators
+    have the same, whatever the seed.
+    """
+    table = batch.candidates
+    candidates = table.of_kinds(list(replacers))
+    of_slot = [
+        table.caption[number] in captions and _correctable(batch.evidence[table.caption[number]].caption, slot.noun)
+        for number, slot in enumerate(table.slots)
+    ]
+    candidates = candidates[np.array(of_slot, bool)[table.slot[candidates]]]
+    sampler = Sampler(batch, candidates, table.weight[candidates], 0, "corrections")
+    asked = [number for number in captions if not negated_nouns(batch.evidence[number].caption)]
+    sampled = sampler.take(dict.fromkeys(asked, CORRECTIONS))
+    corrections: dict[int, list[Correction]] = {number: [] for number in captions}
+    for number, chosen in sampled.items():
+        for candidate in chosen:
+            slot = table.slots[table.slot[candidate]]
+            new = batch.lexicon.entries(slot.kind).names[table.entry[candidate]]
+            exchange = replacers[slot.kind].edit(slot, new, batch.evidence[number], batch.lexicon)
+            if exchange is not None and table.log_odds[candidate] >= MIN_CORRECTION:
+                corrections[number].append(_correction(batch.evidence[number].caption, exchange, batch.lexicon))
     return corrections
+
+
+def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction:
+    """The correction that a row makes possible, which replaces a noun or a verb."""
+    index = exchange.tokens[0]
+    if exchange.change == "verb":
+        old, new = caption.lowered[index], exchange.edits[0].new.lower()
+    else:
+        slot = next(slot for slot in noun_slots(caption) if slot.noun == index)
+        first = caption.tokens[caption.phrase_start(index)]
+        determiner = first.lower if first.dep == "poss" or first.lower in (*ARTICLES, "the") else ""
+        surfaces = lexicon.forms(many=slot.plural)
+        nouns = caption.span(slot.start, slot.end).lower(), surfaces[exchange.replacement]
+        old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
+    return Correction(exchange.replaced, exchange.replacement, old, new, exchange)
 
 
 def _correctable(caption: Caption, index: int) -> bool:
@@ -373,9 +453,9 @@ def _correctable(caption: Caption, index: int) -> bool:
     return not caption.has(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
 
 
-def _not_after(caption: Caption, exchange: Candidate, words: str) -> Edit:
+def _not_after(caption: Caption, exchange: Row, words: str) -> Edit:
     """The edit that says after a word what is absent: ", not a dog", with a comma if the sentence goes on."""
-    index = exchange.slots[0]
+    index = exchange.tokens[0]
     end = caption.tokens[index].end
     goes_on = any(later.pos != "PUNCT" for later in caption.tokens[index + 1 : index + 2])
     return Edit(end, end, f", not {words}" + "," * goes_on)

@@ -1,23 +1,27 @@
-"""The numeral operator of VSE-C: replace a quantity, adjusting nouns, verbs and pronouns."""
+"""The numeral operator of VSE-C: replace a numeral, adjusting nouns, verbs and pronouns."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ..candidates import Candidates
 from ..caption import Caption, cached, cached_on_caption, read_only
-from ..context import Batch, computed_together
-from ..edits import UNNATURAL, Candidate, Edit, cased_like, replace
-from ..judgement import refusals
+from ..edits import Edit, cased_like, replace
+from ..evidence import Evidence
+from ..language.coreference import may_corefer, related_or_same_person
 from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
-from ..language.semantic_classes import gender, overlaps
+from ..language.semantic_classes import GROUPS, gender, is_person, overlaps
 from ..lexicon.lexicon import Lexicon
-from ..plausibility import Change
-from ..slots.nouns import Slot, quantity_slots, quantity_value
-from .replacement import Choice, Open
+from ..plausibility import head_units
+from ..reproducible import log
+from ..rows import Row
+from ..slots.nouns import Slot, numeral_slots, numeral_value
+from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
+from .replacement import ReplacingOperator, balance_ratios
 
-# Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
+# Words next to a noun that also count it, so that the numeral is not replaced: "a single dog".
 COUNTING = frozenset(
     "single lone solitary sole only same different whole entire half few little couple various several many identical "
     "dozen other another alone".split()
@@ -29,53 +33,92 @@ COLLECTIVE = frozenset(
 )
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
-MIN_RATIO = 0.02  # quantities below this ratio to the likeliest one in a slot are not tried
-# What readers would call odd even if it changed its caption as little as the best fifth of numerals do is not read.
-LENIENT = Change(log_odds=0.0, loss=0.73, lowest=-3.9, whole=-1.9)
+MIN_RATIO = 0.02  # numerals below this ratio to the likeliest one in a slot are not tried
 
 
-@computed_together
-def numeral_choices(batch: Batch) -> list[list[Choice]]:
-    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
+class ReplaceNumeral(ReplacingOperator):
+    """Replace a numeral (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
 
-    "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
-    lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a quantity,
-    negatives are read as a whole to know how plausible they are, unless they are odd in any case (LENIENT).
+    "a"/"an"/"one", number words and digits are numerals; digits are replaced by digits. Mass nouns, set phrases ("a
+    lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a numeral,
+    negatives are read as a whole to know how plausible they are, unless they are unnatural in any case.
     """
-    entries = batch.lexicon.numerals
-    choices: list[list[Choice]] = [[] for _ in batch.captions]
-    slots = [
-        (number, slot)
-        for number, caption in enumerate(batch.captions)
-        for slot in quantity_slots(caption)
-        if slot.entry in entries.number and _counts(caption, slot, batch.lexicon)
-    ]
-    names = [slot.entry for _, slot in slots]
-    olds = [entries.number[name] for name in names]
-    likely = entries.probabilities([slot.contexts for _, slot in slots], olds=olds)
-    values, digits = _values(entries.names)
-    likely[(values == values[olds][:, None]) | (digits != digits[olds][:, None])] = 0.0
-    likely[likely < MIN_RATIO * np.maximum.reduce(likely, axis=1, initial=0.0, keepdims=True)] = 0.0
-    single = np.array([_may_be_one(batch.captions[number], slot) for number, slot in slots], bool)
-    likely[(values == 1) & ~single[:, None]] = 0.0
-    weights = likely * (entries.balance[0] / entries.factors(names)[:, None])
-    of, new = weights.nonzero()
-    open = Open(of, new, weights[of, new])
-    odd = batch.judged("numeral", slots, of, new, given=LENIENT)[1]
-    refused = refusals(odd, np.zeros(len(of)), batch.preferred_unnatural, batch.max_compatible)
-    batch.count_excluded("numeral", new[refused == UNNATURAL], UNNATURAL)
-    for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
-        candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
-        words = [entries.names[entry] for entry in new[part].tolist()]
-        known = open.score[part], None, candidate, refused[part]
-        choices[number].append(Choice((slot.noun,), slot.entry, words, *known))
-    return choices
+
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The numerals that count something."""
+        caption = evidence.caption
+        return [
+            slot
+            for slot in numeral_slots(caption)
+            if slot.entry in lexicon.numerals.number and _counts(caption, slot, lexicon)
+        ]
+
+    def propose(self, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
+        """What may replace the numerals in some slots, by the lexicon: with what probability its corpus has them in
+        these contexts, the one that stands there now not counted.
+        """
+        entries = lexicon.numerals
+        old = [entries.number[slot.entry] for _, slot in slots]
+        p = entries.probabilities([slot.contexts for _, slot in slots], olds=old)  # (slots, entries)
+        values, digits = _values(entries.names)
+        p[(values == values[old][:, None]) | (digits != digits[old][:, None])] = 0.0
+        p[p < MIN_RATIO * np.maximum.reduce(p, axis=1, initial=0.0, keepdims=True)] = 0.0
+        single = np.array([_may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
+        p[(values == 1) & ~single[:, None]] = 0.0
+        slot_of, entry = p.nonzero()
+        return Candidates(
+            slots=[slot for _, slot in slots],
+            caption=np.array([number for number, _ in slots], int),
+            slot=slot_of,
+            entry=entry,
+            unit=head_units(lexicon, self.kind)[entry],
+            is_head=np.zeros(len(entry), bool),
+            log_p=log(p[slot_of, entry]),
+            log_odds=np.full(len(entry), np.nan),
+            weight=p[slot_of, entry] * balance_ratios(entries, slots, slot_of, entry),
+            reason=np.zeros(len(entry), np.int8),
+        )
+
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
+        """Insert a numeral; noun, verbs and pronouns agree."""
+        caption = evidence.caption
+        changes_number = (numeral_value(new) > 1) != (slot.value > 1)
+        agreeing = _in_other_number(caption, slot, lexicon) if changes_number else []
+        if agreeing is None:
+            return Row("numeral", (), (slot.noun,), slot.entry, new, reason="ungrammatical")
+        word = new
+        if new == "a":
+            follows_noun = agreeing and slot.start + 1 == slot.noun
+            word = article(agreeing[0].new if follows_noun else caption.tokens[slot.start + 1].text)
+        edits = sorted([replace(caption, slot.start, slot.start + 1, word), *agreeing])
+        return Row("numeral", tuple(edits), (slot.noun,), slot.entry, new)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """By this caption or a sibling, the new number may be true of the noun."""
+        old, value = numeral_value(row.replaced), numeral_value(row.replacement)
+        noun = evidence.caption.tokens[row.tokens[0]].lemma
+        if value == old:
+            return Violation("same_quantity", noun)
+
+        def is_counted_so(mention: tuple[str, int]) -> bool:
+            return mention in ((noun, 0), (noun, value))
+
+        def may_count(mention: tuple[str, int]) -> bool:
+            other, count = mention
+            if count == value and may_corefer(noun, other):
+                return True
+            # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
+            several = count == 0 and value > 1 and related_or_same_person(noun, other)
+            return old == 1 and (several or (other in GROUPS and is_person(noun)))
+
+        by_caption = said_by_caption("same_quantity", evidence, self.kind, is_counted_so) if value > 1 else None
+        return by_caption or said_by_sibling("sibling_quantity", evidence, self.kind, may_count)
 
 
 @cached(8)
 def _values(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The numbers that quantities mean, and whether they are written in digits; both (entries,), read-only."""
-    values, digits = [quantity_value(name) for name in names], [name.isdigit() for name in names]
+    values, digits = [numeral_value(name) for name in names], [name.isdigit() for name in names]
     return read_only(np.array(values, int)), read_only(np.array(digits, bool))
 
 
@@ -103,20 +146,6 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
         return False  # "a man and woman": one article for both
     predicate = noun.dep == "attr" and caption.has(noun.head, "nsubj")
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
-
-
-def _candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Candidate:
-    """The candidate that puts a quantity in a slot, adjusting noun, verbs and pronouns."""
-    changes = (quantity_value(name) > 1) != (slot.value > 1)
-    agreeing = _in_other_number(caption, slot, lexicon) if changes else []
-    if agreeing is None:
-        return Candidate("numeral", (), (slot.noun,), slot.entry, name, rejected="ungrammatical")
-    word = name
-    if name == "a":
-        changed = agreeing and slot.start + 1 == slot.noun
-        word = article(agreeing[0].new if changed else caption.tokens[slot.start + 1].text)
-    edits = sorted([replace(caption, slot.start, slot.start + 1, word), *agreeing])
-    return Candidate("numeral", tuple(edits), (slot.noun,), slot.entry, name)
 
 
 @cached_on_caption

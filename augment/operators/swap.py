@@ -1,6 +1,6 @@
 """Let two phrases of a caption change places: noun phrases or attributes, which makes it false, or stays true.
 
-Texts that stay true (`paraphrase`) are positive controls for audits and tests, never negatives.
+Texts that stay true (`Paraphrase`) are positive controls for audits and tests, never negatives.
 """
 
 from __future__ import annotations
@@ -8,19 +8,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain, combinations, pairwise
-from random import Random
 
 import numpy as np
 
+from ..candidates import Batch
 from ..caption import Caption, Chunk
-from ..context import Context
-from ..edits import Candidate, Edit, cased, exchanged
+from ..edits import Edit, cased
+from ..evidence import Evidence
+from ..language.coreference import may_corefer, meaning
 from ..language.grammar import agreement_edits, is_negated, pronoun_edits
-from ..language.semantic_classes import are_incompatible, gender, is_location, is_worn
+from ..language.semantic_classes import (
+    GROUPS,
+    LIVING,
+    are_incompatible,
+    gender,
+    is_location,
+    is_worn,
+    semantic_class,
+)
 from ..language.wordnet import first_sense
+from ..lexicon.lexicon import Lexicon
+from ..rows import BOTH, Row, exchanged
+from ..sampling import order_keys
 from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots
-from .replacement import FLOORS, attribute_candidate
+from ..truth.contradiction import Violation, interchangeable
+from .attribute import attribute_violation, replace_attribute
+from .operator import ListingOperator
 
+# The lowest sum of the log-odds of two nouns in each other's place, in nats.
+MIN_LOG_ODDS = -15.0
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
 # Symmetric words, if nothing else is between two noun phrases.
 COORDINATING = (("and",), ("or",))
@@ -43,56 +59,85 @@ def _exchange(caption: Caption, one: tuple[int, int], other: tuple[int, int]) ->
     ]
 
 
-def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+def in_random_order(rows: list[Row], seed: int, operator: str, caption: Caption) -> list[Row]:
+    """The rows of one caption in an order that depends on nothing but the seed, the operator and the caption."""
+    names = [f"{row.tokens} {row.replacement}" for row in rows]
+    return [rows[number] for number in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
+
+
+class Shuffle(ListingOperator):
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
     Only pairs of which both or neither name locations, and whose heads are plausible in each other's place.
     """
-    chunks = {chunk.root: chunk for chunk in caption.chunks}
-    nouns = context.lexicon.nouns
-    slots = [
-        slot
-        for slot in noun_slots(caption)
-        if slot.entry in nouns.number
-        and _moves(caption, chunks[slot.noun])
-        # "book on a table" is a headline
-        and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
-    ]
-    pairs = [
-        (one, other)
-        for one, other in combinations(slots, 2)
-        if one.entry != other.entry
-        and is_location(one.entry) == is_location(other.entry)
-        and not (is_worn(one.entry) and is_worn(other.entry))
-    ]
-    pairs = _plausible(caption, context, pairs)
-    rng.shuffle(pairs)
-    for one, other in pairs[:draws]:
-        edits = _edits(caption, chunks, one, other)
-        rejected = None if edits else "ungrammatical"
-        if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
-            rejected = "dangling_pronoun"
-        roots, words = (one.noun, other.noun), exchanged(one.entry, other.entry)
-        senses = first_sense(one.entry), first_sense(other.entry)
-        yield Candidate("swap", edits, roots, *words, *senses, rejected)
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
+        """As `ListingOperator.list_rows`."""
+        caption = evidence.caption
+        chunks = {chunk.root: chunk for chunk in caption.chunks}
+        nouns = batch.lexicon.nouns
+        slots = [
+            slot
+            for slot in noun_slots(caption)
+            if slot.entry in nouns.number
+            and _moves(caption, chunks[slot.noun])
+            # "book on a table" is a headline
+            and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
+        ]
+        pairs = [
+            (one, other)
+            for one, other in combinations(slots, 2)
+            if one.entry != other.entry
+            and is_location(one.entry) == is_location(other.entry)
+            and not (is_worn(one.entry) and is_worn(other.entry))
+        ]
+        rows = [_swapped(caption, chunks, one, other) for one, other in _plausible(evidence, pairs)]
+        return in_random_order(rows, seed, self.name, caption)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """The two heads name the same kind of thing, or swapping them may leave the caption true."""
+        caption = evidence.caption
+        one, other = (caption.tokens[index] for index in row.tokens)
+        same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
+        return Violation("interchangeable") if same or interchangeable(caption, one, other) else None
 
 
-def _plausible(caption: Caption, context: Context, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
+def _swapped(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot) -> Row:
+    edits = _edits(caption, chunks, one, other)
+    reason = None if edits else "ungrammatical"
+    if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
+        reason = "dangling_pronoun"
+    words, senses = exchanged(one.entry, other.entry), (first_sense(one.entry), first_sense(other.entry))
+    return Row("swap", edits, (one.noun, other.noun), *words, *senses, reason=reason)
+
+
+def _told_apart(one: str, other: str) -> bool:
+    """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
+
+    Not by synonyms, nor by a word for several: "a man in a crowd".
+    """
+    if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
+        return False
+    return semantic_class(one) == semantic_class(other) in LIVING
+
+
+def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
     """The pairs of nouns that the model knows, and whose log-odds in each other's place to where they are, each given
     the caption as it is, are at least the floor.
     """
     if not pairs:
         return []
-    reading, slots = context.said.reading, [*dict.fromkeys(chain.from_iterable(pairs))]
-    words = [" ".join(caption.lowered[slot.start : slot.end]) for slot in slots]
-    units, number = reading.model.numbers(words), {slot: i for i, slot in enumerate(slots)}
-    vectors = np.stack([reading.vector(slot.start, slot.end) for slot in slots])
-    scores = np.minimum(vectors @ reading.model.embedding[units].T + reading.model.bias[units], 0.0)
+    encoding = evidence.encoding
+    slots = list(dict.fromkeys(chain.from_iterable(pairs)))
+    words = [" ".join(evidence.caption.lowered[slot.start : slot.end]) for slot in slots]
+    units, number = encoding.model.numbers(words), {slot: i for i, slot in enumerate(slots)}
+    vectors = np.stack([encoding.vector(slot.start, slot.end) for slot in slots])
+    scores = np.minimum(vectors @ encoding.model.embedding[units].T + encoding.model.bias[units], 0.0)
 
     def log_odds(a: int, b: int) -> float:
         return scores[a, b] - scores[a, a] + scores[b, a] - scores[b, b] if min(units[a], units[b]) >= 0 else -math.inf
 
-    return [pair for pair in pairs if log_odds(*map(number.__getitem__, pair)) >= FLOORS["shuffle"]]
+    return [pair for pair in pairs if log_odds(*map(number.__getitem__, pair)) >= MIN_LOG_ODDS]
 
 
 def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
@@ -135,33 +180,49 @@ def _edits(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot
     return tuple(sorted(edits))
 
 
-def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class SwapAttribute(ListingOperator):
     """Swap the attributes of two nouns: "a red car and a blue house" -> "a blue car and a red house".
 
     Only incompatible attributes.
     """
-    slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
-    pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and are_incompatible(a.entry, b.entry)]
-    rng.shuffle(pairs)
-    for one, other in pairs[:draws]:
-        candidates = attribute_candidate(caption, one, other.entry), attribute_candidate(caption, other, one.entry)
-        edits = sorted(edit for candidate in candidates for edit in candidate.edits)
-        words = exchanged(one.entry, other.entry)
-        yield Candidate("attribute_swap", tuple(edits), (one.noun, other.noun), *words)
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
+        """As `ListingOperator.list_rows`."""
+        caption = evidence.caption
+        slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
+        rows = []
+        for one, other in combinations(slots, 2):
+            if one.noun != other.noun and are_incompatible(one.entry, other.entry):
+                halves = replace_attribute(caption, one, other.entry), replace_attribute(caption, other, one.entry)
+                edits = tuple(sorted(edit for half in halves for edit in half.edits))
+                tokens = (one.noun, other.noun)
+                rows.append(Row("attribute_swap", edits, tokens, *exchanged(one.entry, other.entry)))
+        return in_random_order(rows, seed, self.name, caption)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """An attribute is already given to the other noun, or the two nouns may be the same thing."""
+        one, other = (evidence.caption.tokens[index].lemma for index in row.tokens)
+        if may_corefer(one, other):
+            return Violation("interchangeable")
+        mine, theirs = row.replaced.split(BOTH)
+        return attribute_violation(theirs, one, evidence) or attribute_violation(mine, other, evidence)
 
 
-def paraphrase(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class Paraphrase(ListingOperator):
     """Swap phrases without changing the meaning: "a dog next to a cat" -> "a cat next to a dog".
 
     Also coordinated adjectives, "black and white". Only if no other modifier is attached to either side, since it would
     change its owner.
     """
-    candidates = [*_symmetric_phrases(caption), *_adjectives(caption)]
-    rng.shuffle(candidates)
-    yield from candidates[:draws]
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
+        """As `ListingOperator.list_rows`."""
+        caption = evidence.caption
+        rows = [*_symmetric_phrases(caption), *_adjectives(caption)]
+        return in_random_order(rows, seed, self.name, caption)
 
 
-def _symmetric_phrases(caption: Caption) -> Iterator[Candidate]:
+def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
     lowered = caption.lowered
     for one, other in pairwise(caption.chunks):
         between = lowered[one.end : other.start]
@@ -206,7 +267,7 @@ def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
     return True
 
 
-def _adjectives(caption: Caption) -> Iterator[Candidate]:
+def _adjectives(caption: Caption) -> Iterator[Row]:
     tokens, lowered = caption.tokens, caption.lowered
     for token in tokens[1:-1]:
         one, other = token.index - 1, token.index + 1
@@ -216,6 +277,6 @@ def _adjectives(caption: Caption) -> Iterator[Candidate]:
             yield _paraphrase(caption, (one, one + 1), (other, other + 1), one, other)
 
 
-def _paraphrase(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, other: int) -> Candidate:
+def _paraphrase(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, other: int) -> Row:
     words = exchanged(caption.tokens[one].lemma, caption.tokens[other].lemma)
-    return Candidate("none", tuple(_exchange(caption, a, b)), (one, other), *words)
+    return Row("none", tuple(_exchange(caption, a, b)), (one, other), *words)

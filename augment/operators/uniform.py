@@ -8,57 +8,97 @@ told without the image, and some are true of it; the operators without `uniform_
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise, permutations
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..caption import Caption, Token, cached
-from ..context import Context
-from ..edits import Candidate, Edit, cased, cased_like, replace
+import numpy as np
+
+from ..candidates import Batch
+from ..caption import Caption, Chunk, Token, cached
+from ..edits import Edit, cased, cased_like, replace
+from ..evidence import Evidence
 from ..language.grammar import article, with_article
 from ..language.semantic_classes import attributes, prepositions
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..mentions import chunk_heads
+from ..reproducible import record_rng
+from ..rows import BOTH, Row
+from ..sampling import exponentials, name_keys
 from ..scene_graph import scene_graph
-from ..slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots, quantity_value
+from ..slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots, numeral_value
 from ..slots.verbs import preposition_units, preposition_uses, verb_slots
-from .replacement import attribute_candidate, preposition_candidate, verb_candidate
+from .attribute import replace_attribute
+from .operator import ListingOperator
+from .preposition import replace_preposition
+from .verb import replace_verb
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 JOINING = {",", "and", "or", "with"}  # noun phrases with nothing else between them are interchangeable
-# The replacements for a slot, and what makes a candidate with one.
-Options = tuple[Sequence[str], Callable[[str], Candidate]]
+MOST_ROWS = 1000  # rows of one caption that are drawn with repetition
 
 
-def draw_evenly(options: list[Options], rng: Random, draws: int, *, excluded: bool = False) -> Iterator[Candidate]:
-    """Candidates of at most `draws` pairs of a slot and a replacement, all equally likely, without repetition.
+class Option(NamedTuple):
+    """A place of a caption, and what may be inserted there, each equally likely.
 
-    excluded: as of `replacement.draw`, but here nothing is.
+    position: its first token. names: the replacements. row: makes the row of one of them. way: what is done with them,
+    where more than one thing can be at one place.
     """
-    pairs = [(candidate, name) for names, candidate in options for name in names]
-    for candidate, name in rng.sample(pairs, min(draws, len(pairs))):
-        yield candidate(name)
+
+    position: int
+    names: tuple[str, ...]
+    row: Callable[[str], Row]
+    way: int = 0
 
 
-def uniform_noun(caption: Caption, context: Context) -> list[Options]:
+class UniformOperator(ListingOperator):
+    """An operator that chooses among pairs of a place and a replacement, all equally likely."""
+
+    @abstractmethod
+    def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
+        """The places of a caption where something may be inserted, and what."""
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
+        """As `ListingOperator.list_rows`, without repetition."""
+        options = self.options(evidence, batch.lexicon)
+        keys = [np.zeros(0)]
+        for option in options:
+            stream = f"{self.name} {option.way}" if option.way else self.name
+            ids, positions = [evidence.caption.caption_id], np.full(len(option.names), option.position)
+            keys.append(exponentials(seed, stream, ids * len(option.names), positions, name_keys(option.names)))
+        starts = np.cumsum([0, *(len(option.names) for option in options)])
+        for number in np.argsort(np.concatenate(keys), kind="stable").tolist():
+            which = int(np.searchsorted(starts, number, "right")) - 1
+            option = options[which]
+            yield option.row(option.names[number - int(starts[which])])
+
+
+class UniformNoun(UniformOperator):
     """Replace the head of a noun phrase by any noun neither above nor below it in WordNet: "a dog" -> "a bench".
 
     Heads and replacements are single words of the lexicon: frequent and concrete.
     """
-    lexicon, nouns = context.lexicon, context.lexicon.nouns
-    heads = [root for root in chunk_heads(caption) if root.lemma in nouns.number]
-    return [(_unrelated(root.lemma, nouns), partial(_noun_candidate, caption, lexicon, root)) for root in heads]
+
+    def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
+        """As `UniformOperator.options`."""
+        caption, nouns = evidence.caption, lexicon.nouns
+        return [
+            Option(root.index, _unrelated(root.lemma, nouns), partial(_noun_row, caption, lexicon, root))
+            for root in chunk_heads(caption)
+            if root.lemma in nouns.number
+        ]
 
 
-def _noun_candidate(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Candidate:
-    """The candidate that puts a noun of the lexicon in place of a token, in its number, with a/an adjusted."""
+def _noun_row(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Row:
+    """The row that puts a noun of the lexicon in place of a token, in its number, with a/an adjusted."""
     surface = lexicon.in_number(name, many=token.tag == "NNS")
     edits = with_article(caption, token.index, replace(caption, token.index, token.index + 1, surface), surface)
-    return Candidate("noun", edits, (token.index,), token.lemma, name, first_sense(token.lemma), first_sense(name))
+    return Row("noun", edits, (token.index,), token.lemma, name, first_sense(token.lemma), first_sense(name))
 
 
 @cached(4096)
@@ -68,18 +108,25 @@ def _unrelated(noun: str, nouns: Entries) -> tuple[str, ...]:
     return tuple(name for name in nouns.names if name != noun and " " not in name and not related(noun, name))
 
 
-def uniform_numeral(caption: Caption, context: Context) -> list[Options]:
-    """Replace a quantity by any other of the lexicon; only the counted noun agrees: "a dog" -> "four dogs"."""
-    options: list[Options] = []
-    for slot in quantity_slots(caption):
-        others = [name for value, name in _by_value(context.lexicon.numerals) if value != slot.value]
-        options.append((others, partial(_numeral_candidate, caption, context.lexicon, slot)))
-    return options
+class UniformNumeral(UniformOperator):
+    """Replace a numeral by any other of the lexicon; only the counted noun agrees: "a dog" -> "four dogs"."""
+
+    def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
+        """As `UniformOperator.options`."""
+        caption = evidence.caption
+        return [
+            Option(
+                slot.start,
+                tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
+                partial(_numeral_row, caption, lexicon, slot),
+            )
+            for slot in numeral_slots(caption)
+        ]
 
 
-def _numeral_candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Candidate:
-    """The candidate with another quantity; the noun changes its number if it must."""
-    noun, many = caption.tokens[slot.noun], quantity_value(name) > 1
+def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Row:
+    """The row with another quantity; the noun changes its number if it must."""
+    noun, many = caption.tokens[slot.noun], numeral_value(name) > 1
     surface = noun.text
     if many != (slot.value > 1):
         surface = cased_like(lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
@@ -87,7 +134,7 @@ def _numeral_candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str
     edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
-    return Candidate("numeral", tuple(edits), (slot.noun,), slot.entry, name)
+    return Row("numeral", tuple(edits), (slot.noun,), slot.entry, name)
 
 
 @cached(8)
@@ -95,25 +142,29 @@ def _by_value(numerals: Entries) -> tuple[tuple[int, str], ...]:
     """The most frequent entry of each value, as (value, entry)."""
     names: dict[int, str] = {}
     for number in (-numerals.counts).argsort(kind="stable").tolist():
-        names.setdefault(quantity_value(numerals.names[number]), numerals.names[number])
+        names.setdefault(numeral_value(numerals.names[number]), numerals.names[number])
     return tuple(names.items())
 
 
-def uniform_preposition(caption: Caption, context: Context) -> list[Options]:
+class UniformPreposition(UniformOperator):
     """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table".
 
     As frequent as the rarest noun of the lexicon; several words ("in front of") are one preposition, which is in the
     sets of all its words: "next to" is never replaced by "near".
     """
-    table, names = prepositions(), _frequent_prepositions(context.lexicon)
-    options: list[Options] = []
-    for start, end in preposition_units(caption):
-        written = " ".join(caption.lowered[start:end])
-        old = table.same.get(written, written)
-        sets = _sets_of_words(old)
-        others = [name for name in names if name != old and sets.isdisjoint(_sets_of_words(name))]
-        options.append((others, partial(preposition_candidate, caption, start, end, end - 1, old)))
-    return options
+
+    def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
+        """As `UniformOperator.options`."""
+        caption, table, names = evidence.caption, prepositions(), _frequent_prepositions(lexicon)
+        options = []
+        for start, end in preposition_units(caption):
+            written = " ".join(caption.lowered[start:end])
+            old = table.same.get(written, written)
+            sets = _sets_of_words(old)
+            others = tuple(name for name in names if name != old and sets.isdisjoint(_sets_of_words(name)))
+            slot = Slot("preposition", start, end, old, end - 1)
+            options.append(Option(start, others, partial(replace_preposition, caption, slot)))
+        return options
 
 
 def _sets_of_words(preposition: str) -> set[int]:
@@ -128,34 +179,45 @@ def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
     return tuple(name for name, count in zip(entries.names, entries.counts, strict=True) if count >= least)
 
 
-def uniform_shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class UniformShuffle(ListingOperator):
     """Permute the noun phrases: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy".
 
     Not the interchangeable ones, as in VSE-C's released code: none takes the place of one that a comma, "and", "or" or
     "with" joins it to ("three boys and a girl").
     """
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
+        """As `ListingOperator.list_rows`."""
+        caption = evidence.caption
+        tokens = caption.tokens
+        chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
+        joined = [set(caption.lowered[one.end : other.start]) for one, other in pairwise(chunks)]
+        groups = list(accumulate((not 0 < len(words) <= len(words & JOINING) for words in joined), initial=0))
+        rng = record_rng(seed, self.name, caption.caption_id)
+        for order in _orders(groups, rng):
+            yield _permuted(caption, chunks, order)
+
+
+def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -> Row:
+    """The row that puts noun phrase `order[n]` in the place of noun phrase n."""
     tokens = caption.tokens
-    chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
-    joined = [set(caption.lowered[one.end : other.start]) for one, other in pairwise(chunks)]
-    groups = list(accumulate((not 0 < len(words) <= len(words & JOINING) for words in joined), initial=0))
-    for order in _orders(groups, rng, draws):
-        edits = []
-        for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
-            if target is not source:
-                text = caption.span(source.start, source.end)
-                if source.start == 0 and tokens[0].pos != "PROPN":
-                    text = text[:1].lower() + text[1:]
-                here = caption.span(target.start, target.end)
-                edit = cased(text, here, first=True) if target.start == 0 else text
-                edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, edit))
-        moved = [n for n, source in enumerate(order) if n != source]
-        old, new = ([tokens[chunks[n].root].lemma for n in which] for which in (moved, [order[n] for n in moved]))
-        slots = tuple(chunks[n].root for n in moved)
-        yield Candidate("swap", tuple(edits), slots, " | ".join(old), " | ".join(new))
+    edits = []
+    for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
+        if target is not source:
+            text = caption.span(source.start, source.end)
+            if source.start == 0 and tokens[0].pos != "PROPN":
+                text = text[:1].lower() + text[1:]
+            here = caption.span(target.start, target.end)
+            edit = cased(text, here, first=True) if target.start == 0 else text
+            edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, edit))
+    moved = [n for n, source in enumerate(order) if n != source]
+    old = [tokens[chunks[n].root].lemma for n in moved]
+    new = [tokens[chunks[order[n]].root].lemma for n in moved]
+    return Row("swap", tuple(edits), tuple(chunks[n].root for n in moved), BOTH.join(old), BOTH.join(new))
 
 
-def _orders(groups: Sequence[int], rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
-    """Up to `limit` distinct random permutations of 0 … n - 1, none of which moves a number within its group.
+def _orders(groups: Sequence[int], rng: Random) -> Iterator[tuple[int, ...]]:
+    """The permutations, in random order, of 0 … n - 1, none of which moves a number within its group.
 
     groups: (n,) of each number. Without the identity. Of more than ENUMERATED numbers, they are looked for among as
     many permutations as that number has.
@@ -169,34 +231,38 @@ def _orders(groups: Sequence[int], rng: Random, limit: int) -> Iterator[tuple[in
         for order in dict.fromkeys(orders)
         if order != identity and all(n == m or groups[n] != groups[m] for n, m in enumerate(order))
     ]
-    yield from rng.sample(good, min(limit, len(good)))
+    yield from rng.sample(good, len(good))
 
 
-def uniform_attribute(caption: Caption, context: Context) -> list[Options]:
+class UniformAttribute(UniformOperator):
     """Replace an attribute by any of the paper's 37; if there is none, add one to a noun.
 
     "a red car" -> "a snowy car"; "a car" -> "a snowy car". Not those that a caption of the image mentions, and no
     others of their groups.
     """
-    table, slots = attributes(), attribute_slots(caption)
-    said = {word for word, _ in context.said.own.attributes | context.said.siblings.attributes} | {
-        slot.entry for slot in slots
-    }
-    names = [
-        name
-        for name in table.univse
-        if name not in said and not any((name, word) in table.univse_groups for word in said)
-    ]
-    options: list[Options] = [(names, partial(attribute_candidate, caption, slot)) for slot in slots]
-    if not any(others for others, _ in options):
-        options = [(names, partial(_added_attribute, caption, slot)) for slot in noun_slots(caption)]
-    return options
+
+    def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
+        """As `UniformOperator.options`."""
+        caption, table = evidence.caption, attributes()
+        slots = attribute_slots(caption)
+        mentions = evidence.caption_mentions["attribute"] | evidence.sibling_mentions["attribute"]
+        said = {word for _, word in mentions} | {slot.entry for slot in slots}
+        names = tuple(
+            name
+            for name in table.univse
+            if name not in said and not any((name, word) in table.univse_groups for word in said)
+        )
+        options = [Option(slot.start, names, partial(replace_attribute, caption, slot)) for slot in slots]
+        if not names or not slots:
+            nouns = noun_slots(caption)
+            options = [Option(slot.start, names, partial(_added_attribute, caption, slot)) for slot in nouns]
+        return options
 
 
-def _added_attribute(caption: Caption, noun: Slot, name: str) -> Candidate:
-    """The candidate with an attribute before a noun."""
+def _added_attribute(caption: Caption, noun: Slot, name: str) -> Row:
+    """The row with an attribute before a noun."""
     edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
-    return Candidate("attribute", edits, (noun.noun, noun.noun), "", name)
+    return Row("attribute", edits, (noun.noun, noun.noun), "", name)
 
 
 def _before(caption: Caption, start: int, words: str) -> Edit:
@@ -207,74 +273,87 @@ def _before(caption: Caption, start: int, words: str) -> Edit:
     return Edit(first.start, first.end, f"{cased(words, first.text, caption.casing, first=True)} {first.lower}")
 
 
-def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class UniformObject(UniformOperator):
     """Replace a noun by any noun that no caption of the image mentions, or append one, with equal chance.
 
     "a dog on a couch" -> "a dog on a wave" or "a dog and a wave on a couch".
     """
-    nouns, names = [caption.tokens[slot.noun] for slot in noun_slots(caption)], _not_said(context)
-    for _ in range(draws if nouns and names else 0):
-        noun, name = rng.choice(nouns), rng.choice(names)
-        if rng.random() < 0.5:
-            yield _noun_candidate(caption, context.lexicon, noun, name)
-        else:
-            yield _appended(caption, context.lexicon, noun, "and", name)
+
+    def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
+        """As `UniformOperator.options`."""
+        caption, names = evidence.caption, _not_said(evidence, lexicon)
+        options = []
+        for slot in noun_slots(caption):
+            noun = caption.tokens[slot.noun]
+            options.append(Option(noun.index, names, partial(_noun_row, caption, lexicon, noun)))
+            options.append(Option(noun.index, names, partial(_appended, caption, lexicon, noun, "and"), way=1))
+        return options
 
 
-def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+class UniformRelation(ListingOperator):
     """Replace the subject, the relation word or the object of a triple by any other of the lexicon, equally often.
 
     "a dog chases a cat" -> "a wave chases a cat", "a dog wears a cat" or "a dog chases a wave". In a caption without
     relations one is added, with the new noun as its object or subject: "a dog" -> "a dog on a wave", "a wave on a dog".
     """
-    lexicon, triples = context.lexicon, scene_graph(caption).relations
-    words = {index for triple in triples for index in triple.tokens}
-    said = {entry for entry, _ in context.said.own.relations | context.said.siblings.relations}
-    acts = context.said.own.verbs | context.said.siblings.verbs
-    ends = [caption.tokens[index] for triple in triples for index in (triple.subject, triple.object)]
-    nouns = [] if triples else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
-    new_nouns = _not_said(context)
-    new_prepositions = [name for name in _frequent_prepositions(lexicon) if name not in said]
-    new_verbs = [name for name in lexicon.verbs.names if name not in acts]
 
-    def preposition(use: Slot, name: str) -> Candidate:
-        return preposition_candidate(caption, use.start, use.end, use.end - 1, use.entry, name)
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
+        """As `ListingOperator.list_rows`, some perhaps more than once."""
+        caption, lexicon = evidence.caption, batch.lexicon
+        triples = scene_graph(caption).relations
+        words = {index for triple in triples for index in triple.tokens}
+        said = evidence.caption_mentions["preposition"] | evidence.sibling_mentions["preposition"]
+        said_prepositions = {preposition for _, preposition in said}
+        said_verbs = evidence.caption_mentions["verb"] | evidence.sibling_mentions["verb"]
+        ends = [caption.tokens[index] for triple in triples for index in (triple.subject, triple.object)]
+        ends = [end for end in ends if end.tag in ("NN", "NNS")]
+        nouns = [] if triples else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
+        new_nouns = _not_said(evidence, lexicon)
+        new_prepositions = [name for name in _frequent_prepositions(lexicon) if name not in said_prepositions]
+        new_verbs = [name for name in lexicon.verbs.names if name not in said_verbs]
+        uses = [use for use in preposition_uses(caption) if use.start in words]
+        verbs = [slot for slot in verb_slots(caption) if slot.start in words]
 
-    uses = [use for use in preposition_uses(caption) if use.start in words]
-    verbs = [slot for slot in verb_slots(caption) if slot.start in words]
-    ends_of_noun = ([end for end in ends if end.tag in ("NN", "NNS")], new_nouns)
-    parts: list[tuple[int, tuple[Sequence[Any], ...], Callable[..., Candidate | None]]] = [  # with weights
-        (4, ends_of_noun, partial(_noun_candidate, caption, lexicon)),
-        (1 if verbs else 2, (uses, new_prepositions), preposition),
-        (1 if uses else 2, (verbs, new_verbs), partial(verb_candidate, caption, lexicon)),
-        (1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
-        (1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
-    ]
-    present = [part for part in parts if part[1][0]]
-    weights = [weight for weight, *_ in present]
-    for _ in range(draws if present else 0):
-        ((_, lists, candidate_of),) = rng.choices(present, weights)
-        if all(lists) and (candidate := candidate_of(*map(rng.choice, lists))) is not None:
-            yield candidate
+        def preposition(use: Slot, name: str) -> Row:
+            return replace_preposition(caption, use._replace(noun=use.end - 1), name)
+
+        def verb(slot: Slot, name: str) -> Row | None:
+            return replace_verb(caption, slot, name, lexicon)
+
+        # What is drawn of each part, and what makes a row of it, with the weight of the part.
+        parts: list[tuple[int, tuple[Sequence[Any], ...], Callable[..., Row | None]]] = [
+            (4, (ends, new_nouns), partial(_noun_row, caption, lexicon)),
+            (1 if verbs else 2, (uses, new_prepositions), preposition),
+            (1 if uses else 2, (verbs, new_verbs), verb),
+            (1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
+            (1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
+        ]
+        present = [part for part in parts if part[1][0]]
+        weights = [weight for weight, *_ in present]
+        rng = record_rng(seed, self.name, caption.caption_id)
+        for _ in range(MOST_ROWS if present else 0):
+            ((_, lists, row_of),) = rng.choices(present, weights)
+            if all(lists) and (row := row_of(*map(rng.choice, lists))) is not None:
+                yield row
 
 
-def _not_said(context: Context) -> list[str]:
+def _not_said(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
     """The single-word nouns of the lexicon that no caption of the image mentions."""
-    said = context.said.own.nouns | context.said.siblings.nouns
-    return [name for name in context.lexicon.nouns.names if " " not in name and name not in said]
+    said = evidence.caption_mentions["noun"] | evidence.sibling_mentions["noun"]
+    return tuple(name for name in lexicon.nouns.names if " " not in name and name not in said)
 
 
-def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Candidate:
-    """The candidate with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural."""
+def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
+    """The row with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural."""
     edit = Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}")
-    return Candidate("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return Row("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
 
 
-def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Candidate:
-    """The candidate with "a NAME on" before the phrase of a noun; in the plural before a plural."""
+def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
+    """The row with "a NAME on" before the phrase of a noun; in the plural before a plural."""
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
     edit = _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}")
-    return Candidate("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return Row("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
 
 
 def _phrase(lexicon: Lexicon, noun: Token, name: str) -> str:

@@ -97,7 +97,7 @@ class Slot(NamedTuple):
     @property
     def value(self) -> int:
         """The number that a quantity means."""
-        return quantity_value(self.entry)
+        return numeral_value(self.entry)
 
 
 def is_cut_compound(caption: Caption, root: int) -> bool:
@@ -223,13 +223,13 @@ def quantity(token: Token) -> str | None:
 
 
 @lru_cache(maxsize=1 << 10)
-def quantity_value(entry: str) -> int:
+def numeral_value(entry: str) -> int:
     """The number that a quantity means: "a" -> 1, "three" -> 3, "12" -> 12."""
     return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
 
 
 @cached_on_caption
-def quantity_slots(caption: Caption) -> tuple[Slot, ...]:
+def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
     """The articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
     slots = []
     tokens = caption.tokens
@@ -244,7 +244,7 @@ def quantity_slots(caption: Caption) -> tuple[Slot, ...]:
             entry = quantity(token)
             if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
-            if (root.tag == "NNS") != (quantity_value(entry) > 1):
+            if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
             governed, left = governor(caption, root), f"left:{before(caption, index)}"
             next_to_noun = index + 1 == chunk.root

@@ -1,294 +1,123 @@
-"""Is a candidate really false of the image? One check per kind of change finds the reasons why it may be true, and the
-word of a caption that decides.
+"""Is a negative really false of the image? What finds the word of a caption by which it may be true.
 
-It rejects what captions or WordNet make true. For the others, `estimates` gives the probability that another caption of
-the image would make them true, estimated from the sibling captions of the corpus, and calibrated by `fit`.
+Each operator has a check of its own (`Operator.violation`), made of these functions. It refuses what captions or
+WordNet make true. For the others, `estimates` gives the probability that another caption of the image would make them
+true, estimated from the captions of the corpus, and calibrated by `fit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache, partial
-from itertools import chain
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..caption import Caption, Token, cached_on_caption
-from ..context import Said
-from ..edits import BOTH, COMPATIBLE, LIKELY_TRUE, NOTHING, UNNATURAL, Candidate, Judged, apply
-from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
-from ..language.semantic_classes import (
-    LIVING,
-    is_furnishing,
-    is_location,
-    is_person,
-    may_be_same,
-    prepositions,
-    semantic_class,
-)
-from ..language.wordnet import WordNet
-from ..mentions import Mentions, mentioned_nouns
-from ..scene_graph import scene_graph
-from ..slots import verbs
-from ..slots.nouns import quantity_value
-from .estimates import ASSERTIONS, KIND_OF_CHANGE
+import numpy as np
 
-# Words for several persons that do not say how many.
-GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
+from ..caption import Caption, Token, cached_on_caption, cached_on_context, read_only
+from ..evidence import Evidence
+from ..kinds import KINDS
+from ..language.coreference import CoreferenceIndex, entry_numbers
+from ..language.semantic_classes import prepositions
+from ..lexicon.lexicon import Lexicon
+from ..mentions import mentioned_nouns
+from ..rows import Row
+from ..scene_graph import scene_graph
+from .estimates import is_transition
+
 # "A dog faces a cat" means "a cat faces a dog".
 SYMMETRIC_VERBS = {
     "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
     "wrestle", "race", "tackle", "separate", "be", "have", "include",
 }  # fmt: skip
-# Reasons that a word of a caption decides.
-OF_WORDS = frozenset(
-    ("related_in_caption", "overlap_in_caption", "same_quantity", "caption_says_so")
-    + ("related_in_sibling", "overlap_in_sibling", "sibling_quantity", "sibling_says_so")
-)
-LIMITS = {
-    UNNATURAL: "over a limit, preferred_unnatural, max_unnatural or max_compatible",
-    LIKELY_TRUE: "over the limit max_true",
-}
 
 
-class Finding(NamedTuple):
-    """Why a candidate may be true: one of negcap.schemas.negatives.REASONS; and what finds the word of a caption that
-    decides, None if none does, and the caption_id of the first sibling that has the word, None if the caption itself
-    has it.
+class Violation(NamedTuple):
+    """Why a negative may be true.
+
+    reason: one of negcap.schemas.negatives.REASONS. word: the word of a caption that decides; None if none does.
+    sibling_id: the caption_id of the first sibling that has the word; None if the caption itself has it.
     """
 
     reason: str
-    said: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
+    word: str | None = None
+    sibling_id: str | None = None
 
 
-Check = Callable[[Candidate, Said], Iterator[Finding]]
+def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Any], bool]) -> Violation | None:
+    """A violation if the caption has a mention of a kind that fits; its word is that of the first one."""
+    fitting = [mention for mention in evidence.caption_mentions[kind] if fits(mention)]
+    return Violation(reason, _word(kind, min(fitting))) if fitting else None
 
 
-def _mentioned(
-    reason: str, said: Said, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
-) -> Iterator[Finding]:
-    """The reason, if a mention of a kind fits."""
-    if any(map(fits, getattr(mentions, kind))):
-        yield Finding(reason, partial(_first_said, said, mentions, kind, fits))
+def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Any], bool]) -> Violation | None:
+    """A violation if a sibling has a mention of a kind that fits; its word is that of the first sibling that does."""
+    found = evidence.first_sibling_mention(kind, fits)
+    return Violation(reason, _word(kind, found[0]), found[1]) if found else None
 
 
-def _first_said(
-    said: Said, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
-) -> tuple[str | None, str | None]:
-    """The word of the first mention that fits, see `Mentions.first`, and the sibling that has it, as of `Finding`."""
-    if (found := mentions.first(kind, fits)) is None:
-        return None, None
-    mention, caption = found
-    word = mention if isinstance(mention, str) else " ".join(mention) if kind == "relations" else mention[0]
-    return word, None if caption is said.caption else caption.caption_id
+def _word(kind: str, mention: Any) -> str:
+    """How a mention is shown: (couch, on) as "on couch", (dog, 2) as "dog", (car, red) as "red", a thing as it is."""
+    if isinstance(mention, str):
+        return mention
+    thing, value = mention
+    return {"preposition": f"{value} {thing}", "numeral": thing}.get(kind, value)
 
 
-def check_noun(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`; or if a
-    place replaces the thing in it where somebody is (`overlap_in_caption`).
+def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.ndarray:
+    """Boolean mask of the lexicon's nouns that may be true of the image in place of the noun `replaced`: (nouns,).
+
+    A noun is in it if it may name the same thing as a noun of one of the image's captions, or is one of
+    `ImageTruth.likely_nouns`.
     """
-    old, new = candidate.replaced, candidate.replacement
-    number, index, may_be = said.lexicon.nouns.number.get(new), said.lexicon.coreference, True
+    return _possible_nouns(evidence, lexicon, evidence.specific_sibling_nouns(replaced))
+
+
+@cached_on_context
+def _possible_nouns(evidence: Evidence, lexicon: Lexicon, sibling_nouns: frozenset[str]) -> np.ndarray:
+    index = lexicon.coreference
+    bits = index.with_any(evidence.caption_mentions["noun"]).all | index.with_any(sibling_nouns).all
+    possible = np.zeros(len(lexicon.nouns.names), bool)
+    possible[entry_numbers(bits)] = True
+    return read_only(possible if evidence.image is None else possible | evidence.image.likely_nouns)
+
+
+def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+    """A violation if a noun of this caption or a sibling may name the same thing as the noun `new`: `related_in_*` in
+    WordNet, or `overlap_in_*` by the table of nouns.
+    """
+    number, index = lexicon.nouns.number.get(new), lexicon.coreference
     if number is None:
         number, index = 0, CoreferenceIndex((new,))
-    else:  # mostly not, which one look tells
-        may_be = bool(said.may_be_true(old)[number])
-
-    def finding(reason: str, where: str, mentions: Mentions, nouns: frozenset[str]) -> Finding:
-        def is_one(noun: str) -> bool:
-            return noun in nouns and index.with_noun(noun).reason(number) == reason
-
-        return Finding(f"{reason}_in_{where}", partial(_first_said, said, mentions, "nouns", is_one))
-
-    if may_be and (reason := index.with_any(said.own.nouns).reason(number)):
-        yield finding(reason, "caption", said.own, said.own.nouns)
-    if candidate.slots and said.caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
-        if is_location(new):  # "at a table", "at a restaurant"
-            yield Finding("overlap_in_caption", lambda: (old, None))
-    heard = said.heard(old)
-    if may_be and (reason := index.with_any(heard).reason(number)):
-        yield finding(reason, "sibling", said.siblings, heard)
-
-
-def check_quantity(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if, by this caption or a sibling, the new quantity may be true of the noun."""
-    old, value = quantity_value(candidate.replaced), quantity_value(candidate.replacement)
-    noun = said.caption.tokens[candidate.slots[0]].lemma
-    if value == old:
-        yield Finding("same_quantity", lambda: (noun, None))
-    elif value > 1:
-        yield from _mentioned("same_quantity", said, said.own, "quantities", {(noun, 0), (noun, value)}.__contains__)
-
-    def may_count(mention: tuple[str, int]) -> bool:
-        other, count = mention
-        if count == value and may_corefer(noun, other):
-            return True
-        # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
-        several = count == 0 and value > 1 and related_or_same_person(noun, other)
-        return old == 1 and (several or (other in GROUPS and is_person(noun)))
-
-    yield from _mentioned("sibling_quantity", said, said.siblings, "quantities", may_count)
-
-
-def check_preposition(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject a preposition that may be true together with the old one, before the same object ("on" and "above" a
-    table; `Prepositions.may_replace`), or with one that another caption has before this object (`sibling_says_so`).
-    """
-    object, may_replace = said.caption.tokens[candidate.slots[1]].lemma, prepositions().may_replace
-    old, new = candidate.replaced, candidate.replacement
-    if not may_replace(old, new, object):
-        yield Finding("preposition_overlap")
-    for mentions in (said.siblings, said.own):
-        given = (pair for pair in mentions.relations if pair[1] == object and pair[0] != old)
-        fits = (pair for pair in given if not may_replace(pair[0], new, object))
-        yield from _mentioned("sibling_says_so", said, mentions, "relations", set(fits).__contains__)
-
-
-def check_swap(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if the two heads name the same kind of thing, or swapping them may leave the caption true."""
-    caption = said.caption
-    one, other = (caption.tokens[i] for i in candidate.slots)
-    same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
-    if same or interchangeable(caption, one, other):
-        yield Finding("interchangeable")
-
-
-def _told_apart(one: str, other: str) -> bool:
-    """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
-
-    Not by synonyms, nor by a word for several: "a man in a crowd".
-    """
-    if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
-        return False
-    return semantic_class(one) == semantic_class(other) in LIVING
-
-
-def check_attribute(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if this caption or a sibling gives the same thing the new attribute, or one compatible with it."""
-    yield from _attribute_said(candidate.replacement, said.caption.tokens[candidate.slots[1]].lemma, said)
-
-
-def check_attribute_swap(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if an attribute is already given to the other noun, or the two nouns may be the same thing."""
-    one, other = (said.caption.tokens[i].lemma for i in candidate.slots)
-    if may_corefer(one, other):
-        yield Finding("interchangeable")
-    mine, theirs = candidate.replaced.split(BOTH)
-    yield from _attribute_said(theirs, one, said)
-    yield from _attribute_said(mine, other, said)
-
-
-def _attribute_said(attribute: str, noun: str, said: Said) -> Iterator[Finding]:
-    def given(mention: tuple[str, str]) -> bool:
-        return mention[1] == noun and may_be_same(attribute, mention[0])
-
-    def may_be_given(mention: tuple[str, str]) -> bool:
-        word, of = mention
-        return may_be_same(attribute, word) and (not of or noun == of or may_corefer(noun, of))
-
-    yield from _mentioned("caption_says_so", said, said.own, "attributes", given)
-    yield from _mentioned("sibling_says_so", said, said.siblings, "attributes", may_be_given)
-
-
-def check_verb(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if this caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
-    old, new = candidate.replaced, candidate.replacement
-    for reason, mentions in (("caption_says_so", said.own), ("sibling_says_so", said.siblings)):
-        yield from _mentioned(
-            reason, said, mentions, "verbs", lambda verb: verb != old and verbs.may_be_same(new, verb)
+    elif not possible_nouns(evidence, lexicon, replaced)[number]:  # mostly, and one look tells
+        return None
+    own = evidence.caption_mentions["noun"]
+    if reason := index.with_any(own).reason(number):
+        return said_by_caption(
+            f"{reason}_in_caption", evidence, "noun", lambda noun: index.with_noun(noun).reason(number) == reason
         )
-        yield from _mentioned(reason, said, mentions, "nouns", lambda noun: noun != old and new in implied_verbs(noun))
+    heard = evidence.specific_sibling_nouns(replaced)
+    if reason := index.with_any(heard).reason(number):
+        return said_by_sibling(
+            f"{reason}_in_sibling",
+            evidence,
+            "noun",
+            lambda noun: noun in heard and index.with_noun(noun).reason(number) == reason,
+        )
+    return None
 
 
-@cache
-def implied_verbs(noun: str) -> frozenset[str]:
-    """The verbs that a noun implies: "skier" and "skis" imply "ski"."""
-    return WordNet.load().derived(noun, "n", "v") | {noun}
-
-
-def check_negation(candidate: Candidate, said: Said) -> Iterator[Finding]:
-    """Reject if the noun or verb that is taken to be absent may be true, as `check_noun` and `check_verb` say."""
-    if candidate.assertion is not None:
-        yield from CHECKS[candidate.assertion.change](candidate.assertion, said)
-
-
-CHECKS: dict[str, Check] = {
-    "noun": check_noun,
-    "numeral": check_quantity,
-    "preposition": check_preposition,
-    "swap": check_swap,
-    "attribute": check_attribute,
-    "attribute_swap": check_attribute_swap,
-    "verb": check_verb,
-    "negated_noun": check_negation,
-    "negated_verb": check_negation,
-    "none": lambda candidate, said: iter(()),  # of texts that are true by their form, such as paraphrases
-}
-
-
-def assess(candidate: Candidate, said: Said) -> tuple[str | None, float | None]:
-    """Why a candidate is rejected (one of negcap.schemas.negatives.REASONS), or None; and the estimated probability
-    that it is true.
-
-    The reason of a candidate that its operator found ungrammatical is returned unchanged. Where there are estimates for
-    its image, a candidate that passes the check is rejected as `likely_true` if that probability is above their limit.
-    The probability is None if the check rejects, or there is no estimate, or the candidate is false whatever it takes
-    to be absent.
+def likely_word(row: Row, evidence: Evidence) -> tuple[str | None, str | None]:
+    """The word of the image's captions that makes a row likelier than any other of them does, None if none does; and
+    the caption_id of the first sibling that has it, None if the caption does.
     """
-    found = None if candidate.rejected else next(CHECKS[candidate.change](candidate, said), None)
-    reason = candidate.rejected or (found.reason if found else None)
-    if reason is not None or said.image is None:
-        return reason, None
-    p_true = said.image.p_true(candidate, said.caption)
-    if p_true is not None and p_true > said.image.truth.max_p_true:
-        return LIKELY_TRUE, p_true
-    return None, None if candidate.negates_caption else p_true
-
-
-def explained(judged: Judged, said: Said) -> Judged:
-    """A rejection with the word that decided as its detail, and the caption_id of the first sibling that has it.
-
-    Of `likely_true` nouns and verbs, the word with the largest lift (see `negcap.augment.truth.estimates`); of other
-    likely changes, the thing; of a negation also, before it, what is taken to be absent; of a `dangling_pronoun`, the
-    caption's pronouns; of what stands for all words that are not drawn, how to list them. Unchanged if a limit or
-    another fault of the sentence decided.
-    """
-    candidate, own = judged.candidate, said.caption
-    if judged.reason is None or judged.detail is not None:
-        return judged
-    if candidate.change == NOTHING.change and candidate.rejected and not judged.text:
-        why = LIMITS.get(judged.reason, "refused for this reason")
-        return judged._replace(detail=f"no word was drawn, most are {why}; excluded=true lists them")
-    if judged.reason == COMPATIBLE and candidate.p_compatible is None:
-        return judged._replace(detail="the words may name one thing, by WordNet or the tables of overlaps")
-    absent = "" if candidate.absent is None else f"{candidate.absent}: "
-    if judged.reason == LIKELY_TRUE:
-        word = _likely(candidate.assertion or candidate, said)
-        places = (one for one in (own, *said.siblings.captions) if word in mentioned_nouns(one))
-        place = next(places, own)
-        detail = word and absent + word
-        return judged._replace(detail=detail, sibling_id=None if place is own else place.caption_id)
-    if judged.reason == "dangling_pronoun":
-        return judged._replace(detail=" ".join(dict.fromkeys(pronoun.lower for pronoun in own.pronouns)))
-    if judged.reason == "sibling_says_so":
-        text = (judged.text or apply(own.text, candidate.edits)).lower()
-        if text in said.siblings.texts:  # it says what a sibling says word by word, or its own caption
-            same = (one for one in said.siblings.captions if one is not own and one.text.lower() == text)
-            return judged._replace(sibling_id=next((one.caption_id for one in same), None))
-    if judged.reason in OF_WORDS:
-        for found in CHECKS[candidate.change](candidate, said):
-            if found.reason == judged.reason:
-                word, sibling_id = found.said()
-                return judged._replace(detail=word and absent + word, sibling_id=sibling_id)
-    return judged
-
-
-def _likely(candidate: Candidate, said: Said) -> str | None:
-    """The word of the image's captions that makes a candidate likelier than any other of them does; None: none."""
-    kind = KIND_OF_CHANGE.get(candidate.change, "")
-    if said.image is None or kind in ASSERTIONS:
-        return said.caption.tokens[candidate.slots[-1]].lemma
-    nouns = frozenset(chain.from_iterable(map(mentioned_nouns, said.image.captions)))
-    return said.image.truth.associations[kind].strongest(nouns, candidate.replacement)
+    asserted = row.assertion or row
+    if evidence.image is None or asserted.change not in KINDS or is_transition(asserted.change):
+        return evidence.caption.tokens[asserted.tokens[-1]].lemma, None
+    nouns = frozenset[str]().union(*map(mentioned_nouns, evidence.image.captions))
+    word = evidence.image.truth.associations[asserted.change].strongest(nouns, asserted.replacement)
+    if word in mentioned_nouns(evidence.caption):
+        return word, None
+    siblings = (one.caption_id for one in evidence.siblings if word in mentioned_nouns(one))
+    return word, next(siblings, None)
 
 
 def interchangeable(caption: Caption, one: Token, other: Token) -> bool:

@@ -7,75 +7,32 @@ sides of a symmetric preposition. Nothing that is added follows, nor what stands
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from ..caption import Caption, Token, cached
 from ..edits import Edit
-from ..language.semantic_classes import attributes, gender, head, other_persons, persons_may_be_same, prepositions
+from ..kinds import KINDS
+from ..language.hypernymy import first_senses
+from ..language.semantic_classes import GROUPS, attributes, gender, head, persons_may_be_same, prepositions
 from ..language.wordnet import WordNet
-from ..slots.nouns import quantity_value
+from ..slots.nouns import numeral_value
 from ..slots.verbs import preposition_uses
-from .contradiction import GROUPS
 
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
-KINDS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
+KIND_OF_POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
 MODIFIERS = ("amod", "compound", "nmod")
 LIGHT = ("be", "do", "have", "make")  # verbs that say nothing
 PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
 
 
-# What WordNet does not have: synonyms, and words with their hypernyms.
-SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
-SAME_AS = {"people": "person", "someone": "person", "something": "entity"}
-HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
-
-
-def _first(lemma: str, pos: str) -> tuple[int, ...]:
-    """The first sense in use of a word or compound, else of its head; () if it has none."""
-    wordnet = WordNet.load()
-    return (wordnet.senses_in_use(lemma, pos) or wordnet.senses_in_use(head(lemma), pos))[:1]
-
-
-def _is_noun_of(old: str, new: str) -> bool:
-    """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
-    old, new = (SAME_AS.get(noun, noun) for noun in (old, new))
-    if head(new) in other_persons(head(old)):  # WordNet has girls below women
-        return False
-    return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or _is_below(old, new, "n")
-
-
-def _is_below(old: str, new: str, pos: str) -> bool:
-    """Whether the first sense of `new` is that of `old` or above it; a compound that WordNet lacks is above nothing."""
-    wordnet = WordNet.load()
-    above = {general for sense in _first(old, pos) for general in wordnet.closure(sense)}
-    return not above.isdisjoint(wordnet.senses_in_use(new, pos)[:1])
-
-
-def _is_attribute_of(old: str, new: str) -> bool:
-    """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
-    wordnet = WordNet.load()
-    above = set(_first(old, "a"))
-    for sense in _first(old, "a"):
-        if ".s." in wordnet.name(sense):  # a satellite, which is similar to one adjective only
-            above.update(wordnet.relation("similar", sense))
-    return not above.isdisjoint(_first(new, "a"))
-
-
 PAIRS = 1 << 16  # pairs of words whose relation is cached
-MORE_GENERAL: dict[str, Callable[[str, str], bool]] = {
-    "noun": _is_noun_of,
-    "verb": lambda old, new: _is_below(old, new, "v"),
-    "attribute": _is_attribute_of,
-    "preposition": lambda old, new: (old, new) in prepositions().synonyms,
-    "numeral": lambda old, new: quantity_value(old) == quantity_value(new),
-}
 
 
 @cached(PAIRS)
 def is_kind_of(kind: str, old: str, new: str) -> bool:
-    """Whether a word of a kind, a key of MORE_GENERAL, is the other's synonym or hypernym, or is the other itself."""
-    return old == new or MORE_GENERAL[kind](old, new)
+    """Whether a word of a kind, of negcap.augment.kinds, is the other's synonym or hypernym, or is the other itself."""
+    return old == new or KINDS[kind].is_more_general(old, new)
 
 
 @cached(PAIRS)
@@ -96,7 +53,7 @@ def leaves_open(kind: str, old: str, new: str) -> bool:
         return _may_be_below(old, new, "v") or _may_be_below(new, old, "v")
     if kind == "preposition":
         return prepositions().overlap(old, new)
-    return kind == "numeral" and quantity_value(new) == 1
+    return kind == "numeral" and numeral_value(new) == 1
 
 
 def _may_be_below(one: str, other: str, pos: str) -> bool:
@@ -105,7 +62,7 @@ def _may_be_below(one: str, other: str, pos: str) -> bool:
     """
     wordnet = WordNet.load()
     if pos == "n":
-        senses, above = _first(one, pos), wordnet.senses(other, pos)
+        senses, above = first_senses(one, pos), wordnet.senses(other, pos)
     else:
         senses, above = wordnet.senses(one, pos), wordnet.senses_in_use(other, pos)
     below = any(not wordnet.closure(sense).isdisjoint(above) for sense in senses)
@@ -113,9 +70,9 @@ def _may_be_below(one: str, other: str, pos: str) -> bool:
 
 
 def words(tokens: Sequence[Token]) -> set[tuple[str, str]]:
-    """Kinds, keys of MORE_GENERAL, and lemmas of words but LIGHT verbs; what stands before its noun is an attribute."""
-    said = (token for token in tokens if token.pos in KINDS and token.lemma not in LIGHT)
-    return {("attribute" if token.dep in MODIFIERS else KINDS[token.pos], token.lemma) for token in said}
+    """Kinds and lemmas of words but LIGHT verbs; what stands before its noun is an attribute."""
+    said = (token for token in tokens if token.pos in KIND_OF_POS and token.lemma not in LIGHT)
+    return {("attribute" if token.dep in MODIFIERS else KIND_OF_POS[token.pos], token.lemma) for token in said}
 
 
 def replaces(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
@@ -142,8 +99,8 @@ def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> 
     if b - a != 1 or d - c != 1:
         return False
     old, new = caption.tokens[a], text.tokens[c]
-    kind = KINDS.get(old.pos)
-    return kind is not None and kind == KINDS.get(new.pos) and is_kind_of(kind, old.lemma, new.lemma)
+    kind = KIND_OF_POS.get(old.pos)
+    return kind is not None and kind == KIND_OF_POS.get(new.pos) and is_kind_of(kind, old.lemma, new.lemma)
 
 
 def meaning(caption: Caption) -> list[str]:

@@ -24,7 +24,7 @@ probability that one more caption that does so makes a candidate true.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import exp, log, log1p
@@ -34,46 +34,49 @@ import numpy as np
 
 from .. import reproducible
 from ..caption import Caption, cached, read_only
-from ..edits import Candidate
+from ..kinds import KINDS
 from ..language.coreference import may_corefer
 from ..language.semantic_classes import CLASSES, PERSON, semantic_class
 from ..lexicon.lexicon import Lexicon
-from ..mentions import chunk_heads, mentioned_attributes, mentioned_nouns, mentioned_quantities, mentioned_relations
-from ..slots.nouns import quantity_value
+from ..mentions import chunk_heads, mentioned_nouns
+from ..rows import Row
+from ..slots.nouns import numeral_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SMOOTHING = 20.0
 MAX_P_TRUE = 0.025
-# The kind of estimate for each change that a candidate makes; a swap has none.
-KIND_OF_CHANGE = {kind: kind for kind in ("noun", "verb", "preposition", "attribute", "numeral")}
 # Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
 # (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
 # log odds need no correction, and the more captions there are, the less remains unmentioned.
-EXPECTED: dict[str, tuple[float, ...]] = {
-    **dict.fromkeys(("noun", "verb"), (0.0, 1.0, 1.0, 0.0, -0.5)),
-    **dict.fromkeys(("numeral", "preposition", "attribute"), (0.0, 1.0, 0.0, -0.5)),
-}
+EXPECTED_OF_ESTIMATE = {"association": (0.0, 1.0, 1.0, 0.0, -0.5), "transition": (0.0, 1.0, 0.0, -0.5)}
+EXPECTED: dict[str, tuple[float, ...]] = {name: EXPECTED_OF_ESTIMATE[kind.estimate] for name, kind in KINDS.items()}
 DIGITS = 4
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
 IMAGES = 64  # number of images whose results are cached
 Assertion = tuple[str, str]  # thing and value
 Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
-# The assertions of a caption by kind: numbers of things ("0" for a bare plural), prepositions of objects, attributes.
-ASSERTIONS: Mapping[str, Callable[[Caption], set[Assertion]]] = {
-    "numeral": lambda caption: {(noun, str(value)) for noun, value in mentioned_quantities(caption)},
-    "preposition": lambda caption: {(thing, preposition) for preposition, thing in mentioned_relations(caption)},
-    "attribute": lambda caption: {(noun, attribute) for attribute, noun in mentioned_attributes(caption) if noun},
-}
+
+
+def is_transition(kind: str) -> bool:
+    """Whether candidates that replace words of a kind are estimated by transitions, see the module."""
+    return kind in KINDS and KINDS[kind].estimate == "transition"
+
+
+def assertions(kind: str, caption: Caption) -> set[Assertion]:
+    """The assertions of a caption by words of a kind: numbers of things ("0" for a bare plural), prepositions before
+    objects, or attributes.
+    """
+    return {(thing, str(value)) for thing, value in KINDS[kind].mentions(caption) if thing}
 
 
 @lru_cache(maxsize=1 << 12)
 def value(kind: str, entry: str) -> str:
     """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay."""
-    return str(quantity_value(entry)) if kind == "numeral" else entry
+    return str(numeral_value(entry)) if kind == "numeral" else entry
 
 
 @lru_cache(maxsize=1 << 16)
@@ -82,12 +85,12 @@ def is_same_thing(kind: str, thing: str, other: str) -> bool:
     return thing == other or (kind != "preposition" and may_corefer(thing, other))
 
 
-def values_of(kind: str, thing: str, assertions: Iterable[Assertion]) -> set[str]:
+def values_of(kind: str, thing: str, asserted: Iterable[Assertion]) -> set[str]:
     """The values that a caption's assertions give to a thing, such as the numbers that it gives to dogs.
 
-    kind: of the assertion, a key of ASSERTIONS. assertions: (thing, value) pairs. thing: the lemma of a noun.
+    kind: of the assertions. thing: the lemma of a noun. asserted: (thing, value) pairs.
     """
-    return {value for other, value in assertions if is_same_thing(kind, thing, other)}
+    return {value for other, value in asserted if is_same_thing(kind, thing, other)}
 
 
 @cached(THINGS)
@@ -237,7 +240,7 @@ class Truth:
             rows = np.flatnonzero((kind_of == kinds.index(kind)) & is_count)
             counts = table["count"].to_numpy()[rows]
             said, of, entry = ((words, numbers[rows]) for words, numbers in keys)
-            if kind in ASSERTIONS:
+            if is_transition(kind):
                 texts = ([words[number] for number in numbers.tolist()] for words, numbers in (said, of, entry))
                 transitions[kind] = Transitions(dict(zip(zip(*texts, strict=True), counts.tolist(), strict=True)))
             else:
@@ -274,21 +277,21 @@ class ImageTruth:
     truth: Truth
     captions: tuple[Caption, ...]
 
-    def p_true(self, candidate: Candidate, caption: Caption) -> float | None:
-        """Probability that one more caption of the image would make `candidate` true; None if not estimated.
+    def p_true(self, row: Row, caption: Caption) -> float | None:
+        """Probability that one more caption of the image would make `row` true; None if not estimated.
 
         caption: the caption of the image that the candidate was proposed for. Of a negation: that what it takes to be
         absent is present.
         """
-        if candidate.change in ("negated_noun", "negated_verb"):
-            return None if candidate.assertion is None else self.p_true(candidate.assertion, caption)
-        kind = KIND_OF_CHANGE.get(candidate.change, "")
+        if row.change in ("negated_noun", "negated_verb"):
+            return None if row.assertion is None else self.p_true(row.assertion, caption)
+        kind = row.change
         if kind not in self.truth.calibration:
             return None
-        if kind not in ASSERTIONS:
-            entry = self.truth.associations[kind].entries.get(candidate.replacement)
+        if not is_transition(kind):
+            entry = self.truth.associations[kind].entries.get(row.replacement)
             return None if entry is None else float(self._p_words(kind)[entry])
-        change = _change(kind, candidate, caption)
+        change = _change(kind, row, caption)
         if change is None:
             return None
         return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
@@ -317,17 +320,17 @@ class ImageTruth:
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
         return read_only(reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS))
 
-    def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
+    def features(self, row: Row, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
-        kind = KIND_OF_CHANGE[candidate.change]
-        if kind in ASSERTIONS:
-            change = _change(kind, candidate, caption)
+        kind = row.change
+        if is_transition(kind):
+            change = _change(kind, row, caption)
             if change is None:
                 return None
             agreeing = log1p(self._agreeing(kind, change))
             return [1.0, self.truth.log_odds(kind, change), agreeing, log(len(self.captions))]
         known = self.truth.associations[kind]
-        entry = known.entries[candidate.replacement]
+        entry = known.entries[row.replacement]
         return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], log(len(self.captions))]
 
     @cached(IMAGES)
@@ -342,12 +345,12 @@ class ImageTruth:
 
     @cached(IMAGES)
     def _assertions(self, kind: str) -> Counter[Assertion]:
-        return Counter(assertion for one in self.captions for assertion in ASSERTIONS[kind](one))
+        return Counter(assertion for one in self.captions for assertion in assertions(kind, one))
 
 
-def _change(kind: str, candidate: Candidate, caption: Caption) -> tuple[str, str, str] | None:
+def _change(kind: str, row: Row, caption: Caption) -> tuple[str, str, str] | None:
     """Old value, thing and new value of a candidate; None if it adds a value or the thing is mentioned twice."""
-    thing = caption.tokens[candidate.slots[-1]].lemma
-    if not candidate.replaced or not is_mentioned_once(kind, thing, caption):
+    thing = caption.tokens[row.tokens[-1]].lemma
+    if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None
-    return value(kind, candidate.replaced), thing, value(kind, candidate.replacement)
+    return value(kind, row.replaced), thing, value(kind, row.replacement)

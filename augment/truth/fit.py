@@ -12,35 +12,36 @@ the held-out caption makes it true. It is estimated from the counts of the other
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import chain, islice
-from random import Random
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ...schemas.fields import table_of
+from ..candidates import Batch, Limits
 from ..caption import Caption, by_image, cached, from_parses
-from ..context import Context, batches, contexts
-from ..edits import Candidate
+from ..evidence import batches, gather_evidence
+from ..generate import fill
+from ..kinds import KINDS
 from ..language.semantic_classes import head
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns, mentioned_verbs
-from ..operators import OPERATORS
+from ..operators import replacing
+from ..operators.replacement import ReplacingOperator, propose_batch
 from ..reproducible import record_rng, sigmoid
-from .contradiction import assess
+from ..rows import OperatorResult, Row
 from .estimates import (
-    ASSERTIONS,
     EXPECTED,
-    KIND_OF_CHANGE,
     Assertion,
-    ImageTruth,
     Transition,
     Truth,
+    assertions,
     is_same_thing,
+    is_transition,
     value,
     values_of,
 )
@@ -56,7 +57,7 @@ MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left o
 STEPS = 50  # of Newton's method, at most
 NOUNS = 1 << 14  # number of nouns whose results are cached
 IMAGES = 2000  # number of images on which the calibration is fitted
-DRAWS, KEPT = 24, 12
+KEPT = 12  # rows of one caption and kind of word that are labelled, at most
 
 Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "Sequence[pa.Table]"]
 
@@ -194,8 +195,8 @@ def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> 
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
         values: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
-        for number, assertions in enumerate(captions):
-            for thing, asserted in assertions:
+        for number, of_caption in enumerate(captions):
+            for thing, asserted in of_caption:
                 values.setdefault(thing, {}).setdefault(number, set()).add(asserted)
         for thing, given in values.items():
             news = given  # by caption, the values given to any noun for the same thing
@@ -241,8 +242,8 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
         firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
         seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
         tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, pairs[row, column].astype(int)))
-    for kind, assertions in ASSERTIONS.items():  # by the assertion of the first and the value that the second gives
-        counts = count_transitions(kind, (list(map(assertions, captions)) for captions in images))
+    for kind in filter(is_transition, KINDS):  # by the assertion of the first and the value that the second gives
+        counts = count_transitions(kind, ([assertions(kind, caption) for caption in captions] for captions in images))
         said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
         tables.append(rows(kind, said, of, entry, list(counts.values())))
     return pa.concat_tables(tables)
@@ -313,12 +314,18 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
-        read = contexts([shown for shown, _, _ in held], lexicon, only_first=True)
-        for context, (shown, held_out, rng) in zip(read, held, strict=True):
-            for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
-                true = is_true(candidate, shown[0], held_out, entailed)
-                if true is not None:
-                    rows.append((kind, values, true))
+        evidence = gather_evidence([shown for shown, _ in held], lexicon.cloze, only_first=True)
+        replacers = replacing(*TRUTH_KINDS)
+        batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
+        estimates = [known.of_image(shown) for shown, _ in held]
+        proposed = {kind: _proposed(replacers[kind], batch) for kind in TRUTH_KINDS}
+        for number, (shown, held_out) in enumerate(held):
+            for kind in TRUTH_KINDS:
+                for row in proposed[kind][number]:
+                    features = estimates[number].features(row, shown[0])
+                    true = is_true(row, shown[0], held_out, entailed)
+                    if features is not None and true is not None:
+                        rows.append((kind, features, true))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     return table_of(rows, pa.schema(columns))
 
@@ -350,38 +357,34 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
-def _held_out(captions: Sequence[Caption]) -> tuple[tuple[Caption, ...], Caption, Random]:
-    """The captions of an image in random order: those that are shown, of which candidates are made for the first; the
-    next one, which is held out; and the random stream.
+def _held_out(captions: Sequence[Caption]) -> tuple[tuple[Caption, ...], Caption]:
+    """The captions of an image in random order: those that are shown, of which candidates are made for the first; and
+    the next one, which is held out.
     """
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     number = rng.randrange(1, len(captions))
-    return tuple(order[:number]), order[number], rng
+    return tuple(order[:number]), order[number]
 
 
-def _proposed(context: Context, image: ImageTruth, rng: Random) -> Iterator[tuple[str, Candidate, list[float]]]:
-    """Kind and features of candidates for a caption that the known captions do not reject."""
-    caption = context.said.caption
-    for kind in TRUTH_KINDS:
-        proposed = OPERATORS[kind].propose(caption, context, rng, DRAWS)
-        kept = list(islice((candidate for candidate in proposed if assess(candidate, context.said)[0] is None), KEPT))
-        for candidate in kept:
-            features = image.features(candidate, caption)
-            if features is not None:
-                yield kind, candidate, features
+def _proposed(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
+    """For each caption of a batch, at most KEPT rows that its captions do not reject, sampled as for negatives."""
+    results = [OperatorResult([], []) for _ in batch.evidence]
+    wanted = dict.fromkeys(range(len(results)), KEPT)
+    fill(results, wanted, replacer.rows(batch, 0), replacer, batch, read=False)
+    return [result.accepted for result in results]
 
 
-def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool | None:
-    """Whether the caption `other` of the same image makes a candidate for `caption` true; None if it does not tell: it
+def is_true(row: Row, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool | None:
+    """Whether the caption `other` of the same image makes a row for `caption` true; None if it does not tell: it
     has no preposition with the object of one that is replaced.
     """
-    kind = KIND_OF_CHANGE[candidate.change]
+    kind = row.change
     if kind in WORDS:
-        return entailed.lexicon.entries(kind).number[candidate.replacement] in entailed(kind, other)
-    thing = caption.tokens[candidate.slots[-1]].lemma
-    values = values_of(kind, thing, ASSERTIONS[kind](other))
-    return value(kind, candidate.replacement) in values if values or kind != "preposition" else None
+        return entailed.lexicon.entries(kind).number[row.replacement] in entailed(kind, other)
+    thing = caption.tokens[row.tokens[-1]].lemma
+    values = values_of(kind, thing, assertions(kind, other))
+    return value(kind, row.replacement) in values if values or kind != "preposition" else None
 
 
 def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -122,7 +122,7 @@ class Augmenter:
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
             captions = from_parses(parse_table(table, self._spacy_model))
             siblings = [[captions[row] for row in rows] for rows in groups.values()]
-            results = generate_for_images(siblings, lexicon, settings, truth)
+            results = generate_for_images(siblings, lexicon, settings, truth).results
             for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
                 made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
         return made

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.judgement import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL
+from ...augment.raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL
 from ...augment.operators import OPERATORS, PRESETS
 from ...augment.settings import MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Settings
 from ...augment.truth.estimates import MAX_P_TRUE

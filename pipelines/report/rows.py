@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TextIO
 
-from ...augment.edits import BOTH
+from ...augment.rows import BOTH
 from ...augment.scene_graph import SceneGraph
 
 Row = dict[str, Any]

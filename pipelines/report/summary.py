@@ -85,7 +85,7 @@ def truth_lines(run: Path) -> list[str]:
 
 def operator_errors(run: Path) -> int:
     """How often an operator failed on a caption of a run, which is then rejected as `operator_error`."""
-    from ...augment.generate import OPERATOR_ERROR
+    from ...augment.rows import OPERATOR_ERROR
 
     return sum(n for name, n in counts_of(run, "negatives").items() if name.endswith(f".{OPERATOR_ERROR}"))
 

@@ -1,4 +1,4 @@
-"""Fit the network that judges negatives (see `negcap.augment.judgement`) to what readers said."""
+"""Fit the network that judges negatives (see `negcap.augment.raters`) to what readers said."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ...augment.cloze.file import JUDGEMENT, PARTS, stored
 from ...augment.cloze.model import ClozeModel
-from ...augment.judgement import KINDS, TERMS, Inputs, inputs
+from ...augment.raters import CHANGES, FEATURES, Inputs, inputs
 from ...augment.language.parse import parse
-from ...augment.plausibility import compare, read
+from ...augment.plausibility import compare, encode
 from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
 from .cloze.network import write_part
@@ -45,7 +45,7 @@ class Labels(NamedTuple):
 
 
 class Network(nn.Module):
-    """log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c, see `negcap.augment.judgement`.
+    """log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c, see `negcap.augment.raters`.
 
     Readers of lists are milder than those of pairs, each kind of change by another measure: for lists, and only in
     training, there are a vector that is added to b and for each kind one that is added to c. In training some inputs
@@ -54,7 +54,7 @@ class Network(nn.Module):
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
         super().__init__()
-        sizes = 2 * width, width, len(TERMS), len(KINDS)
+        sizes = 2 * width, width, len(FEATURES), len(CHANGES)
         rows = config.hidden + config.products, config.hidden + config.products, config.hidden, config.hidden
         self.parts = nn.ModuleDict(
             {name: nn.Linear(size, row, bias=False) for name, size, row in zip(PARTS, sizes, rows, strict=False)}
@@ -64,7 +64,7 @@ class Network(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.hidden))
         self.output = nn.Linear(rows[0], 2)
         self.of_lists = nn.Parameter(torch.zeros(config.hidden))
-        self.kinds_of_lists = nn.Parameter(torch.zeros(len(KINDS), 2))
+        self.kinds_of_lists = nn.Parameter(torch.zeros(len(CHANGES), 2))
         self.config = config
 
     def forward(self, given: Sequence[Tensor]) -> Tensor:
@@ -113,8 +113,8 @@ def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
 
 def tensors_of(given: Inputs, lists: np.ndarray) -> list[Tensor]:
     """The inputs of the network: v, e, t, kinds as one-hot vectors, and whether readers saw lists, (negatives, 1)."""
-    kinds = np.eye(len(KINDS))[given.kinds]
-    return [torch.from_numpy(its).float() for its in (given.places, given.units, given.terms, kinds, lists[:, None])]
+    kinds = np.eye(len(CHANGES))[given.changes]
+    return [torch.from_numpy(its).float() for its in (given.places, given.units, given.features, kinds, lists[:, None])]
 
 
 def read_labels(path: Path) -> Labels:
@@ -156,9 +156,9 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     torch.set_num_threads(1)
     loaded, asked = ClozeModel.load(model), read_labels(labels)
     captions, texts = parse(asked.captions), parse(asked.texts)
-    readings = read(captions, loaded)
-    candidates = [recover(one, other).candidate for one, other in zip(captions, texts, strict=True)]
-    given = inputs(captions, readings, candidates, compare(captions, readings, candidates))
+    encodings = encode(captions, loaded)
+    rows = [recover(caption, text).row for caption, text in zip(captions, texts, strict=True)]
+    given = inputs(captions, encodings, rows, compare(captions, encodings, rows))
     number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
     fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
     predicted = np.zeros(asked.said.shape)

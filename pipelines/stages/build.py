@@ -104,7 +104,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
             values = {"lexicon": _given(given, verb)}
         if verb == "balance" and "lexicon" not in values:
             drawn = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
-            values["kinds"] = tuple(sorted({kind for name in drawn.operators for kind in OPERATORS[name].kinds}))
+            values["kinds"] = tuple(sorted({kind for name in drawn.operators for kind in OPERATORS[name].traits.kinds}))
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from ...augment.caption import by_image, from_parses
-from ...augment.context import batches, contexts
-from ...augment.edits import Judged
-from ...augment.generate import Rows
+from ...augment.evidence import batches, gather_evidence
 from ...augment.language.parse import parse
-from ...augment.recovery import Judging, Verdict, judge
+from ...augment.recovery import FAMILIES_OF, Judging, Verdict, judge
+from ...augment.rows import Row, RowCollector
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import load_cloze, load_lexicon, load_truth
 
-Row = dict[str, Any]
+Record = dict[str, Any]
 
 
 def make(
@@ -36,18 +34,20 @@ def make(
     own = [offered.get(caption.caption_id, []) for caption in captions]
     parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
-    read = chain.from_iterable(contexts(images, entries, known) for images in batches(by_image(captions)))
-    return _tables(parses, own, judge([context.said for context in read], negatives, config))
+    evidence = [
+        one for images in batches(by_image(captions)) for one in gather_evidence(images, entries.cloze, known)
+    ]
+    return _tables(parses, own, judge(evidence, negatives, entries, config))
 
 
-def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verdict]]) -> StageResult:
+def _tables(parses: pa.Table, proposed: list[list[Record]], results: list[list[Verdict]]) -> StageResult:
     """The tables of a shard. results: for each caption, those of its proposals that have a text."""
-    negatives, rejections = Rows(), Rows()
+    negatives, rejections = RowCollector(FAMILIES_OF), RowCollector(FAMILIES_OF)
     counts = Counter({"captions": len(proposed)})
-    records: list[Row] = []
+    records: list[Record] = []
     for row, (rows, judged) in enumerate(zip(proposed, results, strict=True)):
-        kept: dict[str, list[Judged]] = defaultdict(list)  # by operator, as refused
-        refused: dict[str, list[Judged]] = defaultdict(list)
+        kept: dict[str, list[Row]] = defaultdict(list)  # by operator, as refused
+        refused: dict[str, list[Row]] = defaultdict(list)
         waiting = iter(judged)
         for record in rows:
             record |= {"operator": "", "verdict": None, "negative_id": None, "p_true": None, "plausibility": None}
@@ -55,16 +55,16 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verd
             if record["problem"]:
                 counts[f"problem.{record['problem']}"] += 1
                 continue
-            operator, verdict, outcome = next(waiting)
-            found: Row = {"operator": operator, "verdict": verdict}
-            found |= {"p_true": outcome.p_true, "plausibility": outcome.candidate.plausibility}
-            if outcome.reason is None:
+            operator, verdict, made = next(waiting)
+            found: Record = {"operator": operator, "verdict": verdict}
+            found |= {"p_true": made.p_true, "plausibility": made.plausibility}
+            if made.reason is None:
                 found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}
-                kept[operator].append(outcome)
+                kept[operator].append(made)
             else:
-                found["reason"] = outcome.reason
-                refused[operator].append(outcome)
-                counts[f"rejected.{operator}.{outcome.reason}"] += 1
+                found["reason"] = made.reason
+                refused[operator].append(made)
+                counts[f"rejected.{operator}.{made.reason}"] += 1
             records[-1] |= found
         for operator in sorted({*kept, *refused}):
             negatives.add(row, operator, kept[operator])
@@ -82,9 +82,9 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verd
     return StageResult(tables, counts)
 
 
-def _offered(proposals: WholeTable, images: set[str]) -> dict[str, list[Row]]:
+def _offered(proposals: WholeTable, images: set[str]) -> dict[str, list[Record]]:
     """The proposals for the captions of some images, by caption_id, in order; reads only their shards."""
-    found: dict[str, list[Row]] = defaultdict(list)
+    found: dict[str, list[Record]] = defaultdict(list)
     of_image = _shards(proposals)
     for number in sorted({of_image[image] for image in images if image in of_image}):
         for row in _shard(proposals, number):
@@ -103,7 +103,7 @@ def _shards(proposals: WholeTable) -> dict[str, int]:
 
 
 @lru_cache(maxsize=2)
-def _shard(proposals: WholeTable, number: int) -> list[Row]:
+def _shard(proposals: WholeTable, number: int) -> list[Record]:
     return proposals.shards()[number].read().to_pylist()
 
 

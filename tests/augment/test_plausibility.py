@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.cloze.model import Reading, cloze_model
+from negcap.augment.cloze.model import CaptionEncoding, cloze_model
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.language.parse import parse
 from negcap.augment.plausibility import (
@@ -32,7 +32,7 @@ def caption(text: str) -> Caption:
     return parse([text])[0]
 
 
-def words_read(words: Sequence[str]) -> Reading:
+def words_read(words: Sequence[str]) -> CaptionEncoding:
     (reading,) = cloze_model().read([list(words)])
     return reading
 
@@ -103,7 +103,7 @@ def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
     assert compare([], [], []) == []
 
 
-def scores_at(reading: Reading, token: int, units: np.ndarray) -> np.ndarray:
+def scores_at(reading: CaptionEncoding, token: int, units: np.ndarray) -> np.ndarray:
     """log p of units in place of a token."""
     return reading.model.scores(np.tile(reading.vector(token, token + 1), (len(units), 1)), units)
 

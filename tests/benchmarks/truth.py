@@ -28,7 +28,7 @@ from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
-from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
+from negcap.augment.slots.nouns import attribute_slots, numeral_slots, numeral_value
 from negcap.augment.slots.verbs import preposition_slots, subject
 from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
 from negcap.pipelines.engine.cluster import executor
@@ -81,7 +81,7 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
     """The lemma of the noun whose quantity, preposition or attribute a negative changes; None if it is not found."""
     slots = {
-        "numeral": [(slot.start, slot.noun) for slot in quantity_slots(caption)],
+        "numeral": [(slot.start, slot.noun) for slot in numeral_slots(caption)],
         "preposition": [(slot.start, slot.noun) for slot in preposition_slots(caption)],
         "attribute": [(slot.start, slot.noun) for slot in attribute_slots(caption)],
     }[kind]
@@ -113,7 +113,7 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
         return None
     if not any(value(kind, new) in values_of(kind, said, ASSERTIONS[kind](other)) for other in held):
         return None
-    return "part" if kind == "numeral" and quantity_value(new) < quantity_value(row["replaced"]) else "said"
+    return "part" if kind == "numeral" and numeral_value(new) < numeral_value(row["replaced"]) else "said"
 
 
 def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:

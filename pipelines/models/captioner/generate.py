@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +10,13 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
+from ....augment.reproducible import counted, hash_keys, uniform
 from ....schemas.captions import CAPTION_REASONS
 from ..data import starts_of
 from ..settings import WritingConfig
 from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .model import Captioner, Generator, LSTMState, PaddedSentences
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014)
-_MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
 PHRASE = 4  # words; see `degeneracy`
 _NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
@@ -28,21 +26,15 @@ REASONS = np.array([None, *CAPTION_REASONS])  # by the number of `degeneracy`
 
 def stream_keys(seed: int, image_ids: Iterable[str]) -> np.ndarray:
     """A key (n,) per image, which selects its stream of random numbers."""
-    digests = b"".join(blake2b(f"{seed}\x1fcaption\x1f{name}".encode(), digest_size=8).digest() for name in image_ids)
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
+    return hash_keys(f"{seed}\x1fcaption\x1f{name}" for name in image_ids)
 
 
 def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int) -> tuple[Tensor, Tensor]:
     """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words, by splitmix64.
     They are those of captions number `numbers` (n,) of the images with `keys` (n,).
     """
-    with np.errstate(over="ignore"):
-        places = (numbers * np.uint64(noise + words))[:, None] + np.arange(1, noise + words + 1, dtype=np.uint64)
-        bits = np.asarray(keys[:, None] + _STEP * places, np.uint64)
-        for shift, factor in _MIX:
-            bits = (bits ^ (bits >> shift)) * factor
-        bits ^= bits >> np.uint64(31)
-    values = torch.from_numpy(np.asarray(((bits >> np.uint64(12)) + 0.5) * 2.0**-52, np.float64))
+    places = (numbers * np.uint64(noise + words))[:, None] + np.arange(1, noise + words + 1, dtype=np.uint64)
+    values = torch.from_numpy(uniform(counted(keys[:, None], places)))
     return torch.special.ndtri(values[:, :noise]).float(), values[:, noise:]
 
 

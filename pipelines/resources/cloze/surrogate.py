@@ -18,7 +18,7 @@ from torch.nn.functional import gelu, mse_loss
 
 from ....augment.cloze.file import FARTHEST, PREFIX, stored
 from ....augment.cloze.fixed_point import STATE
-from ....augment.cloze.model import ClozeModel, Reading
+from ....augment.cloze.model import ClozeModel, CaptionEncoding
 from ....augment.cloze.network import single_threaded
 from ....augment.cloze.surrogate import state_changes
 from ....augment.data import data_path
@@ -112,40 +112,41 @@ def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) ->
             alike |= dict.fromkeys(units.tolist(), ("noun" if kind == "noun" else "other", units))
     for at in range(0, len(captions), READ_TOGETHER):
         words = captions[at : at + READ_TOGETHER]
-        readings = model.read(words)
+        encodings = model.read(words)
         tried: list[tuple[int, int, int]] = []  # number of the caption, place, new unit
-        for number, reading in enumerate(readings):
+        for number, encoding in enumerate(encodings):
             left = dict(PLACES)
-            for place in (rng.permutation(len(reading.scores)) + 1).tolist():
-                if (found := alike.get(reading.units[place])) is None or not left[found[0]]:
+            for place in (rng.permutation(len(encoding.scores)) + 1).tolist():
+                if (found := alike.get(encoding.units[place])) is None or not left[found[0]]:
                     continue
                 kind, units = found
                 left[kind] -= 1
-                likely = model.embedding[units] @ reading.vectors[place - 1] + model.bias[units]
-                open_ = units[(likely >= FLOOR) & (units != reading.units[place])]
+                likely = model.embedding[units] @ encoding.vectors[place - 1] + model.bias[units]
+                open_ = units[(likely >= FLOOR) & (units != encoding.units[place])]
                 drawn = rng.permutation(open_)[:REPLACEMENTS]
                 tried += [(number, place, unit) for unit in drawn.tolist()]
-        yield from _read(model, words, readings, tried)
+        yield from _read(model, words, encodings, tried)
 
 
 def _read(
-    model: ClozeModel, words: Sequence[Sequence[str]], readings: Sequence[Reading], tried: list[tuple[int, int, int]]
+    model: ClozeModel, words: Sequence[Sequence[str]], encodings: Sequence[CaptionEncoding], tried: list[tuple[int, int,
+    int]]
 ) -> Iterator[Slot]:
     """What the model reads in captions after replacements (number of the caption, place, new unit), by place."""
     if not tried:
         return
     texts = []
     for number, place, unit in tried:
-        own, of = words[number], readings[number].place_of
+        own, of = words[number], encodings[number].place_of
         first, last = of.index(place), of.index(place) + of.count(place)
         texts.append([*own[:first], *model.units.names[unit].split(" "), *own[last:]])
-    changed = [readings[number] for number, *_ in tried]
+    changed = [encodings[number] for number, *_ in tried]
     _, places, units = np.array(tried).T
     beside, slots = np.column_stack([places - 1, places + 1]), np.arange(len(units))
     moved = state_changes(model.network, changed, beside, slots, units).astype(np.int16)
     read = zip(tried, model.read_edited(changed, texts), moved.transpose(1, 0, 2), strict=True)
     for (number, place), group in groupby(read, key=lambda one: one[0][:2]):
-        old, lost, changes = readings[number], [], []
+        old, lost, changes = encodings[number], [], []
         for (_, _, unit), new, change in group:
             if list(new.units) == [*old.units[:place], unit, *old.units[place + 1 :]]:  # no phrase has come or gone
                 lost.append(np.array(old.scores) - np.array(new.scores))

@@ -3,7 +3,7 @@
 import pytest
 
 from negcap.augment.language.parse import parse
-from negcap.augment.slots.nouns import attribute_slots, noun_slots, quantity_slots
+from negcap.augment.slots.nouns import attribute_slots, noun_slots, numeral_slots
 from negcap.augment.slots.verbs import are_incompatible, inflected, preposition_slots, verb_slots
 from tests.augment.fixtures import sentences
 
@@ -45,7 +45,7 @@ def test_a_plural_is_edited_where_its_number_is_clear() -> None:
 def test_slots_know_compounds_quantities_and_prepositions_of_several_words() -> None:
     caption, other = parse(["A woman is holding two tennis rackets.", "A dog is standing in front of a car."])
     assert [slot.entry for slot in noun_slots(caption)] == ["woman", "tennis racket"]
-    assert [(slot.entry, slot.value) for slot in quantity_slots(caption)] == [("a", 1), ("two", 2)]
+    assert [(slot.entry, slot.value) for slot in numeral_slots(caption)] == [("a", 1), ("two", 2)]
     assert [(slot.entry, slot.end - slot.start) for slot in preposition_slots(other)] == [("in front of", 3)]
 
 

@@ -1,0 +1,142 @@
+"""The checks of a negative, in order: each gives the reason for which a row is rejected, and the word that decided.
+
+Before a row is made, the table of candidates has refused most of what could be wrong with it (PROPOSING, in
+`negcap.augment.operators.replacement` and `negcap.augment.candidates`). `steps` describes all of them in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .candidates import Limits, RatingEstimates
+from .edits import apply
+from .evidence import Evidence
+from .lexicon.lexicon import Lexicon
+from .operators import violation
+from .operators.operator import Operator
+from .operators.replacement import ReplacingOperator, refuse_possible
+from .raters import rate, refusals
+from .rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL, Row
+from .sampling import Sampler
+from .truth.contradiction import likely_word
+
+
+class Case(NamedTuple):
+    """What the checks of a row read: the operator that made it, the evidence for its caption, and the lexicon."""
+
+    operator: Operator
+    evidence: Evidence
+    lexicon: Lexicon
+
+
+def agrees_with_its_sentence(row: Row, case: Case) -> None:
+    """Reject what leaves a pronoun without the noun it refers to, or cannot be made to agree (`dangling_pronoun`,
+    `ungrammatical`).
+    """
+    if row.reason == "dangling_pronoun":
+        pronouns = (pronoun.lower for pronoun in case.evidence.caption.pronouns)
+        row.detail = " ".join(dict.fromkeys(pronouns))
+
+
+def contradicts_the_captions(row: Row, case: Case) -> None:
+    """Reject what a caption of the image or WordNet makes true (`related_in_caption`, `sibling_says_so`, …)."""
+    if not case.operator.traits.is_checked:
+        return
+    if found := violation(row, case.evidence, case.lexicon):
+        row.reason, row.sibling_id = found.reason, found.sibling_id
+        row.detail = found.word and _absent(row) + found.word
+
+
+def is_unlikely_to_be_true(row: Row, case: Case) -> None:
+    """Reject what one more caption of the image would make true with a probability above `max_true` (`likely_true`)."""
+    image = case.evidence.image
+    if not case.operator.traits.is_checked or image is None:
+        return
+    row.p_true = image.p_true(row, case.evidence.caption)
+    if row.p_true is not None and row.p_true > image.truth.max_p_true:
+        row.reason = LIKELY_TRUE
+        word, row.sibling_id = likely_word(row, case.evidence)
+        row.detail = word and _absent(row) + word
+    elif row.negates_caption:
+        row.p_true = None  # it is false whatever it takes to be absent
+
+
+def is_no_caption_of_the_image(row: Row, case: Case) -> None:
+    """Reject what a caption of the image says word by word (`sibling_says_so`)."""
+    evidence = case.evidence
+    row.text = apply(evidence.caption.text, row.edits)
+    lowered = row.text.lower()
+    if lowered in evidence.texts:
+        row.reason, row.p_true, row.text = "sibling_says_so", None, ""
+        same = (sibling.caption_id for sibling in evidence.siblings if sibling.text.lower() == lowered)
+        row.sibling_id = next(same, None)
+
+
+def rate_whole(rows: Sequence[Row], evidence: Sequence[Evidence], limits: Limits) -> None:
+    """Read the whole text of those that are not rated yet, and reject those that raters would refuse (`unnatural`,
+    `compatible`).
+
+    evidence: for each row, that of its caption.
+    """
+    unread = [number for number, row in enumerate(rows) if row.p_unnatural is None]
+    rate(
+        [evidence[number].caption for number in unread],
+        [evidence[number].encoding for number in unread],
+        [rows[number] for number in unread],
+    )
+    unnatural = np.array([row.p_unnatural for row in rows], float)
+    compatible = np.array([row.p_compatible for row in rows], float)
+    reasons = refusals(unnatural, compatible, limits.unnatural, limits.max_compatible).tolist()
+    for row, reason in zip(rows, reasons, strict=True):
+        if reason:
+            row.reason, row.detail = reason, limit_detail(reason, limits)
+
+
+Check = Callable[[Row, Case], None]
+CHECKS: tuple[Check, ...] = (
+    agrees_with_its_sentence,
+    contradicts_the_captions,
+    is_unlikely_to_be_true,
+    is_no_caption_of_the_image,
+)
+# What happens to candidates before there are rows, in order.
+PROPOSING: tuple[Callable[..., object], ...] = (
+    ReplacingOperator.propose,
+    refuse_possible,
+    RatingEstimates.rate_at_best,
+    Sampler.take,
+    RatingEstimates.rate,
+)
+
+
+def check(row: Row, case: Case) -> None:
+    """Give a row its text and its probability of being true, or the reason of the first check that rejects it."""
+    for function in CHECKS:
+        function(row, case)
+        if row.reason is not None:
+            return
+
+
+def steps() -> list[tuple[str, str]]:
+    """The names of all that a candidate goes through, in order, and what each does."""
+    return [
+        (function.__name__, " ".join((function.__doc__ or "").split("\n\n")[0].split()))
+        for function in (*PROPOSING, *CHECKS, rate_whole)
+    ]
+
+
+def limit_detail(reason: str, limits: Limits) -> str:
+    """The limit that a row with this reason does not keep."""
+    name, limit = {
+        UNNATURAL: ("p_unnatural", limits.unnatural),
+        COMPATIBLE: ("p_compatible", limits.max_compatible),
+    }[reason]
+    return f"{name} must be <= {limit:g}"
+
+
+def _absent(row: Row) -> str:
+    """What a negation takes to be absent, before the word that decides."""
+    return "" if row.absent is None else f"{row.absent}: "

@@ -1,0 +1,137 @@
+"""Evidence: what a caption and the other captions of its image say, found once for each image."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from .caption import Caption, cached_on_caption
+from .cloze.model import CaptionEncoding, ClozeModel
+from .kinds import KINDS
+from .language.coreference import more_general
+from .plausibility import encode
+
+if TYPE_CHECKING:
+    from .truth.estimates import ImageTruth, Truth
+
+Mentions = Mapping[str, frozenset[Any]]  # by the name of a kind of word: what `Kind.mentions` finds
+# A batch of captions that the cloze model reads together ends with the image that reaches either number. Larger ones
+# are a little faster and take more memory: 50 MB for twice the size.
+BATCH_CAPTIONS, BATCH_TOKENS = 160, 2400
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of the image of a caption.
+
+    caption: the caption.
+    siblings: the other captions of the image.
+    caption_mentions, sibling_mentions: what the caption asserts, and what any of its siblings does.
+    plural_sibling_nouns: the nouns that siblings have in the plural, or counted.
+    texts: the texts of all captions of the image, in lower case.
+    encoding: how the cloze model has read the caption.
+    image: what is probably true of the image; None: not estimated.
+    """
+
+    caption: Caption
+    siblings: tuple[Caption, ...]
+    caption_mentions: Mentions
+    sibling_mentions: Mentions
+    plural_sibling_nouns: frozenset[str]
+    texts: frozenset[str]
+    encoding: CaptionEncoding = field(repr=False)
+    image: ImageTruth | None = field(default=None, repr=False)
+
+    def specific_sibling_nouns(self, replaced: str) -> frozenset[str]:
+        """The nouns of siblings, without those that only say less of what the noun `replaced` names.
+
+        A sibling's "animal" for a dog does not make a cat likely; "animals" may mean a dog and a cat, and stays.
+        """
+        nouns = self.sibling_mentions["noun"]
+        return nouns - (more_general(nouns, replaced) - self.plural_sibling_nouns)
+
+    def first_mention(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, str | None] | None:
+        """The first thing of a kind that is mentioned and fits, and the caption_id of the sibling that mentions it.
+
+        The caption comes first, for which the id is None. None: nothing fits.
+        """
+        if found := list(filter(fits, self.caption_mentions[kind])):
+            return min(found), None
+        return self.first_sibling_mention(kind, fits)
+
+    def first_sibling_mention(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, str | None] | None:
+        """As `first_mention`, but only of siblings."""
+        if fitting := frozenset(filter(fits, self.sibling_mentions[kind])):
+            for sibling in self.siblings:
+                if found := fitting & mentions_of(sibling)[kind]:
+                    return min(found), sibling.caption_id
+        return None
+
+
+@cached_on_caption
+def mentions_of(caption: Caption) -> Mentions:
+    """What a caption asserts, by kind of word."""
+    return {name: kind.mentions(caption) for name, kind in KINDS.items()}
+
+
+def gather_evidence(
+    images: Iterable[Sequence[Caption]],
+    cloze: ClozeModel | None = None,
+    truth: Truth | None = None,
+    *,
+    only_first: bool = False,
+) -> list[Evidence]:
+    """The evidence for the captions of some images, in order; the cloze model reads all captions together.
+
+    Args:
+        images: the captions of each image, one of the `batches` of a larger number.
+        cloze: the model that reads them; None: the shipped one.
+        truth: the estimates of the corpus; None: nothing is estimated.
+        only_first: of each image only the evidence for its first caption.
+    """
+    images = [tuple(image) for image in images]
+    asked = [image[:1] if only_first else image for image in images]
+    encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
+    evidence: list[Evidence] = []
+    for image, captions in zip(images, asked, strict=True):
+        said = [mentions_of(caption) for caption in image]
+        counts = {name: Counter(chain.from_iterable(its[name] for its in said)) for name in KINDS}
+        said_once = {name: {what for what, times in its.items() if times == 1} for name, its in counts.items()}
+        texts = frozenset(caption.text.lower() for caption in image)
+        estimates = truth.of_image(image) if truth is not None else None
+        for number, caption in enumerate(captions):
+            by_siblings = {name: frozenset(counts[name]) - (said_once[name] & said[number][name]) for name in KINDS}
+            evidence.append(
+                Evidence(
+                    caption=caption,
+                    siblings=image[:number] + image[number + 1 :],
+                    caption_mentions=said[number],
+                    sibling_mentions=by_siblings,
+                    plural_sibling_nouns=frozenset(noun for noun, count in by_siblings["numeral"] if count != 1),
+                    texts=texts,
+                    encoding=next(encodings),
+                    image=estimates,
+                )
+            )
+    return evidence
+
+
+def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
+    """Images in batches of at least BATCH_CAPTIONS captions or BATCH_TOKENS tokens; the last may have fewer.
+
+    Reading many captions together is fast, and keeping the evidence of only one batch bounds the memory.
+    """
+    batch: list[Sequence[Caption]] = []
+    captions = tokens = 0
+    for image in images:
+        batch.append(image)
+        captions += len(image)
+        tokens += sum(len(caption.tokens) for caption in image)
+        if captions >= BATCH_CAPTIONS or tokens >= BATCH_TOKENS:
+            yield batch
+            batch, captions, tokens = [], 0, 0
+    if batch:
+        yield batch

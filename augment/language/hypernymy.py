@@ -1,0 +1,47 @@
+"""Does a word say only what another one says, in its first sense: a synonym, or a more general word?"""
+
+from __future__ import annotations
+
+from .semantic_classes import head, other_persons
+from .wordnet import WordNet
+
+# What WordNet does not have: synonyms, and words with their hypernyms.
+SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+SAME_AS = {"people": "person", "someone": "person", "something": "entity"}
+HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
+
+
+def first_senses(lemma: str, pos: str) -> tuple[int, ...]:
+    """The first sense in use of a word or compound, else of its head; () if it has none."""
+    wordnet = WordNet.load()
+    return (wordnet.senses_in_use(lemma, pos) or wordnet.senses_in_use(head(lemma), pos))[:1]
+
+
+def is_noun_of(old: str, new: str) -> bool:
+    """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
+    old, new = (SAME_AS.get(noun, noun) for noun in (old, new))
+    if head(new) in other_persons(head(old)):  # WordNet has girls below women
+        return False
+    return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or is_below(old, new, "n")
+
+
+def is_below(old: str, new: str, pos: str) -> bool:
+    """Whether the first sense of `new` is that of `old` or above it; a compound that WordNet lacks is above nothing."""
+    wordnet = WordNet.load()
+    above = {general for sense in first_senses(old, pos) for general in wordnet.closure(sense)}
+    return not above.isdisjoint(wordnet.senses_in_use(new, pos)[:1])
+
+
+def is_attribute_of(old: str, new: str) -> bool:
+    """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
+    wordnet = WordNet.load()
+    above = set(first_senses(old, "a"))
+    for sense in first_senses(old, "a"):
+        if ".s." in wordnet.name(sense):  # a satellite, which is similar to one adjective only
+            above.update(wordnet.relation("similar", sense))
+    return not above.isdisjoint(first_senses(new, "a"))
+
+
+def is_verb_of(old: str, new: str) -> bool:
+    """Whether what a verb says is also said by `new`: gallop~run."""
+    return is_below(old, new, "v")

@@ -1,0 +1,72 @@
+"""Replace an attribute (UniVSE, supplement B.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..caption import Caption, cached, read_only
+from ..edits import replace
+from ..evidence import Evidence
+from ..language.coreference import may_corefer
+from ..language.grammar import is_negated, with_article
+from ..language.semantic_classes import are_incompatible, may_be_same
+from ..lexicon.lexicon import Lexicon
+from ..rows import Row
+from ..slots.nouns import Slot, attribute_slots
+from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
+from .replacement import ReplacingOperator
+
+
+class ReplaceAttribute(ReplacingOperator):
+    """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
+
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The attributes of things that are not denied; none that is part of a phrase: "a leather jacket"."""
+        return [
+            slot
+            for slot in attribute_slots(evidence.caption)
+            if not is_negated(evidence.caption, slot.noun) and evidence.encoding.is_unit(slot.start)
+        ]
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        """Those that may be true of the same thing; most of these describe something else, "large" and "red"."""
+        return _never_replaces(slot.entry, lexicon.attributes.names)
+
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
+        """Insert an attribute; the article follows."""
+        return replace_attribute(evidence.caption, slot, new)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """This caption or a sibling gives the same thing the new attribute, or one compatible with it."""
+        noun = evidence.caption.tokens[row.tokens[1]].lemma
+        return attribute_violation(row.replacement, noun, evidence)
+
+
+@cached(8192)
+def _never_replaces(entry: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]
+    same = [number for number in never if names[number] != entry and may_be_same(names[number], entry)]
+    return read_only(np.array(never, int)), read_only(np.array(same, int))
+
+
+def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
+    """The row that inserts the attribute `new` in a slot, with a/an adjusted."""
+    edits = with_article(caption, slot.start, replace(caption, slot.start, slot.start + 1, new), new)
+    return Row("attribute", edits, (slot.start, slot.noun), slot.entry, new)
+
+
+def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violation | None:
+    """A violation if a caption gives a thing an attribute, or one compatible with it."""
+
+    def is_given(mention: tuple[str, str]) -> bool:
+        thing, word = mention
+        return thing == noun and may_be_same(attribute, word)
+
+    def may_be_given(mention: tuple[str, str]) -> bool:
+        thing, word = mention
+        return may_be_same(attribute, word) and (not thing or noun == thing or may_corefer(noun, thing))
+
+    by_caption = said_by_caption("caption_says_so", evidence, "attribute", is_given)
+    return by_caption or said_by_sibling("sibling_says_so", evidence, "attribute", may_be_given)

@@ -1,0 +1,141 @@
+"""Replace the head of a noun phrase (VSE-C, Section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..caption import Caption
+from ..edits import Edit, cased
+from ..evidence import Evidence
+from ..language.grammar import is_negated, pronoun_edits, with_article
+from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
+from ..language.wordnet import first_sense
+from ..lexicon.entries import Entries
+from ..lexicon.lexicon import Lexicon
+from ..rows import Row
+from ..slots.nouns import Slot, noun_slots
+from ..slots.verbs import preposition_uses
+from ..truth.contradiction import Violation, noun_violation, possible_nouns
+from .replacement import PLURAL_NOUNS, ReplacingOperator, lift_scores
+
+# The lowest score of a noun, which is log p + LIFT * the log lift given the governor of the slot (verb, preposition or
+# noun), of which at most MAX_LIFT counts.
+MIN_SCORE = -8.5
+LIFT, MAX_LIFT = 2.0, 1.0
+
+
+class ReplaceNoun(ReplacingOperator):
+    """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table".
+
+    Heads and replacements are nouns of the lexicon; no relational nouns ("a group of").
+    """
+
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The nouns that another noun would contradict."""
+        nouns, caption = lexicon.nouns, evidence.caption
+        return [
+            slot
+            for slot in known_slots(caption, nouns)
+            if slot.form in nouns.priors and _excludes_others(caption, slot)
+        ]
+
+    def form(self, slot: Slot, evidence: Evidence) -> str:
+        """Singular or plural."""
+        return PLURAL_NOUNS if slot.plural else "nn"
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        """The nouns that may name the same thing."""
+        never = lexicon.may_corefer(slot.entry)
+        names, forms, itself = lexicon.nouns.names, lexicon.forms(many=slot.plural), lexicon.nouns.number[slot.entry]
+        return never, np.array([one for one in never.tolist() if one != itself and names[one] in forms], int)
+
+    def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
+        """The nouns that may name what a caption mentions, or that the captions make likely."""
+        return possible_nouns(evidence, lexicon, slot.entry)
+
+    def without_form(self, slot: Slot, lexicon: Lexicon) -> np.ndarray:
+        """The nouns that the corpus never has with this determiner, or without one."""
+        return lexicon.nouns.without_form(slot.form)
+
+    def old_log_p(
+        self, log_p: np.ndarray, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
+    ) -> np.ndarray:
+        """log p of the noun there, which may be of several words."""
+        return log_p[np.arange(len(slots)), [lexicon.nouns.number[slot.entry] for _, slot in slots]]
+
+    def scores(
+        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
+        lexicon: Lexicon,
+    ) -> np.ndarray:  # fmt: skip
+        """log p and the lift given the governor; too low ones are left out."""
+        scores = lift_scores(log_p, slot_of, entry, slots, lexicon.nouns, LIFT, MAX_LIFT)
+        return np.where(scores >= MIN_SCORE, scores, -np.inf)
+
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
+        """Insert a noun; article and pronouns follow."""
+        return replace_noun(evidence.caption, slot, new, lexicon)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """A noun of this caption or a sibling may name the same thing; or a place replaces the thing in it where
+        somebody is: "at a table", "at a restaurant".
+        """
+        found = noun_violation(row.replaced, row.replacement, evidence, lexicon)
+        if found is not None and found.sibling_id is None:
+            return found
+        is_object = bool(row.tokens) and evidence.caption.tokens[row.tokens[0]].dep == "pobj"
+        if is_object and is_furnishing(row.replaced) and is_location(row.replacement):
+            return Violation("overlap_in_caption", row.replaced)
+        return found
+
+
+def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row:
+    """The row that inserts a noun of the lexicon in a slot, adjusting article and pronouns."""
+    first, old = caption.tokens[slot.start], caption.tokens[slot.start].text
+    surface = lexicon.forms(many=slot.plural)[new]
+    written = surface if old.islower() else cased(surface, old, caption.casing, first=slot.start == 0)
+    edit = Edit(first.start, caption.tokens[slot.noun].end, written)
+    edits = with_article(caption, slot.start, edit, surface)
+    old_gender = None if slot.plural else gender(slot.entry)
+    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=new, plural=slot.plural)
+    if pronouns:
+        edits = tuple(sorted([*edits, *pronouns]))
+    return Row(
+        change="noun",
+        edits=edits,
+        tokens=(slot.noun,),
+        replaced=slot.entry,
+        replacement=new,
+        replaced_synset=first_sense(slot.entry),
+        replacement_synset=first_sense(new),
+        reason="dangling_pronoun" if pronouns is None else None,
+    )
+
+
+def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
+    """The slots whose entry is in the lexicon; if there are none, those whose head alone is.
+
+    A noun before "of" has no slot: "a bowl of soup" may be called a plate of soup as well. Raters held 9 % of 50 such
+    negatives, which their model would take, true of the same photo as their captions, of other nouns 5 %.
+    """
+    slots = [
+        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
+    ]
+    headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
+    known = [slot for slot in slots if slot.entry in nouns.number]
+    return known or [slot for slot in headed if slot.entry in nouns.number]
+
+
+def _excludes_others(caption: Caption, slot: Slot) -> bool:
+    """Whether another noun in a slot would make the caption false of the photo.
+
+    Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river):
+    of such negatives that the raters' model lets through, raters said of 78 % of 30 and 72 % of 90 that one photo fits
+    both.
+    """
+    noun = caption.tokens[slot.noun]
+    object = caption.first_conjunct(noun)
+    preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
+    worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
+    return preposition not in prepositions().beside and not worn and "dobj:wear" not in slot.contexts

@@ -1,0 +1,128 @@
+"""What an operator is: one way to make negatives of a caption.
+
+An operator proposes; it neither judges truth or sense nor builds texts, which the checks of `negcap.augment.checks` do
+for all operators alike. There are two sorts. `SamplingOperator`s choose among the candidates of the table
+(`negcap.augment.candidates`), by weight: all that replace one word. `ListingOperator`s list rows of their own: all that
+move words, or add them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..candidates import Batch
+from ..evidence import Evidence
+from ..lexicon.lexicon import Lexicon
+from ..rows import Row
+from ..slots.nouns import Slot
+from ..truth.contradiction import Violation
+
+
+class Traits(NamedTuple):
+    """What holds for an operator as a whole.
+
+    family: of the negatives, as in the papers.
+    share: its maximum number of negatives per caption as a share of the setting `per_family`.
+    kinds: of the words that it replaces by weight; the run balances them.
+    is_checked: whether rows that may be true of the image are refused.
+    is_rated: whether rows that raters would refuse are refused.
+    has_fallback: whether it makes one negative that is less natural than preferred, of a caption of which it has no
+        other. Not numerals, prepositions and verbs: two readers called 47 % of 70 such negatives odd, where the raters'
+        model expected 30; of 67 nouns 34 %, expected 29.
+    """
+
+    family: str
+    share: float
+    kinds: tuple[str, ...] = ()
+    is_checked: bool = True
+    is_rated: bool = True
+    has_fallback: bool = False
+
+
+class Source(Protocol):
+    """Gives the rows of each caption of a batch in the order in which they are taken."""
+
+    def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
+        """The next rows of some captions, by number; a caption that has no more has fewer than wanted, or none."""
+
+
+class Operator(ABC):
+    """One way to make negatives. Its name is its key in `negcap.augment.operators.OPERATORS`.
+
+    The first sentence of the docstring of each class says what it does; pages and commands show it.
+    """
+
+    def __init__(self, name: str, traits: Traits) -> None:
+        self.name, self.traits = name, traits
+
+    @property
+    def family(self) -> str:
+        """The family of its negatives."""
+        return self.traits.family
+
+    @abstractmethod
+    def rows(self, batch: Batch, seed: int) -> Source:
+        """All rows that it could make of the captions of a batch, in random order."""
+
+    def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source | None:
+        """Rows of some captions, by number, that are tried where none of `rows` is accepted; None: there are none."""
+        return None
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """Why a row of this operator may be true of the image by what its captions say; None if nothing tells."""
+        return None
+
+
+class WordReplacer(ABC):
+    """What is special about replacing words of one kind: where, by what never, and how the text changes."""
+
+    kind: str
+
+    @abstractmethod
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The words of a caption that may be replaced."""
+
+    @abstractmethod
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
+        """The row that inserts the entry `new` in a slot; None if it has no form that fits, and with a reason if the
+        sentence around it cannot be made grammatical.
+        """
+
+    def form(self, slot: Slot, evidence: Evidence) -> str:
+        """The form that a replacement has, as of `plausibility.entry_units`."""
+        return ""
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the entries that never replace the word in a slot, and those of them that may be true of the
+        same thing as this word, which is worth telling.
+        """
+        nothing = np.zeros(0, int)
+        return nothing, nothing
+
+
+class ListedRows:
+    """Rows that an operator lists for each caption, first those that are taken first."""
+
+    def __init__(self, of_caption: Iterable[Iterable[Row]]) -> None:
+        self._rest = [iter(rows) for rows in of_caption]
+
+    def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
+        """As `Source.take`."""
+        return {caption: list(islice(self._rest[caption], number)) for caption, number in wanted.items()}
+
+
+class ListingOperator(Operator):
+    """An operator that lists rows of its own for one caption, in the order in which they are taken."""
+
+    @abstractmethod
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterable[Row]:
+        """All rows that it could make of one caption, in random order."""
+
+    def rows(self, batch: Batch, seed: int) -> Source:
+        """As `Operator.rows`."""
+        return ListedRows(self.list_rows(evidence, batch, seed) for evidence in batch.evidence)

@@ -1,0 +1,96 @@
+"""Replace a preposition (VSE-C, Table 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..caption import Caption, cached, read_only
+from ..edits import replace
+from ..evidence import Evidence
+from ..language.grammar import is_negated
+from ..language.semantic_classes import prepositions
+from ..lexicon.lexicon import Lexicon
+from ..rows import Row
+from ..slots.nouns import Slot
+from ..slots.verbs import preposition_slots
+from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
+from .replacement import ReplacingOperator
+
+WITHOUT = "without"  # never inserted: raters called all of 10 unnatural
+OF_SEVERAL = ("between", "among")  # never inserted before one thing
+
+
+class ReplacePreposition(ReplacingOperator):
+    """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table".
+
+    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced.
+    """
+
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The prepositions of the lexicon before a common noun that is not denied."""
+        caption = evidence.caption
+        return [
+            slot
+            for slot in preposition_slots(caption)
+            if slot.entry in lexicon.prepositions.number
+            and caption.tokens[slot.noun].pos == "NOUN"
+            and (slot.entry == WITHOUT or not is_negated(caption, slot.noun))
+        ]
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        """Those that may be true together with the one there."""
+        caption = evidence.caption
+        object = caption.tokens[slot.noun]
+        several = object.tag == "NNS" or caption.has(slot.noun, "conj")
+        place = object.lemma if object.lemma in prepositions().places else ""
+        return _never_replaces(slot.entry, lexicon.prepositions.names, several, place)
+
+    def old_log_p(
+        self, log_p: np.ndarray, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
+    ) -> np.ndarray:
+        """Unknown: what follows from another preposition is told by the whole text."""
+        return np.full(len(slots), np.nan)
+
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
+        """Insert a preposition."""
+        return replace_preposition(evidence.caption, slot, new)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """It may be true together with the old one before the same object ("on" and "above" a table), or with one that
+        another caption has before this object.
+        """
+        object, may_replace = evidence.caption.tokens[row.tokens[1]].lemma, prepositions().may_replace
+        if not may_replace(row.replaced, row.replacement, object):
+            return Violation("preposition_overlap")
+
+        def fits(mention: tuple[str, str]) -> bool:
+            thing, preposition = mention
+            return (
+                thing == object
+                and preposition != row.replaced
+                and not may_replace(preposition, row.replacement, object)
+            )
+
+        by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, fits)
+        return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, fits)
+
+
+@cached(1 << 11)
+def _never_replaces(entry: str, names: tuple[str, ...], several: bool, place: str) -> tuple[np.ndarray, np.ndarray]:
+    """As `WordReplacer.never_replaces`: what `Prepositions.may_replace` excludes, "without", and before one thing (not
+    `several`) also "between" and "among". place: the noun, if the table has it.
+    """
+    may_replace = prepositions().may_replace
+    compatible = [number for number, name in enumerate(names) if not may_replace(entry, name, place)]
+    unfit = {WITHOUT, *(() if several else OF_SEVERAL)}
+    never = sorted({*compatible, *(number for number, name in enumerate(names) if name in unfit)})
+    others = [number for number in compatible if names[number] != entry]
+    return read_only(np.array(never, int)), read_only(np.array(others, int))
+
+
+def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
+    """The row that inserts the preposition `new` in a slot."""
+    edit = replace(caption, slot.start, slot.end, new)
+    return Row("preposition", (edit,), (slot.start, slot.noun), slot.entry, new)

@@ -1,0 +1,84 @@
+"""Replace a verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+
+from ..caption import Caption, cached, read_only
+from ..edits import replace
+from ..evidence import Evidence
+from ..language.wordnet import WordNet, first_sense
+from ..lexicon.lexicon import Lexicon
+from ..rows import Row
+from ..slots.nouns import Slot
+from ..slots.verbs import are_incompatible, inflected, may_be_same, verb_slots
+from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
+from .replacement import ReplacingOperator
+
+
+class ReplaceVerb(ReplacingOperator):
+    """Replace a verb by an incompatible one: "a boy throws a ball" -> "a boy kicks a ball".
+
+    The inflection and the object or preposition stay; neither verb entails the other (WordNet's troponymy, entailment,
+    cause).
+    """
+
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The verbs with one object, one preposition or neither."""
+        return verb_slots(evidence.caption)
+
+    def form(self, slot: Slot, evidence: Evidence) -> str:
+        """Its Penn tag."""
+        return evidence.caption.tokens[slot.start].tag
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        """Those that may be true of the same subject and object."""
+        return _never_replaces(slot.entry, lexicon.verbs.names, slot.form)
+
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
+        """Insert a verb, in the form of the old one; None if the corpus never has it in this form."""
+        return replace_verb(evidence.caption, slot, new, lexicon)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """This caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
+        old, new = row.replaced, row.replacement
+
+        def is_same_verb(verb: str) -> bool:
+            return verb != old and may_be_same(new, verb)
+
+        def implies(noun: str) -> bool:
+            return noun != old and new in implied_verbs(noun)
+
+        return (
+            said_by_caption("caption_says_so", evidence, "verb", is_same_verb)
+            or said_by_caption("caption_says_so", evidence, "noun", implies)
+            or said_by_sibling("sibling_says_so", evidence, "verb", is_same_verb)
+            or said_by_sibling("sibling_says_so", evidence, "noun", implies)
+        )
+
+
+@cached(8192)
+def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    never = [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]
+    others = [number for number in never if names[number] != entry]
+    return read_only(np.array(never, int)), read_only(np.array(others, int))
+
+
+@cache
+def implied_verbs(noun: str) -> frozenset[str]:
+    """The verbs that a noun implies: "skier" and "skis" imply "ski"."""
+    return WordNet.load().derived(noun, "n", "v") | {noun}
+
+
+def replace_verb(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row | None:
+    """The row that inserts the verb `new` in a slot; None if the corpus never has it in the form needed."""
+    tag = caption.tokens[slot.start].tag
+    surface = inflected(new, tag, lexicon.inflected.get(tag.lower(), {}))
+    if surface is None:
+        return None
+    edit = replace(caption, slot.start, slot.start + 1, surface)
+    senses = first_sense(slot.entry, "v"), first_sense(new, "v")
+    return Row("verb", (edit,), (slot.start,), slot.entry, new, *senses)

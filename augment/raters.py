@@ -1,0 +1,261 @@
+"""What careful raters would say of a negative beside its caption: that it is unnatural (ungrammatical, or it describes
+what is hardly ever seen or said), and that one photo could be rightly described by both (they are compatible).
+
+Two probabilities, from a network that is fitted to what raters said of negatives, also of such as break these limits
+(see `negcap.pipelines.resources.judgement`):
+
+    log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c
+
+v: the vector of the place of the word that is replaced, by the cloze model, and the mean vector of the units that stand
+there, one after the other; e: the vector of the new unit; of several edits the means. *: number by number, a product
+for each row of R and S. t: the FEATURES, how the model compares the negative with its caption; k: the kind of the
+change. The parameters are in the file of the cloze model. Those of the shipped model serve models without any, whose
+vectors are others: v and e are then 0, as they were for some of the negatives of the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, get_args
+
+import numpy as np
+
+from .caption import Caption, cached
+from .cloze.file import JUDGEMENT, PARTS, read_arrays
+from .cloze.model import CaptionEncoding, ClozeModel
+from .cloze.network import single_threaded
+from .cloze.states import Place
+from .data import data_path
+from .plausibility import Comparison, compare, replacements
+from .reproducible import log, sigmoid
+from .rows import COMPATIBLE, UNNATURAL, Change, Row
+
+PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE = 0.25, 0.35, 0.12
+PREFERENCE = 2.0  # the power of the odds in `preference`
+SURE = 0.01  # the lowest probability of being unnatural or compatible that counts
+CHANGES: tuple[Change, ...] = get_args(Change)
+FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
+LOWEST, WHOLE, MEAN = -12.0, (-15.0, 5.0), -6.0  # nats: what is lower, or outside, is taken for these
+TOGETHER = 128  # negatives that are rated together: they fit into a core's cache
+EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that sums are the same in any order
+
+
+class Ratings(NamedTuple):
+    """The probabilities that a rater calls negatives unnatural, and that one says that a photo could be rightly
+    described by both the negative and its caption; to 4 digits, both (negatives,).
+    """
+
+    unnatural: np.ndarray
+    compatible: np.ndarray
+
+
+class RaterModel:
+    """The fitted network. arrays: of the file of a cloze model, those named `judgement.*`; own: whether they were
+    fitted with the vectors of the model in use.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, own: bool) -> None:
+        """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order."""
+        self._place, self._unit, self._features, self._changes, self._output = (
+            arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS
+        )
+        self._bias, self._last = (arrays[f"{JUDGEMENT}{name}.bias"].astype(np.float64) for name in ("hidden", "output"))
+        self._own = own
+
+    def project_places(self, places: np.ndarray) -> np.ndarray:
+        """P v and R v, as of the equation of the module, of places (`place_inputs`): (places, hidden + products)."""
+        return self._projected(places, self._place)
+
+    def project_units(self, units: np.ndarray) -> np.ndarray:
+        """Q e and S e, as of the same equation, of the word vectors of new units: (units, hidden + products)."""
+        return self._projected(units, self._unit)
+
+    @single_threaded()
+    def _projected(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return vectors @ weights if self._own else np.zeros((len(vectors), weights.shape[1]))
+
+    @single_threaded()
+    def predict(
+        self,
+        changes: np.ndarray,
+        features: np.ndarray,
+        places: np.ndarray,
+        units: np.ndarray,
+        place: np.ndarray,
+        unit: np.ndarray,
+    ) -> Ratings:
+        """The `Ratings` of negatives.
+
+        Args:
+            changes: the number of each negative's change in CHANGES, (negatives,).
+            features: the FEATURES of each, (negatives, features).
+            places, units: results of `project_places` and `project_units`.
+            place: for each negative, the row of `places` of the place where a word is replaced, (negatives,).
+            unit: for each, the row of `units` of the unit that is inserted there, (negatives,).
+        """
+        hidden_size = len(self._bias)
+        shifts = self._changes + self._bias
+        logits = np.empty((len(place), len(self._last)))
+        for start in range(0, len(place), TOGETHER):
+            block = slice(start, start + TOGETHER)
+            at_place, of_unit = places[place[block]], units[unit[block]]
+            hidden = at_place[:, :hidden_size] + of_unit[:, :hidden_size]
+            hidden += features[block] @ self._features
+            hidden += shifts[changes[block]]
+            np.maximum(hidden, 0.0, out=hidden)
+            logits[block] = _exact(hidden) @ self._output[:hidden_size]
+            products = at_place[:, hidden_size:] * of_unit[:, hidden_size:]
+            logits[block] += _exact(products) @ self._output[hidden_size:]
+        return Ratings(*sigmoid(logits + self._last).round(4).T)
+
+
+def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
+    """The probability that raters call negatives unnatural, or compatible with their captions: arrays of the two
+    probabilities (see `Ratings`), of any shape.
+    """
+    return 1 - (1 - unnatural) * (1 - compatible)
+
+
+def preference(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
+    """The factor of each negative's weight in sampling: ((1 - p) / p) ** PREFERENCE, where p is `p_bad`,
+    at least SURE.
+
+    unnatural, compatible: the `Ratings`, NaN where they are not known yet: then the factor is 1. The result has their
+    shape.
+    """
+    bad = np.maximum(p_bad(unnatural, compatible), SURE)
+    return np.nan_to_num(((1 - bad) / bad) ** PREFERENCE, nan=1.0)
+
+
+def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
+    """Places in captions as `RaterModel` is given them: the cloze model's context vector of each place, followed by the
+    mean word vector of the units that the caption has there, (places, 2 * width); and the lowest log p(unit | rest) of
+    these units, (places,). A place has at least one unit; there is an encoding for each, that of its caption.
+    """
+    old_log_p = [min(its.scores[before : after - 1]) for its, (before, after) in zip(encodings, places, strict=True)]
+    units = [its.units[before + 1 : after] for its, (before, after) in zip(encodings, places, strict=True)]
+    counts = np.array([len(its) for its in units])
+    words = encodings[0].model.embedding[np.fromiter(chain.from_iterable(units), np.int64)]
+    means = _exact(np.add.reduceat(words, np.cumsum(counts) - counts) / counts.astype(np.float32)[:, None])
+    vectors = np.stack([encoding.at(place) for encoding, place in zip(encodings, places, strict=True)])
+    return np.concatenate([vectors, means], axis=1), np.array(old_log_p)
+
+
+def features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray, old_log_p: np.ndarray) -> np.ndarray:
+    """The FEATURES of negatives: (negatives, features).
+
+    comparisons: a `Comparison` each, (negatives, 4). Of their captions, each (negatives,): the number of units, the
+    mean log p(unit | rest), and the lowest one of what is replaced.
+    """
+    _, loss, lowest, whole = comparisons.T
+    columns = (
+        log(1.0 + loss), np.maximum(lowest, LOWEST) / 5, np.clip(whole, *WHOLE) / 5, log(sizes) - 2.25,
+        np.maximum(means, MEAN) / 2, np.maximum(old_log_p, LOWEST) / 5,
+    )  # fmt: skip
+    return _exact(np.stack(columns, axis=1))
+
+
+def _exact(numbers: np.ndarray) -> np.ndarray:
+    return np.rint(numbers * EXACT) / EXACT
+
+
+class Inputs(NamedTuple):
+    """What the network is given of negatives: the numbers of their changes in CHANGES, (negatives,); the `features`;
+    the mean vector of the places whose words are replaced (`place_inputs`), (negatives, 2 * width), and that of the new
+    units, (negatives, width), 0 if there are none.
+    """
+
+    changes: np.ndarray
+    features: np.ndarray
+    places: np.ndarray
+    units: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Inputs:
+        """Some of the negatives."""
+        return Inputs(*(column[rows] for column in self))
+
+
+def inputs(
+    captions: Sequence[Caption],
+    encodings: Sequence[CaptionEncoding],
+    rows: Sequence[Row],
+    comparisons: Sequence[Comparison],
+) -> Inputs:
+    """The inputs of negatives: for each its caption, how the model has read that, the row, and how they compare."""
+    embedding = encodings[0].model.embedding
+    units, places = np.zeros((len(rows), embedding.shape[1])), np.zeros((len(rows), 2 * embedding.shape[1]))
+    old_log_p, counts = np.zeros(len(rows)), np.ones(len(rows))
+    every = enumerate(zip(captions, encodings, rows, strict=True))
+    if found := [(i, *replaced) for i, its in every for replaced in replacements(*its)]:
+        slots: dict[tuple[int, Place], tuple[int, CaptionEncoding, Place]] = {}  # of each place, its number
+        of = [slots.setdefault((id(encodings[i]), at), (len(slots), encodings[i], at))[0] for i, at, _ in found]
+        _, asked, at = zip(*slots.values(), strict=True)
+        vectors, lowest = place_inputs(asked, at)
+        new = np.array([-1 if unit is None else unit for *_, unit in found])
+        words = np.where(new[:, None] < 0, 0.0, embedding[new]).astype(float)
+        which, first, number = np.unique([i for i, *_ in found], return_index=True, return_counts=True)
+        places[which], units[which] = np.add.reduceat(vectors.astype(float)[of], first), np.add.reduceat(words, first)
+        old_log_p[which], counts[which] = np.minimum.reduceat(lowest[of], first), number
+    sizes, means = scores_of(encodings)
+    return Inputs(
+        changes=np.array([CHANGES.index(row.change) for row in rows]),
+        features=features(np.array(comparisons, float), sizes, means, old_log_p),
+        places=_exact(places / counts[:, None]),
+        units=_exact(units / counts[:, None]),
+    )
+
+
+def predict_ratings(
+    comparisons: Sequence[Comparison],
+    captions: Sequence[Caption],
+    encodings: Sequence[CaptionEncoding],
+    rows: Sequence[Row],
+) -> Ratings:
+    """The ratings of negatives; the arguments are those of `inputs`, and all encodings are of one model."""
+    if not rows:
+        return Ratings(np.zeros(0), np.zeros(0))
+    model, given = rater_model_of(encodings[0].model), inputs(captions, encodings, rows, comparisons)
+    places, units, each = model.project_places(given.places), model.project_units(given.units), np.arange(len(rows))
+    return model.predict(given.changes, given.features, places, units, each, each)
+
+
+def rate(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> None:
+    """Fill in `plausibility`, `p_unnatural` and `p_compatible` of rows; for each its caption, and how that was read."""
+    if not rows:
+        return
+    comparisons = compare(captions, encodings, rows)
+    ratings = predict_ratings(comparisons, captions, encodings, rows)
+    for number, row in enumerate(rows):
+        row.plausibility = comparisons[number].log_odds
+        row.p_unnatural = float(ratings.unnatural[number])
+        row.p_compatible = float(ratings.compatible[number])
+
+
+def refusals(unnatural: np.ndarray, compatible: np.ndarray, max_unnatural: float, max_compatible: float) -> np.ndarray:
+    """Why raters refuse negatives: UNNATURAL or COMPATIBLE, "" if they do not; unnatural, compatible: the `Ratings`, of
+    which NaN refuses nothing. The result has their shape.
+    """
+    return np.where(unnatural > max_unnatural, UNNATURAL, np.where(compatible > max_compatible, COMPATIBLE, ""))
+
+
+def is_fallback(unnatural: np.ndarray, compatible: np.ndarray, max_bad: float, max_compatible: float) -> np.ndarray:
+    """Whether negatives are good enough for a caption of which an operator has no better one: their `p_bad` is at most
+    max_bad, and their probability of being compatible with the caption at most max_compatible. unnatural, compatible:
+    as for `p_bad`; where they are NaN the result is False.
+    """
+    return (p_bad(unnatural, compatible) <= max_bad) & (compatible <= max_compatible)
+
+
+def scores_of(encodings: Sequence[CaptionEncoding]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of units of each text, but at least 1, and the mean log p(unit | rest); both (texts,)."""
+    sizes = np.array([max(len(encoding.scores), 1) for encoding in encodings])
+    return sizes, np.array([encoding.total for encoding in encodings]) / sizes
+
+
+@cached(8)
+def rater_model_of(model: ClozeModel) -> RaterModel:
+    """The network in a model's file, or else that of the shipped model, without the vectors."""
+    arrays = model.network.arrays
+    own = f"{JUDGEMENT}hidden.bias" in arrays
+    return RaterModel(arrays if own else read_arrays(data_path("cloze") / "model.npz", JUDGEMENT), own=own)

@@ -1,0 +1,136 @@
+"""Sampling: in which order an operator's candidates are taken, so that the more likely ones come first more often.
+
+Candidates of a caption are sampled by weight without replacement: each gets the key E / weight, where E is an
+exponential random number, and the smallest keys are taken (Efraimidis and Spirakis 2006). E comes from a counter-based
+hash of seed, operator, caption_id, slot and replacement. So no other operator, candidate, order, batch or process can
+change it, and what is refused makes no difference to what is taken of the rest.
+
+The weight of a candidate has a factor that depends on its ratings (`raters.preference`), which are costly. As that
+factor is at most what the candidate's best possible rating gives, the key is at least E / (weight * that factor): a
+candidate is rated only when no better key can come before it. What is sampled is the same as if all had been rated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from .candidates import FREE, Batch
+from .caption import cached
+from .raters import preference
+from .reproducible import counted, hash_keys, log, mixed, uniform
+
+# How many candidates of a caption are rated in its first round, and how many times as many in each further one.
+FIRST_TOGETHER, GROWTH = 4, 4
+NAMES = 32  # number of lists of entries whose hashes are cached
+
+
+@cached(NAMES)
+def name_keys(names: tuple[str, ...]) -> np.ndarray:
+    """`hash_keys` of names: (names,)."""
+    return hash_keys(names)
+
+
+def exponentials(
+    seed: int, operator: str, caption_ids: Sequence[str], positions: np.ndarray, names: np.ndarray
+) -> np.ndarray:
+    """Exponential random numbers, one for each candidate: (candidates,).
+
+    Args:
+        seed, operator: of the random stream.
+        caption_ids: for each candidate, that of its caption.
+        positions: for each candidate, the token where it stands, (candidates,).
+        names: for each candidate, the `name_keys` of what it inserts, (candidates,).
+    """
+    distinct = {caption_id: number for number, caption_id in enumerate(dict.fromkeys(caption_ids))}
+    keys = hash_keys(f"{seed}\x1f{operator}\x1f{caption_id}" for caption_id in distinct)
+    of_caption = keys[[distinct[caption_id] for caption_id in caption_ids]] if len(keys) else np.zeros(0, np.uint64)
+    return -log(uniform(mixed(counted(of_caption, np.asarray(positions)) ^ names)))
+
+
+def order_keys(seed: int, operator: str, caption_id: str, names: Sequence[str]) -> np.ndarray:
+    """Random numbers by which an operator orders what it has listed for one caption, by a name for each: (names,)."""
+    positions = np.zeros(len(names), int)
+    return exponentials(seed, operator, [caption_id] * len(names), positions, hash_keys(names))
+
+
+class Sampler:
+    """Gives the candidates of each caption of a batch in the order in which they are sampled."""
+
+    def __init__(self, batch: Batch, candidates: np.ndarray, weights: np.ndarray, seed: int, operator: str) -> None:
+        """Order some candidates of the batch by the lowest keys that they may have.
+
+        candidates: their numbers, (candidates,). weights: their weights, before the ratings. seed, operator: of the
+        random stream.
+        """
+        table, evidence = batch.candidates, batch.evidence
+        self._batch = batch
+        usable = (table.reason[candidates] == FREE) & (weights > 0)
+        candidates, weights = candidates[usable], weights[usable]
+        slot = table.slot[candidates]
+        caption = table.caption[slot]
+        names = np.zeros(len(candidates), np.uint64)
+        for kind in dict.fromkeys(table.kind_of_slot[slot].tolist()):
+            of_kind = table.kind_of_slot[slot] == kind
+            names[of_kind] = name_keys(batch.lexicon.entries(kind).names)[table.entry[candidates[of_kind]]]
+        starts = np.array([one.start for one in table.slots], int)
+        caption_ids = [evidence[number].caption.caption_id for number in caption.tolist()]
+        randoms = exponentials(seed, operator, caption_ids, starts[slot], names)
+        least = table.least_unnatural[candidates]
+        # Where nothing can be estimated, the ratings do not change the weight.
+        best = np.where(least > 0, preference(least, np.zeros(len(least))), 1.0)
+        lowest = randoms / (weights * best)
+        order = np.lexsort((lowest, caption))
+        self._candidates = candidates[order]
+        self._randoms_by_weight = (randoms / weights)[order]
+        self._lowest = lowest[order].tolist()
+        bounds = np.searchsorted(caption[order], np.arange(len(evidence) + 1)).tolist()
+        self._next, self._end = bounds[:-1], bounds[1:]  # of each caption, among its ordered candidates
+        # Of each caption, how many to rate at once. It grows, so that a caption of which most are refused needs few
+        # rounds; all captions of a round are rated together.
+        self._together = [FIRST_TOGETHER] * len(evidence)
+        # Of each caption, those that are rated and not refused, and not yet given away: (key, number of candidate).
+        self._rated: list[list[tuple[float, int]]] = [[] for _ in evidence]
+
+    def take(self, wanted: Mapping[int, int]) -> dict[int, list[int]]:
+        """The next candidates of some captions, by number, none that the raters' model refuses.
+
+        wanted: for some captions, by number, how many. A caption that has no more has fewer in the result, or none.
+        """
+        taken: dict[int, list[int]] = {caption: [] for caption in wanted}
+        waiting = dict(wanted)
+        while waiting:
+            for caption in list(waiting):
+                rated, given = self._rated[caption], taken[caption]
+                is_last = self._next[caption] == self._end[caption]
+                lowest = float("inf") if is_last else self._lowest[self._next[caption]]
+                while len(given) < waiting[caption] and rated and rated[0][0] <= lowest:
+                    given.append(heappop(rated)[1])
+                if len(given) == waiting[caption] or is_last:
+                    del waiting[caption]
+            self._rate({caption: number - len(taken[caption]) for caption, number in waiting.items()})
+        return taken
+
+    def _rate(self, lacking: Mapping[int, int]) -> None:
+        """Rate the next candidates of some captions, at least as many as each lacks."""
+        places: list[int] = []
+        captions: list[int] = []
+        for caption, number in lacking.items():
+            end = min(self._next[caption] + max(number, self._together[caption]), self._end[caption])
+            self._together[caption] *= GROWTH
+            places += range(self._next[caption], end)
+            captions += [caption] * (end - self._next[caption])
+            self._next[caption] = end
+        if not places:
+            return
+        table = self._batch.candidates
+        candidates = self._candidates[places]
+        self._batch.estimates.rate(candidates)
+        factors = preference(table.p_unnatural[candidates], table.p_compatible[candidates])
+        keys = (self._randoms_by_weight[places] / factors).tolist()
+        free = (table.reason[candidates] == FREE).tolist()
+        for caption, key, candidate, is_free in zip(captions, keys, candidates.tolist(), free, strict=True):
+            if is_free:
+                heappush(self._rated[caption], (key, candidate))
