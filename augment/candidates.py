@@ -7,14 +7,14 @@ made here: `negcap.augment.sampling` chooses candidates, and only for these an o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from .cloze.states import Place
-from .cloze.surrogate import surrogate_of
+from .cloze.surrogate import Surrogate, surrogate_of
 from .evidence import Evidence
 from .lexicon.lexicon import Lexicon
 from .plausibility import REPLACED, WINDOW, Comparison
@@ -139,9 +139,13 @@ class Candidates:
         """Of each slot, the name of its kind."""
         return np.array([slot.kind for slot in self.slots], object)
 
-    def of_kinds(self, kinds: Sequence[str]) -> np.ndarray:
+    def is_of_kinds(self, kinds: Container[str]) -> np.ndarray:
+        """Of each slot, whether it is of one of some kinds of word."""
+        return np.array([slot.kind in kinds for slot in self.slots], bool)
+
+    def of_kinds(self, kinds: Container[str]) -> np.ndarray:
         """The numbers of the candidates of some kinds of word."""
-        return np.flatnonzero(np.isin(self.kind_of_slot, list(kinds))[self.slot])
+        return np.flatnonzero(self.is_of_kinds(kinds)[self.slot])
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
         """Give candidates, by number or mask, a reason, unless they have one."""
@@ -170,6 +174,8 @@ class RatingEstimates:
         known = np.array([place is not None for place in places], bool)
         self._model = encodings[0].model if encodings else None
         self._can_estimate = (candidates.unit >= 0) & known[candidates.slot]
+        self._replaces_one_unit = candidates.is_of_kinds(REPLACED)
+        self._surrogate: Surrogate | None = None
         if self._model is None or not self._can_estimate.any():
             self._can_estimate[:] = False
             return
@@ -178,11 +184,14 @@ class RatingEstimates:
         self._encodings = [encoding for encoding, place in zip(encodings, places, strict=True) if place is not None]
         self._places = [place for place in places if place is not None]
         self._raters = rater_model_of(self._model)
+        self._surrogate = surrogate_of(self._model)
+        if self._surrogate is not None:
+            self._slot_shares = self._surrogate.at_slots(self._encodings, np.array(self._places))
         vectors, self._old_log_p = place_inputs(self._encodings, self._places)
         self._projected_places = self._raters.project_places(vectors)
         self._sizes, self._means = scores_of(self._encodings)
-        units, self._row_of_unit = np.unique(np.where(self._can_estimate, candidates.unit, 0), return_inverse=True)
-        self._projected_units = self._raters.project_units(self._model.embedding[units])
+        units = candidates.unit[self._can_estimate]
+        self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
         kinds = [CHANGES.index(slot.kind) for slot in candidates.slots]  # type: ignore[arg-type]
         self._change_of_slot = np.array(kinds)
 
@@ -197,7 +206,7 @@ class RatingEstimates:
             places=self._projected_places,
             units=self._projected_units,
             place=place,
-            unit=self._row_of_unit[numbers],
+            unit=self._candidates.unit[numbers],
         )
 
     def rate_at_best(self) -> None:
@@ -233,21 +242,13 @@ class RatingEstimates:
     def rate(self, numbers: np.ndarray) -> None:
         """Fill in the ratings of candidates, by number, as far as they can be estimated, and refuse the bad ones."""
         table = self._candidates
-        surrogate = surrogate_of(self._model) if self._model is not None else None
-        replaces_one_unit = np.isin(table.kind_of_slot, REPLACED)[table.slot[numbers]]
-        asked = self._can_estimate[numbers] & ~table.rated[numbers] & replaces_one_unit
+        asked = self._can_estimate[numbers] & ~table.rated[numbers] & self._replaces_one_unit[table.slot[numbers]]
         table.rated[numbers] = True
         numbers = np.sort(numbers[asked])
-        if not len(numbers) or surrogate is None:
+        if not len(numbers) or self._surrogate is None:
             return
-        places, place = np.unique(self._number_of_slot[table.slot[numbers]], return_inverse=True)
-        estimates = surrogate.estimate(
-            [self._encodings[number] for number in places.tolist()],
-            np.array([self._places[number] for number in places.tolist()]),
-            place,
-            table.unit[numbers],
-            WINDOW,
-        )
+        of = self._number_of_slot[table.slot[numbers]]
+        estimates = self._surrogate.estimate(self._slot_shares, of, table.unit[numbers], WINDOW)
         unnatural, compatible = self._rate(numbers, np.stack(estimates, axis=1))
         table.p_unnatural[numbers], table.p_compatible[numbers] = unnatural, compatible
         # What only the whole text tells is as plausible as that is estimated to be.
@@ -270,16 +271,11 @@ class Batch:
     """The captions of some images, read together, and all that could replace their words.
 
     evidence: of each caption. lexicon: its entries may replace words. limits: of the ratings. candidates: the table.
+    estimates: the ratings of the candidates. Those that would be too bad at best are refused already.
     """
 
     evidence: Sequence[Evidence]
     lexicon: Lexicon
     limits: Limits
     candidates: Candidates
-
-    @cached_property
-    def estimates(self) -> RatingEstimates:
-        """The ratings of the candidates; those that are too bad at best are refused when this is first asked for."""
-        estimates = RatingEstimates(self.candidates, self.evidence, self.limits)
-        estimates.rate_at_best()
-        return estimates
+    estimates: RatingEstimates

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -97,15 +97,13 @@ class NegativesConfig(Settings):
 
 
 class Generated(NamedTuple):
-    """What the operators made of the captions of some images.
+    """What the operators made of some captions.
 
-    results: of each caption, by operator. probed: of some captions without negatives, those of further operators; the
-    number of the caption is the key. excluded: in how many places a word was refused before it was sampled, by kind,
-    entry and reason.
+    results: of each caption, by operator. excluded: in how many places a word was refused before it was sampled, by
+    kind, entry and reason.
     """
 
     results: list[dict[str, OperatorResult]]
-    probed: dict[int, dict[str, OperatorResult]]
     excluded: Counter[tuple[str, str, str]]
 
 
@@ -127,18 +125,26 @@ def generate_tables(
     captions = from_parses(parses)
     counts, excluded = Counter({"captions": len(captions)}), Counter[tuple[str, str, str]]()
     first = 0
+    probed: list[Sequence[Caption]] = []  # images whose first caption is given to the operators that do not run
     for images in batches(by_image(captions)):
-        made = generate_for_images(images, lexicon, settings, truth, probe_operators)
+        made = generate_for_images(images, lexicon, settings, truth)
         excluded.update(made.excluded)
-        counts["tried"] += len(made.probed)
-        for probed in made.probed.values():
-            counts.update(f"more.{name}" for name, result in probed.items() if result.accepted)
+        for (image, caption), results in zip(_each_caption(images), made.results, strict=True):
+            if not _has_negatives(results) and _is_probed(caption):
+                probed.append([caption, *(sibling for sibling in image if sibling is not caption)])
         for number, results in enumerate(made.results, first):
             for name, (accepted, rejected) in results.items():
                 (positives if FAMILIES[name] == POSITIVE else negatives).add(number, name, accepted)
                 rejections.add(number, name, rejected)
             _count(results, counts)
         first += len(made.results)
+    if probed and probe_operators:
+        few = settings.changed(operators=tuple(probe_operators), per_family=min(PROBE_QUOTA, settings.per_family))
+        for images in batches(probed):
+            made = generate_for_images(images, lexicon, few, truth, only_first=True)
+            counts["tried"] += len(made.results)
+            for results in made.results:
+                counts.update(f"more.{name}" for name, result in results.items() if result.accepted)
     tables = {
         "excluded": table_of(((*word, places) for word, places in sorted(excluded.items())), EXCLUDED),
         "rejections": rejections.table(parses, REJECTIONS),
@@ -174,23 +180,23 @@ def generate_for_images(
     lexicon: Lexicon,
     settings: NegativesConfig,
     truth: Truth | None = None,
-    probe_operators: Sequence[str] = (),
+    *,
+    only_first: bool = False,
 ) -> Generated:
-    """What the operators in the settings make of the captions of some images.
+    """What the operators in the settings make of the captions of some images, or of the first caption of each.
 
-    images: one of the `batches` of a larger number; their captions are read together. probe_operators: operators that
-    are tried on some of the captions that have no negatives.
+    images: one of the `batches` of a larger number; their captions are read together.
     """
-    evidence = gather_evidence(images, lexicon.cloze, truth)
-    results, excluded = generate_for_evidence(evidence, lexicon, settings)
-    bare = [number for number, made in enumerate(results) if not _has_negatives(made)]
-    bare = [number for number in bare if probe_operators and _is_probed(evidence[number].caption)]
-    probed: dict[int, dict[str, OperatorResult]] = {}
-    if bare:
-        few = settings.changed(operators=tuple(probe_operators), per_family=min(PROBE_QUOTA, settings.per_family))
-        made, _ = generate_for_evidence([evidence[number] for number in bare], lexicon, few)
-        probed = dict(zip(bare, made, strict=True))
-    return Generated(results, probed, excluded)
+    return generate_for_evidence(
+        gather_evidence(images, lexicon.cloze, truth, only_first=only_first), lexicon, settings
+    )
+
+
+def _each_caption(images: Sequence[Sequence[Caption]]) -> Iterator[tuple[Sequence[Caption], Caption]]:
+    """Each caption of some images, in order, with the captions of its image."""
+    for image in images:
+        for caption in image:
+            yield image, caption
 
 
 def _has_negatives(results: Mapping[str, OperatorResult]) -> bool:
@@ -202,10 +208,8 @@ def _is_probed(caption: Caption) -> bool:
     return record_rng(0, "tried", caption.caption_id).randrange(PROBED) == 0
 
 
-def generate_for_evidence(
-    evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig
-) -> tuple[list[dict[str, OperatorResult]], Counter[tuple[str, str, str]]]:
-    """The results of each caption by operator, and the excluded words, see `Generated`.
+def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
+    """What the operators in the settings make of each caption.
 
     No caption raises an error, other than MemoryError: it is rejected whole instead, and does not spoil the others. An
     error is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and a RuntimeWarning
@@ -221,7 +225,7 @@ def generate_for_evidence(
             failing = f"operator {one.name}"
             for made, result in zip(results, run_operator(one, batch, settings), strict=True):
                 made[one.name] = result
-        return results, _excluded_words(batch)
+        return Generated(results, _excluded_words(batch))
     except MemoryError:  # says something of the machine, not of a caption
         raise
     except Exception as error:
@@ -229,23 +233,22 @@ def generate_for_evidence(
             return _one_by_one(evidence, lexicon, settings)
         if len(operators) > 1:
             alone = [settings.changed(operators=(one.name,)) for one in operators]
-            made = [generate_for_evidence(evidence, lexicon, its)[0][0] for its in alone]
-            return [{name: result for results in made for name, result in results.items()}], Counter()
+            made = [generate_for_evidence(evidence, lexicon, its).results[0] for its in alone]
+            return Generated([{name: result for results in made for name, result in results.items()}], Counter())
         detail = " ".join(f"{failing} raised {type(error).__name__}: {error}".split())
         warnings.warn(f"{detail}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
-        return [{operators[0].name: OperatorResult([], [of_whole_caption(OPERATOR_ERROR, detail)])}], Counter()
+        whole = OperatorResult([], [of_whole_caption(OPERATOR_ERROR, detail)])
+        return Generated([{operators[0].name: whole}], Counter())
 
 
-def _one_by_one(
-    evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig
-) -> tuple[list[dict[str, OperatorResult]], Counter[tuple[str, str, str]]]:
+def _one_by_one(evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
     """As `generate_for_evidence`, each caption alone: one of them has raised an error."""
-    results, excluded = [], Counter[tuple[str, str, str]]()
+    together = Generated([], Counter())
     for one in evidence:
-        made, words = generate_for_evidence([one], lexicon, settings)
-        results += made
-        excluded.update(words)
-    return results, excluded
+        made = generate_for_evidence([one], lexicon, settings)
+        together.results.extend(made.results)
+        together.excluded.update(made.excluded)
+    return together
 
 
 def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) -> list[OperatorResult]:
@@ -261,17 +264,19 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     fallback = operator.fallback_rows(batch, bare, settings.seed)
     if fallback is not None:
         fill(results, dict.fromkeys(bare, quota), fallback, operator, batch)
+    candidates = candidates_by_caption(operator, batch)
     if operator.traits.has_fallback:
         for number in bare:
-            _readmit_best(results[number], number, operator, batch)
+            _readmit_best(results[number], number, candidates[number], operator, batch)
     for number, (accepted, rejected) in enumerate(results):
         if settings.excluded and isinstance(operator, SamplingOperator):
             known = {row.edits for row in (*accepted, *rejected)}
-            rejected += [row for row in _excluded_rows(number, operator, batch) if row.edits not in known]
+            excluded = _excluded_rows(number, candidates[number], operator, batch)
+            rejected += [row for row in excluded if row.edits not in known]
         if batch.evidence[number].caption.too_long:
             rejected[:] = [of_whole_caption(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")]
         elif not accepted and not rejected:
-            rejected.append(_nothing_sampled(number, operator, batch))
+            rejected.append(_nothing_sampled(candidates[number], batch))
     return results
 
 
@@ -325,17 +330,32 @@ def fill(
         asked = {number: max(lacking, GROWTH * asked[number]) for number, lacking in waiting.items()}
 
 
-def _readmit_best(result: OperatorResult, number: int, operator: Operator, batch: Batch) -> None:
-    """Accept the best of what was refused as unnatural of caption `number`, if `raters.is_fallback` allows it."""
+def candidates_by_caption(operator: Operator, batch: Batch) -> list[np.ndarray]:
+    """For each caption of a batch, the numbers of the candidates that an operator may take; none if it lists rows."""
+    if not isinstance(operator, SamplingOperator):
+        return [np.zeros(0, int)] * len(batch.evidence)
+    candidates, _ = operator.weighted(batch)
+    caption = batch.candidates.caption_of_candidate[candidates]
+    order = np.argsort(caption, kind="stable")
+    bounds = np.searchsorted(caption[order], np.arange(1, len(batch.evidence)))
+    return np.split(candidates[order], bounds)
+
+
+def _readmit_best(
+    result: OperatorResult, number: int, candidates: np.ndarray, operator: Operator, batch: Batch
+) -> None:
+    """Accept the best of what was refused as unnatural of caption `number`, if `raters.is_fallback` allows it.
+
+    candidates: the numbers of those of this caption.
+    """
     rows = [row for row in result.rejected if row.reason == UNNATURAL and row.text]
     if isinstance(operator, SamplingOperator):
-        table = batch.candidates
-        candidates, _ = operator.weighted(batch)
-        own = batch.estimates.fallbacks(candidates[table.caption_of_candidate[candidates] == number])
-        for candidate in own.tolist():
+        for candidate in batch.estimates.fallbacks(candidates).tolist():
             row = operator.row(candidate, batch)
             if row is not None and row.p_unnatural is not None:
                 rows.append(row)
+    if not rows:
+        return
     unnatural = np.array([row.p_unnatural for row in rows], float)
     compatible = np.array([row.p_compatible for row in rows], float)
     is_good = is_fallback(unnatural, compatible, batch.limits.max_unnatural, batch.limits.max_compatible)
@@ -354,16 +374,15 @@ def _readmit_best(result: OperatorResult, number: int, operator: Operator, batch
             return
 
 
-def _nothing_sampled(number: int, operator: Operator, batch: Batch) -> Row:
+def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
     """The rejection of a caption of which an operator has sampled nothing: for the reason that most of its candidates
-    have, or since there are none.
+    have, or since there are none. Words that may name the same thing as the one there are no candidates.
+
+    candidates: their numbers.
     """
-    if not isinstance(operator, SamplingOperator):
-        return of_whole_caption(NO_CANDIDATE)
     table = batch.candidates
-    candidates, weights = operator.weighted(batch)
-    own = candidates[(table.caption_of_candidate[candidates] == number) & (weights > 0)]
-    counts = Counter(REASONS[code] for code in table.reason[own].tolist() if code != FREE)
+    possible = candidates[table.weight[candidates] > 0]
+    counts = Counter(REASONS[code] for code in table.reason[possible].tolist() if code != FREE)
     if not counts:
         return of_whole_caption(NO_CANDIDATE)
     reason = max(sorted(counts), key=counts.__getitem__)
@@ -371,12 +390,13 @@ def _nothing_sampled(number: int, operator: Operator, batch: Batch) -> Row:
     return of_whole_caption(reason, f"no word was sampled, most are {why}; excluded=true lists them")
 
 
-def _excluded_rows(number: int, operator: SamplingOperator, batch: Batch) -> list[Row]:
-    """The rows of all candidates of a caption that were refused before they were sampled, with the reason."""
+def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperator, batch: Batch) -> list[Row]:
+    """The rows of all candidates of caption `number` that were refused before they were sampled, with the reason.
+
+    candidates: their numbers.
+    """
     table = batch.candidates
-    candidates, _ = operator.weighted(batch)
-    batch.estimates.rate(candidates)  # of all captions, when the first one asks
-    candidates = candidates[table.caption_of_candidate[candidates] == number]
+    batch.estimates.rate(candidates)
     rows = []
     for candidate in candidates[table.reason[candidates] != FREE].tolist():
         row = operator.row(candidate, batch)

@@ -184,7 +184,7 @@ def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], r
         surrogate = surrogate_of(asked[0].model)
         assert surrogate is not None
         beside = np.array([place for _, place in slots])
-        estimates = surrogate.estimate(asked, beside, np.sort(of), np.array(units), WINDOW)
+        estimates = surrogate.estimate(surrogate.at_slots(asked, beside), np.sort(of), np.array(units), WINDOW)
         for i, change in zip(numbers, zip(*(its.tolist() for its in estimates), strict=True), strict=True):
             odds = rows[i].plausibility
             changes[i] = Comparison(change[3] if odds is None else odds, *change[1:])

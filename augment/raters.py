@@ -62,6 +62,8 @@ class RaterModel:
         )
         self._bias, self._last = (arrays[f"{JUDGEMENT}{name}.bias"].astype(np.float64) for name in ("hidden", "output"))
         self._own = own
+        self._vocabulary: np.ndarray | None = None  # the projections of units that were asked for
+        self._is_projected = np.zeros(0, bool)
 
     def project_places(self, places: np.ndarray) -> np.ndarray:
         """P v and R v, as of the equation of the module, of places (`place_inputs`): (places, hidden + products)."""
@@ -70,6 +72,24 @@ class RaterModel:
     def project_units(self, units: np.ndarray) -> np.ndarray:
         """Q e and S e, as of the same equation, of the word vectors of new units: (units, hidden + products)."""
         return self._projected(units, self._unit)
+
+    def project_vocabulary(self, units: np.ndarray, embedding: np.ndarray) -> np.ndarray:
+        """As `project_units`, of the whole vocabulary, of which only `units`, and those asked for before, are filled
+        in.
+
+        units: their numbers. embedding: the word vectors of the model's vocabulary.
+        """
+        if self._vocabulary is None or len(self._is_projected) != len(embedding):
+            # Rows that are never written take no memory.
+            self._vocabulary = np.empty((len(embedding), self._unit.shape[1]))
+            self._is_projected = np.zeros(len(embedding), bool)
+        is_asked = np.zeros(len(embedding), bool)
+        is_asked[units] = True
+        new = np.flatnonzero(is_asked & ~self._is_projected)
+        if len(new):
+            self._vocabulary[new] = self.project_units(embedding[new])
+            self._is_projected[new] = True
+        return self._vocabulary
 
     @single_threaded()
     def _projected(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:

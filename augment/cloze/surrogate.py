@@ -45,6 +45,26 @@ class Estimates(NamedTuple):
     whole: np.ndarray
 
 
+class SlotShares(NamedTuple):
+    """What the estimates for replacements at some slots have in common. A pair is a slot and another place of its text.
+
+    encodings, places: of the slots, as they were given. vectors: of the slots' places, (slots, width). starts, counts:
+    the first pair of each slot, and how many it has, (slots,). distance: of each pair, from the slot to the place,
+    negative before it, (pairs,). shares: a(i, s) of each pair, (pairs, shares). scores: log p of the unit at the place
+    of each pair in the old text, (pairs,). replaced: the sum of log p of what is replaced, (slots,).
+    """
+
+    encodings: Sequence[CaptionEncoding]
+    places: np.ndarray
+    vectors: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    distance: np.ndarray
+    shares: np.ndarray
+    scores: np.ndarray
+    replaced: np.ndarray
+
+
 class Surrogate:
     """The fitted estimate. arrays: of the cloze model's file; those of the surrogate are named `surrogate.NAME.weight`
     (B, t, A and F, see `negcap.augment.cloze.file`) and `surrogate.share.bias` (c).
@@ -63,31 +83,16 @@ class Surrogate:
         self._changes = [transposed(of_side) * np.float32(2.0 ** (CHANGE - STATE + 1)) for of_side in changes]
 
     @single_threaded()
-    def estimate(
-        self, encodings: Sequence[CaptionEncoding], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
-    ) -> Estimates:
-        """Estimate what each replacement does to its text.
+    def at_slots(self, encodings: Sequence[CaptionEncoding], places: np.ndarray) -> SlotShares:
+        """What estimates for replacements at some slots have in common: a(i, s) of each slot s and place i of its text.
 
         encodings: for each slot, how the model has read its text; all made by one call of `ClozeModel.read`. places:
-        for each slot, the positions in the text of the units before and after it, (slots, 2). of: for each replacement,
-        the number of its slot, ascending; units: and the number of the new unit, both (replacements,). window: `lowest`
-        looks at this number of places on either side.
+        for each slot, the positions in the text of the units before and after it, (slots, 2).
         """
-        parts = []
-        for at in range(0, len(units), TOGETHER_ESTIMATED):
-            block = slice(at, at + TOGETHER_ESTIMATED)
-            first, last = of[block][0], of[block][-1] + 1
-            own = encodings[first:last], places[first:last], of[block] - first, units[block]
-            parts.append(self._estimate(*own, window))
-        return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
-
-    def _estimate(
-        self, encodings: Sequence[CaptionEncoding], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
-    ) -> Estimates:
         row: dict[int, int] = {}
-        text = np.array([row.setdefault(encoding.number, len(row)) for encoding in encodings])
+        text = np.array([row.setdefault(encoding.number, len(row)) for encoding in encodings], int)
         texts = list({encoding.number: encoding for encoding in encodings}.values())
-        lengths = np.array([len(its.units) for its in texts])
+        lengths = np.array([len(its.units) for its in texts], int)
         firsts = np.cumsum(lengths) - lengths
         flat = np.fromiter(chain.from_iterable(its.units for its in texts), np.int64, lengths.sum())
         inner = np.ones(len(flat), bool)  # of units but START and END; those have neither a vector nor a score
@@ -113,36 +118,66 @@ class Surrogate:
         points += self._distance[np.clip(distance, -FARTHEST, FARTHEST) + FARTHEST]
         shares = GELU.take(points, out=points) @ self._share
         shares += self._bias
-        rounded(shares)
+        cumulated = np.concatenate([[0.0], np.cumsum(scores)])
+        return SlotShares(
+            encodings=encodings,
+            places=places,
+            vectors=own,
+            starts=starts,
+            counts=counts,
+            distance=distance,
+            shares=rounded(shares),
+            scores=scores[unit],
+            replaced=cumulated[firsts[text] + after] - cumulated[firsts[text] + before + 1],
+        )
 
-        # Each replacement with each other place of its text.
-        moved = state_changes(self._network, encodings, places, of, units)
+    @single_threaded()
+    def estimate(self, slots: SlotShares, of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+        """Estimate what each replacement does to its text.
+
+        slots: of the texts. of: for each replacement, the number of its slot, ascending; units: and the number of the
+        new unit, both (replacements,). window: `lowest` looks at this number of places on either side.
+        """
+        parts = []
+        for start in range(0, len(units), TOGETHER_ESTIMATED):
+            block = slice(start, start + TOGETHER_ESTIMATED)
+            parts.append(self._estimate(slots, of[block], units[block], window))
+        return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _estimate(self, slots: SlotShares, of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+        # Each replacement with each other place of its text: `sums` has one part for each replacement.
+        moved = state_changes(self._network, slots.encodings, slots.places, of, units)
         behind, ahead = (
             rounded(its @ by, largest=LARGEST_CHANGE) for its, by in zip(moved, self._changes, strict=True)
         )
-        ends = np.searchsorted(of, np.arange(len(text)), "right").tolist()
-        sums = np.empty(int((np.diff(ends, prepend=0) * counts).sum()), np.float32)
-        first = filled = 0
-        for end, start, count, left in zip(ends, starts.tolist(), counts.tolist(), before.tolist(), strict=True):
-            block = sums[filled : filled + (end - first) * count].reshape(end - first, count)
-            block[:, :left] = behind[first:end] @ shares[start : start + left].T
-            block[:, left:] = ahead[first:end] @ shares[start + left : start + count].T
-            first, filled = end, filled + block.size
-        size = counts[of]
+        used, first = np.unique(of, return_index=True)
+        ends = [*first[1:].tolist(), len(of)]
+        size = slots.counts[of]
+        sums = np.empty(int(size.sum()), np.float32)
+        filled = 0
+        for slot, begin, end in zip(used.tolist(), first.tolist(), ends, strict=True):
+            start, count, left = int(slots.starts[slot]), int(slots.counts[slot]), int(slots.places[slot, 0])
+            block = sums[filled : filled + (end - begin) * count].reshape(end - begin, count)
+            block[:, :left] = behind[begin:end] @ slots.shares[start : start + left].T
+            block[:, left:] = ahead[begin:end] @ slots.shares[start + left : start + count].T
+            filled += block.size
         replacement = np.repeat(np.arange(len(units)), size)
-        pair = np.arange(len(sums)) + np.repeat(starts[of] - np.cumsum(size) + size, size)
-        old = scores[unit][pair]
+        pair = np.arange(len(sums)) + np.repeat(slots.starts[of] - np.cumsum(size) + size, size)
+        old = slots.scores[pair]
         lost = np.maximum(sums.astype(np.float64) * 2.0 ** -(SHARE + CHANGE), old)  # no log p is above 0
 
-        new = encodings[0].model.scores(own[of], units).astype(np.float64)
-        cumulated = np.concatenate([[0.0], np.cumsum(scores)])
-        replaced = (cumulated[firsts[text] + after] - cumulated[firsts[text] + before + 1])[of]
+        new = slots.encodings[0].model.scores(slots.vectors[of], units).astype(np.float64)
         lowest = new.copy()
-        near = (np.abs(distance) <= window)[pair]
+        near = (np.abs(slots.distance) <= window)[pair]
         np.minimum.at(lowest, replacement[near], (old - lost)[near])
-        odds = new - replaced
+        odds = new - slots.replaced[of]
         total = np.bincount(replacement, lost, len(units))
-        return Estimates(odds, np.bincount(replacement, np.maximum(lost, 0.0), len(units)), lowest, odds - total)
+        return Estimates(
+            log_odds=odds,
+            loss=np.bincount(replacement, np.maximum(lost, 0.0), len(units)),
+            lowest=lowest,
+            whole=odds - total,
+        )
 
 
 def state_changes(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..candidates import REASONS, Batch, Candidates, Limits
+from ..candidates import REASONS, Batch, Candidates, Limits, RatingEstimates
 from ..evidence import Evidence
 from ..kinds import KINDS
 from ..language.grammar import ARTICLES
@@ -221,7 +221,9 @@ def propose_batch(
         tables.append(replacer.propose(slots, evidence, lexicon))
     candidates = Candidates.join(tables)
     refuse_possible(candidates, by_kind, evidence, lexicon)
-    return Batch(evidence, lexicon, limits, candidates)
+    estimates = RatingEstimates(candidates, evidence, limits)
+    estimates.rate_at_best()
+    return Batch(evidence, lexicon, limits, candidates, estimates)
 
 
 def refuse_possible(

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL
 from ...augment.operators import OPERATORS, PRESETS
+from ...augment.raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL
 from ...augment.settings import MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.fields import description

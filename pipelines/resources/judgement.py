@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ...augment.cloze.file import JUDGEMENT, PARTS, stored
 from ...augment.cloze.model import ClozeModel
-from ...augment.raters import CHANGES, FEATURES, Inputs, inputs
 from ...augment.language.parse import parse
 from ...augment.plausibility import compare, encode
+from ...augment.raters import CHANGES, FEATURES, Inputs, inputs
 from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
 from .cloze.network import write_part

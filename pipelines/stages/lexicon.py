@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from pydantic import Field, SkipValidation
 
 from ...augment.caption import from_parses
+from ...augment.kinds import KINDS
 from ...augment.language.concreteness import Concreteness
 from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
-from ...augment.kinds import KINDS
 from ...augment.lexicon.lexicon import count, default_min_count, select
 from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON, TRAIN_SPLITS

@@ -34,9 +34,7 @@ def make(
     own = [offered.get(caption.caption_id, []) for caption in captions]
     parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
-    evidence = [
-        one for images in batches(by_image(captions)) for one in gather_evidence(images, entries.cloze, known)
-    ]
+    evidence = [one for images in batches(by_image(captions)) for one in gather_evidence(images, entries.cloze, known)]
     return _tables(parses, own, judge(evidence, negatives, entries, config))
 
 

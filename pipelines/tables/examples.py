@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ...augment.rows import BOTH, NO
 from ...augment.reproducible import record_rng, shuffle_key
+from ...augment.rows import BOTH, NO
 from ..engine.tables import shards_of
 from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
 from .pairs import MEASURES, NEGATION, pair_tables

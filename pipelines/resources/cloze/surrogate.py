@@ -18,7 +18,7 @@ from torch.nn.functional import gelu, mse_loss
 
 from ....augment.cloze.file import FARTHEST, PREFIX, stored
 from ....augment.cloze.fixed_point import STATE
-from ....augment.cloze.model import ClozeModel, CaptionEncoding
+from ....augment.cloze.model import CaptionEncoding, ClozeModel
 from ....augment.cloze.network import single_threaded
 from ....augment.cloze.surrogate import state_changes
 from ....augment.data import data_path
@@ -129,8 +129,10 @@ def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) ->
 
 
 def _read(
-    model: ClozeModel, words: Sequence[Sequence[str]], encodings: Sequence[CaptionEncoding], tried: list[tuple[int, int,
-    int]]
+    model: ClozeModel,
+    words: Sequence[Sequence[str]],
+    encodings: Sequence[CaptionEncoding],
+    tried: list[tuple[int, int, int]],
 ) -> Iterator[Slot]:
     """What the model reads in captions after replacements (number of the caption, place, new unit), by place."""
     if not tried:
