@@ -53,17 +53,12 @@ class Evidence:
         nouns = self.sibling_mentions["noun"]
         return nouns - (more_general(nouns, replaced) - self.plural_sibling_nouns)
 
-    def first_mention(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, str | None] | None:
-        """The first thing of a kind that is mentioned and fits, and the caption_id of the sibling that mentions it.
+    def first_sibling_mention(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, str] | None:
+        """The first thing of a kind that a sibling mentions and that fits, and the caption_id of the first one that
+        does.
 
-        The caption comes first, for which the id is None. None: nothing fits.
+        None: nothing fits.
         """
-        if found := list(filter(fits, self.caption_mentions[kind])):
-            return min(found), None
-        return self.first_sibling_mention(kind, fits)
-
-    def first_sibling_mention(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, str | None] | None:
-        """As `first_mention`, but only of siblings."""
         if fitting := frozenset(filter(fits, self.sibling_mentions[kind])):
             for sibling in self.siblings:
                 if found := fitting & mentions_of(sibling)[kind]:

@@ -261,9 +261,10 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     results = [OperatorResult([], []) for _ in batch.evidence]
     fill(results, dict.fromkeys(range(len(results)), quota), operator.rows(batch, settings.seed), operator, batch)
     bare = [number for number, result in enumerate(results) if not result.accepted]
-    fallback = operator.fallback_rows(batch, bare, settings.seed)
+    unrated = [number for number in bare if not any(row.text for row in results[number].rejected)]
+    fallback = operator.fallback_rows(batch, unrated, settings.seed)
     if fallback is not None:
-        fill(results, dict.fromkeys(bare, quota), fallback, operator, batch)
+        fill(results, dict.fromkeys(unrated, quota), fallback, operator, batch)
     candidates = candidates_by_caption(operator, batch)
     if operator.traits.has_fallback:
         for number in bare:

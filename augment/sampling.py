@@ -95,9 +95,9 @@ class Sampler:
         self._rated: list[list[tuple[float, int]]] = [[] for _ in evidence]
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[int]]:
-        """The next candidates of some captions, by number, none that the raters' model refuses.
+        """Sample the next candidates of some captions by weight, none that the raters' model refuses.
 
-        wanted: for some captions, by number, how many. A caption that has no more has fewer in the result, or none.
+        wanted: how many, by the number of the caption. A caption that has no more has fewer in the result, or none.
         """
         taken: dict[int, list[int]] = {caption: [] for caption in wanted}
         waiting = dict(wanted)

@@ -13,7 +13,9 @@ from typing import Any
 import click
 from mkdocs.exceptions import PluginError
 
-from negcap.augment.operators.replacement import FLOORS
+from negcap.augment.checks import steps
+from negcap.augment.kinds import KINDS
+from negcap.augment.operators.swap import MIN_LOG_ODDS
 from negcap.pipelines.cli import negcap
 from negcap.pipelines.cli.group import Command
 from negcap.pipelines.cli.models import settings_of
@@ -41,18 +43,27 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def filled(markdown: str) -> str:
-    """A page with what is generated between `<!-- tables -->` and `<!-- /tables -->`, and of `limits` alike."""
-    for name, section in (("tables", tables), ("limits", limits)):
+    """A page with what is generated between `<!-- tables -->` and `<!-- /tables -->`, and of `limits` and `steps`
+    alike.
+    """
+    for name, section in (("tables", tables), ("limits", limits), ("steps", steps_table)):
         if f"<!-- {name} -->" in markdown:
             markdown = replaced(markdown, f"<!-- {name} -->", f"<!-- /{name} -->", section())
     return markdown
 
 
 def limits() -> str:
-    """A table of the floors of operators' draws."""
+    """A table of the lowest log p of a replacement of each kind, and of the log-odds of two nouns that are swapped."""
+    floors = {name: kind.floor for name, kind in KINDS.items() if kind.floor > float("-inf")}
+    floors["shuffle"] = MIN_LOG_ODDS
     return "\n".join(
-        ["| operator | floor |", "|---|---|", *(f"| `{name}` | {floor:g} |" for name, floor in FLOORS.items())]
+        ["| operator | floor |", "|---|---|", *(f"| `{name}` | {floor:g} |" for name, floor in floors.items())]
     )
+
+
+def steps_table() -> str:
+    """A table of all that a candidate goes through, in order."""
+    return "\n".join(["| step | what it does |", "|---|---|", *(f"| `{name}` | {does} |" for name, does in steps())])
 
 
 def commands(names: list[str]) -> str:

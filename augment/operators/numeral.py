@@ -54,7 +54,7 @@ class ReplaceNumeral(ReplacingOperator):
         ]
 
     def propose(self, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
-        """What may replace the numerals in some slots, by the lexicon: with what probability its corpus has them in
+        """List the numerals that are likely in some slots, by the lexicon: with what probability its corpus has them in
         these contexts, the one that stands there now not counted.
         """
         entries = lexicon.numerals

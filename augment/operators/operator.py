@@ -70,7 +70,10 @@ class Operator(ABC):
         """All rows that it could make of the captions of a batch, in random order."""
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source | None:
-        """Rows of some captions, by number, that are tried where none of `rows` is accepted; None: there are none."""
+        """Rows of some captions, by number, that are tried where none of `rows` passes the checks before the rating.
+
+        None: there are none.
+        """
         return None
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:

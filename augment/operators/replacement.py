@@ -105,7 +105,7 @@ class ReplacingOperator(SamplingOperator, WordReplacer):
         return self
 
     def propose(self, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
-        """What may replace the words in some slots, each with the number of its caption.
+        """List the entries of the lexicon that are plausible in some slots, each with the number of its caption.
 
         Slots of one form, such as plural nouns, are asked together. What may be true of the same thing as the word in
         the slot is in the table, but refused.

@@ -21,7 +21,7 @@ from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns
 from ..rows import Row
 from ..scene_graph import scene_graph
-from .estimates import is_transition
+from .estimates import ImageTruth, is_transition
 
 # "A dog faces a cat" means "a cat faces a dog".
 SYMMETRIC_VERBS = {
@@ -68,16 +68,16 @@ def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.nd
     A noun is in it if it may name the same thing as a noun of one of the image's captions, or is one of
     `ImageTruth.likely_nouns`.
     """
-    return _possible_nouns(evidence, lexicon, evidence.specific_sibling_nouns(replaced))
+    mentioned = evidence.caption_mentions["noun"] | evidence.specific_sibling_nouns(replaced)
+    return _possible_nouns(lexicon, mentioned, evidence.image)
 
 
 @cached_on_context
-def _possible_nouns(evidence: Evidence, lexicon: Lexicon, sibling_nouns: frozenset[str]) -> np.ndarray:
-    index = lexicon.coreference
-    bits = index.with_any(evidence.caption_mentions["noun"]).all | index.with_any(sibling_nouns).all
+def _possible_nouns(lexicon: Lexicon, mentioned: frozenset[str], image: ImageTruth | None) -> np.ndarray:
+    """As `possible_nouns`, by the nouns that count, which are mostly the same for all captions of an image."""
     possible = np.zeros(len(lexicon.nouns.names), bool)
-    possible[entry_numbers(bits)] = True
-    return read_only(possible if evidence.image is None else possible | evidence.image.likely_nouns)
+    possible[entry_numbers(lexicon.coreference.with_any(mentioned).all)] = True
+    return read_only(possible if image is None else possible | image.likely_nouns)
 
 
 def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon) -> Violation | None:

@@ -138,7 +138,7 @@ def info(
 @click.option("--n", type=int, help="Rows shown.  [default: 10, with --caption all]")
 @options.operators
 @options.splits
-@options.several("--caption", "captions", "Only rows of this caption_id; with --rejections, why it has no others.")
+@options.several("--caption", "captions", "Only rows of this caption_id; with --why, why it has no others.")
 @options.refined
 @click.option("--rejections", "table", flag_value="rejections", help="Show rejected candidates.")
 @options.several(
@@ -147,23 +147,24 @@ def info(
     "Only candidates rejected for this reason, e.g. likely_true; implies --rejections.",
     choices=REASONS,
 )
+@click.option("--why", is_flag=True, help="Say what each candidate goes through, in order; implies --rejections.")
 @options.as_json
 @options.seed
-def show(run: Path, n: int | None, table: str | None, as_json: bool, seed: int | None, **given: Any) -> None:
+def show(run: Path, n: int | None, table: str | None, why: bool, as_json: bool, seed: int | None, **given: Any) -> None:
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
-    a pipe. --rejections --caption ID says why a caption has no others.
+    a pipe. --why --caption ID says why a caption has no others.
 
     \b
     Example: negcap show outputs/mine --operator noun --split test --n 5
     """
-    from ..report.rows import print_rows
+    from ..report.rows import print_rows, print_steps
     from ..tables.columns import sample, table_of
 
     flags = {"operator": "operators", "split": "splits", "caption_id": "captions", "reason": "reasons"}
     wanted = {column: given[flag] or () for column, flag in flags.items()}
-    chosen = "rejections" if wanted["reason"] else table or table_of(wanted["operator"])
+    chosen = "rejections" if why or wanted["reason"] else table or table_of(wanted["operator"])
     most = (sys.maxsize if given["captions"] else 10) if n is None else n
     rows = sample(run, chosen, most, seed or 0, wanted)
     if as_json:
@@ -171,6 +172,8 @@ def show(run: Path, n: int | None, table: str | None, as_json: bool, seed: int |
             print(json.dumps(row, ensure_ascii=False))
     else:
         print_rows(rows, sys.stdout)
+        if why:
+            print_steps(sys.stdout)
 
 
 @negcap.command()

@@ -90,6 +90,15 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
         console.print(Text.assemble("  ", *edited), soft_wrap=True)
 
 
+def print_steps(stream: TextIO) -> None:
+    """Print all that a candidate goes through, in order, one a line; imports the whole core."""
+    from ...augment.checks import steps
+
+    stream.write("\nWhat each candidate goes through, in order:\n")
+    for number, (name, does) in enumerate(steps(), start=1):
+        stream.write(f"{number:3}. {name}: {does}\n")
+
+
 class Graph(NamedTuple):
     """A scene graph in words: objects (`man`, `man (2)`), (attribute, object) and (subject, relation, object)."""
 

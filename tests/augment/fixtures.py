@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from random import Random
+from typing import Any
 
 import pyarrow as pa
 
+from negcap.augment.candidates import Batch, Limits
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.context import Context, contexts
-from negcap.augment.edits import Candidate, apply
+from negcap.augment.edits import apply
+from negcap.augment.evidence import Evidence, gather_evidence
+from negcap.augment.generate import NegativesConfig, generate_for_evidence
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
-from negcap.augment.operators import OPERATORS
-from negcap.augment.truth.contradiction import assess
+from negcap.augment.operators import replacing
+from negcap.augment.operators.replacement import propose_batch
+from negcap.augment.rows import OperatorResult
+from negcap.augment.truth.estimates import Truth
 from negcap.augment.truth.fit import Spread
 from negcap.pipelines.sample import path
+
+NO_LIMITS = Limits(1.0, 1.0, 1.0)
+ALL = 4000  # negatives per family: of no test's caption there are more
 
 
 def parse_texts(texts: list[str], images: list[str], ids: list[str]) -> pa.Table:
@@ -49,36 +57,47 @@ def in_turn(lexicon: Lexicon) -> Spread:
     return lambda function, calls: [function(*tables, lexicon) for tables in calls]
 
 
-def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: int) -> list[Candidate]:
-    """All that an operator proposes, what is spare last."""
-    operator = OPERATORS[name]
-    return [*operator.propose(caption, context, rng, draws), *operator.fallback(caption, context, rng, draws)]
-
-
 def captions_of(*texts: str) -> list[Caption]:
     """Texts as the captions of one image."""
     return [Caption(one.caption_id, "image", one.text, one.tokens, one.chunks) for one in parse(texts)]
 
 
 @lru_cache(maxsize=1)
-def first_of(texts: tuple[str, ...]) -> tuple[Caption, Context]:
-    """The first text as a caption and its context, the others being its siblings; kept, as seeds are tried in turn."""
-    captions = captions_of(*texts)
-    return captions[0], contexts(
-        [captions], sample_lexicon(), preferred_unnatural=1.0, max_unnatural=1.0, excluded=True
-    )[0]
+def first_of(texts: tuple[str, ...]) -> Evidence:
+    """The evidence for the first text, the others being its siblings; kept, as operators are tried in turn."""
+    return gather_evidence([captions_of(*texts)], only_first=True)[0]
 
 
-def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | None]]:
-    """What an operator makes of the first text, the others being its siblings: (negative, reason refused or None)."""
-    caption, context = first_of(texts)
-    made = proposed(name, caption, context, Random(seed), 400)
-    return [(apply(texts[0], c.edits), assess(c, context.said)[0]) for c in made]
+def batch_of(
+    images: Sequence[Sequence[Caption]],
+    *kinds: str,
+    lexicon: Lexicon | None = None,
+    truth: Truth | None = None,
+    limits: Limits = NO_LIMITS,
+    only_first: bool = False,
+) -> Batch:
+    """The candidates of some kinds of word for the captions of some images."""
+    lexicon = lexicon or sample_lexicon()
+    evidence = gather_evidence(images, lexicon.cloze, truth, only_first=only_first)
+    return propose_batch(replacing(*kinds).values(), evidence, lexicon, limits)
 
 
-def accepted(name: str, *texts: str, seeds: int = 1) -> set[str]:
-    """The negatives among the proposals of some seeds."""
-    return {text for seed in range(seeds) for text, reason in proposals(name, *texts, seed=seed) if reason is None}
+def results(name: str, evidence: Evidence, lexicon: Lexicon | None = None, **settings: Any) -> OperatorResult:
+    """What an operator makes of one caption: by default all that it can, whatever raters would say of it."""
+    given = {"per_family": ALL, "preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0} | settings
+    config = NegativesConfig(operators=(name,), **given)
+    return generate_for_evidence([evidence], lexicon or sample_lexicon(), config).results[0][name]
+
+
+def proposals(name: str, *texts: str) -> list[tuple[str, str | None]]:
+    """All that an operator makes of the first text, the others being its siblings: (negative, reason or None)."""
+    made = results(name, first_of(texts), excluded=True)
+    return [(row.text or apply(texts[0], row.edits), row.reason) for rows in made for row in rows]
+
+
+def accepted(name: str, *texts: str) -> set[str]:
+    """The negatives among the proposals."""
+    return {row.text for row in results(name, first_of(texts)).accepted}
 
 
 def sentences(text: str) -> list[str]:

@@ -1,10 +1,11 @@
 import re
+from dataclasses import replace
 
 import pytest
 
-from negcap.augment.edits import Candidate
 from negcap.augment.language.parse import parse
 from negcap.augment.operators.negation_sites import FRAMES, added_sites, noun_sites
+from negcap.augment.rows import Row
 from tests.augment.fixtures import accepted, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")
@@ -83,8 +84,8 @@ def test_what_a_sibling_mentions_is_not_absent() -> None:
     assert one not in missing(f"A {one} near a man.")
 
 
-def test_what_a_negation_takes_to_be_absent_is_judged_as_if_it_were_asserted() -> None:
-    made = Candidate("negated_noun", (), (0,), "hat | not dog", "dog | not hat", absent="dog")
+def test_what_a_negation_takes_to_be_absent_is_checked_as_if_it_were_asserted() -> None:
+    made = Row("negated_noun", (), (0,), "hat | not dog", "dog | not hat", absent="dog")
     asserted = made.assertion
     assert asserted is not None and (asserted.change, asserted.replaced, asserted.replacement) == ("noun", "hat", "dog")
-    assert made._replace(absent=None).assertion is None
+    assert replace(made, absent=None).assertion is None

@@ -1,39 +1,35 @@
 """The operators that make negatives as VSE-C's and UniVSE's papers do."""
 
 from collections import Counter
-from itertools import permutations
-from random import Random
+from itertools import islice, permutations
 
-from negcap.augment.edits import Judged
-from negcap.augment.generate import NegativesConfig, apply_operator
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
-from negcap.augment.operators.uniform import uniform_relation
-from negcap.augment.truth.contradiction import explained
-from tests.augment.fixtures import first_of, sample_lexicon
+from negcap.augment.operators.operator import ListingOperator
+from negcap.augment.rows import Row
+from tests.augment.fixtures import batch_of, captions_of, first_of, results, sample_lexicon
 
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 
 
-def made(name: str, *texts: str, per_family: int = 20) -> list[Judged]:
+def made(name: str, *texts: str, per_family: int = 20) -> list[Row]:
     """The negatives of the first text; the others are captions of the same image."""
-    caption, context = first_of(texts)
-    return apply_operator(name, context, NegativesConfig(operators=(name,), per_family=per_family)).accepted
+    return results(name, first_of(texts), per_family=per_family).accepted
 
 
 def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
     assert set(UNCHECKED) == set(PAPERS) and not set(UNCHECKED) & set(preset("all"))
-    assert not any(OPERATORS[name].compared for name in PAPERS)
+    assert not any(OPERATORS[name].traits.is_rated for name in PAPERS)
 
 
 def test_nouns_are_uniform_and_neither_above_nor_below() -> None:
     found = made("uniform_noun", "A dog is lying on a couch.", "An animal and a cat on a table.", per_family=1000)
-    new = Counter(one.candidate.replacement for one in found if one.candidate.replaced == "dog")
+    new = Counter(one.replacement for one in found if one.replaced == "dog")
     assert {"cat", "table"} <= set(new)  # also what a sibling caption says
     assert not {"animal", "puppy", "dog"} & set(new) and set(new.values()) == {1}
     related = WordNet.load().related
-    assert not any(related(one.candidate.replaced, one.candidate.replacement) for one in found)
+    assert not any(related(one.replaced, one.replacement) for one in found)
     lexicon = sample_lexicon()
     written = {lexicon.singular.get(n, n) for n in lexicon.nouns.names if " " not in n and not related("dog", n)}
     assert len(new) == len(written)
@@ -48,12 +44,12 @@ def test_numerals_and_noun_phrases_take_every_other_value_or_order() -> None:
     assert {one.text for one in made("uniform_shuffle", orders[0])} == set(orders[1:])
 
 
-def test_an_order_that_says_what_its_caption_says_is_explained() -> None:
-    caption, context = first_of(("A dog throws a dog to a dog.", "A dog throws a ball to a dog."))
-    settings = NegativesConfig(operators=("uniform_shuffle",), per_family=20)
-    rejected = apply_operator("uniform_shuffle", context, settings).rejected
-    assert {one.reason for one in rejected} == {"sibling_says_so"}
-    assert [explained(one, context.said) for one in rejected] == rejected  # no sibling says it
+def test_an_order_that_says_what_its_caption_says_is_rejected_and_no_sibling_is_named() -> None:
+    evidence = first_of(("A dog throws a dog to a dog.", "A dog throws a ball to a dog."))
+    rejected = results("uniform_shuffle", evidence).rejected
+    assert rejected and {(row.reason, row.detail, row.sibling_id) for row in rejected} == {
+        ("sibling_says_so", None, None)
+    }
 
 
 def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:
@@ -67,12 +63,12 @@ def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:
 def test_prepositions_share_no_set_of_table_8() -> None:
     found = made("uniform_preposition", "A man in a hat stands on a hill next to a car.", per_family=1000)
     sets = prepositions().sets
-    assert {one.candidate.replaced for one in found} == {"in", "on", "next to"}
+    assert {one.replaced for one in found} == {"in", "on", "next to"}
     for one in found:
-        change = one.candidate.replaced, one.candidate.replacement
+        change = one.replaced, one.replacement
         old, new = ({n for word in text.split() for n in sets.get(word, ())} for text in change)
         assert not old & new
-    assert {"above", "behind"} <= {one.candidate.replacement for one in found}
+    assert {"above", "behind"} <= {one.replacement for one in found}
 
 
 def test_univse_makes_five_of_each_for_every_caption() -> None:
@@ -80,22 +76,24 @@ def test_univse_makes_five_of_each_for_every_caption() -> None:
         for name in PRESETS["univse-paper"]:
             found = made(name, text)
             assert len({one.text for one in found}) == 5
-            assert {one.p_true for one in found} == {one.candidate.plausibility for one in found} == {None}
+            assert {one.p_true for one in found} == {one.plausibility for one in found} == {None}
 
 
 def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> None:
     assert len(attributes().univse) == 37
     found = made("uniform_attribute", "A red car.", "A dirty car.", per_family=1000)
-    words = {one.candidate.replacement for one in found}
+    words = {one.replacement for one in found}
     assert words == set(attributes().univse) - {"red", "pink", "dirty"}
     assert "An orange car." in {one.text for one in found}
-    sibling = {one.candidate.replacement for one in made("uniform_attribute", "A red car.", "A brown dog.")}
+    sibling = {one.replacement for one in made("uniform_attribute", "A red car.", "A brown dog.")}
     assert not {"brown", "sandy", "yellow", "orange"} & sibling
 
 
 def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_side() -> None:
-    drawn = uniform_relation(*first_of(("A man rides a horse.",)), Random(0), 600)
-    replaced = Counter(candidate.replaced for candidate in drawn)
+    operator, batch = OPERATORS["uniform_relation"], batch_of([captions_of("A man rides a horse.")])
+    assert isinstance(operator, ListingOperator)
+    listed = islice(operator.list_rows(batch.evidence[0], batch, 0), 600)
+    replaced = Counter(row.replaced for row in listed)
     assert {word: round(count / 200) for word, count in replaced.items()} == {"man": 1, "horse": 1, "ride": 1}
     texts = [one.text for one in made("uniform_relation", "Two dogs run.", per_family=200)]
     assert any(text.startswith("Two dogs ") for text in texts)
@@ -104,6 +102,6 @@ def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_sid
 
 def test_univse_objects_are_not_said_of_the_image() -> None:
     found = made("uniform_object", "A dog on a couch.", "A cat near a window.", per_family=400)
-    words = {one.candidate.replacement for one in found}
+    words = {one.replacement for one in found}
     assert words and not {"dog", "couch", "cat", "window"} & words
-    assert any(one.candidate.replaced == "" and " and a" in one.text for one in found)
+    assert any(one.replaced == "" and " and a" in one.text for one in found)
