@@ -19,8 +19,9 @@ from ...augment.truth.estimates import Truth
 from ...schemas.captions import BALANCE, LEXICON, TRUTH
 from ...schemas.negatives import POSITIVE
 from ..engine.stage import TableInMemory, collector_paused
+from ..engine.tables import WholeTable
 from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
-from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
+from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth, table_of_run
 from .captions import check_sentences
 from .functions import operator_names
 
@@ -77,10 +78,9 @@ class Augmenter:
             raise ValueError(f"n must be >= 1, was: {n}")
         if lexicon in (OWN, AUTO):
             raise ValueError("lexicon must be reference or a run: single batches are too small to count")
-        for verb in LEXICON_VERBS:
-            configure(verb, {"lexicon": fspath(lexicon)})
         self.n = n
         self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
+        self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in _tables(self._lexicon))
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
@@ -104,6 +104,8 @@ class Augmenter:
         Raises:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
+            DamagedShardError: the run that the lexicon is taken from was built anew after the Augmenter was made, and
+                before this process loaded it.
         """
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
@@ -117,7 +119,7 @@ class Augmenter:
             groups.setdefault(image, []).append(row)
         made: list[list[str]] = [[] for _ in texts]
         with collector_paused():
-            lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
+            lexicon, truth = _load(self._lexicon, self._hashes, settings.max_true, settings.cloze)
             empty = [""] * len(texts)
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
             captions = from_parses(parse_table(table, self._spacy_model))
@@ -141,11 +143,21 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     return list(made.values())[:n]
 
 
+def _tables(lexicon: str) -> list[Path]:
+    """The tables lexicon, truth and balance of `reference`, which are files, or of a run, which are folders."""
+    return [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
+
+
 @lru_cache(maxsize=2)
-def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
-    """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
-    folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
-    schemas = (LEXICON, TRUTH, BALANCE)
-    entries, truth, balance = (TableInMemory(given_table(*pair)) for pair in zip(folders, schemas, strict=True))
+def _load(lexicon: str, hashes: tuple[str, ...], max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
+    """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process.
+
+    hashes: of the run's tables when the Augmenter was made; of files "". Raises DamagedShardError if the run was built
+    anew since.
+    """
+    tables = []
+    for path, sha256, schema in zip(_tables(lexicon), hashes, (LEXICON, TRUTH, BALANCE), strict=True):
+        tables.append(TableInMemory(given_table(WholeTable(path, sha256) if sha256 else path, schema)))
+    entries, truth, balance = tables
     model = load_cloze(cloze)
     return load_balanced(entries, balance, model), load_truth(entries, truth, max_true, model)

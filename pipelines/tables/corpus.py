@@ -1,19 +1,25 @@
-"""Load the lexicon, truth estimates and balance factors of a run, or a cloze model, each cached in the process."""
+"""Load the lexicon, truth estimates and balance factors of a run, or a cloze model, each cached in the process.
+
+What is cached is found by the content that it was made of, never by a path alone, so that a file or table that has
+changed on disk is read again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from weakref import ReferenceType, ref
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...augment.cloze.model import ClozeModel
-from ...augment.lexicon.lexicon import Lexicon
+from ...augment.lexicon.lexicon import KINDS, Lexicon
 from ...augment.truth.estimates import Truth
 from ..engine.stage import TableInMemory
-from ..engine.tables import WholeTable, has_table, read_table
+from ..engine.tables import WholeTable, has_table, hash_table
 
 Readable = WholeTable | TableInMemory
 
@@ -24,11 +30,31 @@ def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
     return Lexicon.from_table(lexicon.read(), cloze)
 
 
-@lru_cache(maxsize=1)
 def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: ClozeModel | None = None) -> Truth:
     """Estimates that one more caption would make a negative true; max_true: the most allowed. See `load_lexicon`."""
-    table = truth.read(encoded=("kind", "said", "of", "entry"))
-    return Truth.from_table(table, load_lexicon(lexicon, cloze), max_true)
+    entries = load_lexicon(lexicon, cloze)
+    names = tuple(tuple(entries.entries(kind).names) for kind in KINDS)
+    return _truth_of_entries(truth, _EntriesOfLexicon(names, ref(entries)), max_true)
+
+
+@dataclass(frozen=True)
+class _EntriesOfLexicon:
+    """The part of a lexicon that truth estimates depend on, as a cache key: the names of its entries, by kind.
+
+    Each call of `negcap.negatives` adds the counts of its captions to those of the reference, which gives another
+    lexicon; but a few captions bring no new entries, and so their truth estimates stay those of the reference. The
+    lexicon itself is referred to weakly: the cache is not to keep one that nobody uses any more.
+    """
+
+    names: tuple[tuple[str, ...], ...]
+    lexicon: ReferenceType[Lexicon] = field(compare=False)
+
+
+@lru_cache(maxsize=1)
+def _truth_of_entries(truth: Readable, entries: _EntriesOfLexicon, max_true: float) -> Truth:
+    lexicon = entries.lexicon()
+    assert lexicon is not None  # the caller holds it
+    return Truth.from_table(truth.read(encoded=("kind", "said", "of", "entry")), lexicon, max_true)
 
 
 @lru_cache(maxsize=1)
@@ -37,23 +63,44 @@ def load_balanced(lexicon: Readable, balance: Readable, cloze: ClozeModel | None
     return load_lexicon(lexicon, cloze).balanced(balance.read())
 
 
-def given_table(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read a Parquet file, kept in memory, or a table of a run, cast to `schema`. Raises FileNotFoundError without,
-    ValueError for other columns or an unfinished table, DamagedShardError.
+def given_table(table: Path | WholeTable, schema: pa.Schema) -> pa.Table:
+    """Read a Parquet file or a table of a run, cast to `schema`; both are kept in memory as long as they do not change.
+
+    Args:
+        table: the file, the folder of the table, or the table as it was when `table_of_run` found it.
+        schema: the columns that the table must have.
+
+    Raises:
+        FileNotFoundError: there is no such file or folder.
+        ValueError: it has other columns, or the table is not finished.
+        DamagedShardError: a shard cannot be read, or `table` is a WholeTable that was made anew since.
     """
-    if path.is_file():
-        state = path.stat()
-        return _given_file(path, state.st_mtime_ns, state.st_size, schema)
-    if not has_table(path.parent, path.name):
-        raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")
-    return _as_given(path, list(read_table(path.parent, path.name)), schema)
+    if isinstance(table, WholeTable):
+        return _given_table_of_run(table, schema)
+    if table.is_file():
+        return _given_file(table, table.read_bytes(), schema)
+    return _given_table_of_run(table_of_run(table), schema)
 
 
-@lru_cache(maxsize=3)  # lexicon, truth and balance of the reference
-def _given_file(path: Path, changed: int, size: int, schema: pa.Schema) -> pa.Table:
-    """A table that the user gave as a file; changed, size: of the file, so that a cache tells another content."""
+def table_of_run(folder: Path) -> WholeTable:
+    """The table in a folder as it is now, of which no shard is read. Raises FileNotFoundError, and as `hash_table`."""
+    if not has_table(folder.parent, folder.name):
+        raise FileNotFoundError(f"{folder} must be a Parquet file or a folder of shards")
+    return WholeTable(folder, hash_table(folder.parent, folder.name))
+
+
+# Both caches have room for a lexicon, its truth estimates and its balance factors.
+@lru_cache(maxsize=3)
+def _given_table_of_run(table: WholeTable, schema: pa.Schema) -> pa.Table:
+    return _as_given(table.folder, [shard.read() for shard in table.shards()], schema)
+
+
+@lru_cache(maxsize=3)
+def _given_file(path: Path, content: bytes, schema: pa.Schema) -> pa.Table:
+    """The table in a Parquet file, whose bytes are the cache key: a size and a time of change need not tell."""
     texts = [field.name for field in schema if field.type == pa.string()]
-    return _as_given(path, [pq.ParquetFile(path, read_dictionary=texts).read()], schema)  # faster than as texts
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)  # faster than as texts
+    return _as_given(path, [file.read()], schema)
 
 
 def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
