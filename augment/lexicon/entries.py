@@ -17,12 +17,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import groupby
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...schemas.fields import table_of
 from ..caption import cached, read_only
 from ..language.semantic_classes import CLASSES, semantic_class
 from ..reproducible import exp, log
@@ -50,35 +52,73 @@ ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
-    """The words or phrases of one kind that may replace one another, with their probability in each context.
+class Layout:
+    """Which rows of a `lexicon` table belong to which entry and context of one kind; it does not depend on the counts.
 
-    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number. names,
-    counts: each entry and its frequency in the corpus. priors: log probability by form ("" for any form). classes:
-    semantic class (0 for all kinds except nouns). contexts: the number of each context. class_gain: log lift of each
-    class in each context, shape (contexts, classes). The entries seen in context i are `at[starts[i]:starts[i + 1]]`,
-    ascending; parallel to `at` are `seen`, the counts; `gain`, the entry's log lift beyond that of its class; and
-    `without`, the change of that gain if one occurrence is not counted. balance: the factors of negcap.augment.balance,
-    row 0 for singular, row 1 for plural, shape (2, entries).
+    Rows are numbers of rows of the table. names: the entries, sorted, which number them. plain: the row of each entry's
+    count, (entries,). forms: for each written form, the rows that count it, and the entry of each. contexts: the number
+    of each context. The entries seen in context i are `at[starts[i]:starts[i + 1]]`, ascending, and parallel to `at`
+    are `rows`, the rows of their counts. above: the number of each context's broader one, or -1, (contexts,). classes:
+    the semantic class of each entry (0 for all kinds except nouns), (entries,). class_count: the number of classes.
     """
 
     names: tuple[str, ...]
-    counts: np.ndarray
-    priors: Mapping[str, np.ndarray]
-    classes: np.ndarray
+    plain: np.ndarray
+    forms: Mapping[str, tuple[np.ndarray, np.ndarray]]
     contexts: Mapping[str, int]
-    class_gain: np.ndarray
     starts: Sequence[int]
     at: np.ndarray
-    seen: np.ndarray
-    gain: np.ndarray
-    without: np.ndarray
-    balance: np.ndarray
+    rows: np.ndarray
+    above: np.ndarray
+    classes: np.ndarray
+    class_count: int
 
     @cached_property
     def number(self) -> dict[str, int]:
         """The number of each entry, from 0, by name."""
         return {name: i for i, name in enumerate(self.names)}
+
+
+class ContextGains(NamedTuple):
+    """How a context changes the log probability of entries.
+
+    of_class: log lift of each class, (classes,). Of each entry seen in the context: `gain`, its log lift beyond that of
+    its class, and `without`, the change of that gain if one occurrence is not counted.
+    """
+
+    of_class: np.ndarray
+    gain: np.ndarray
+    without: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The words or phrases of one kind that may replace one another, with their probability in each context.
+
+    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number. counts: the
+    frequency of each entry in the corpus. priors: log probability by form ("" for any form). seen: how often each entry
+    was seen in each context, parallel to `layout.at`. balance: the factors of negcap.augment.balance, row 0 for
+    singular, row 1 for plural, shape (2, entries).
+
+    What a context changes is computed when the context is first asked for: a few captions have few of the tens of
+    thousands of contexts.
+    """
+
+    layout: Layout
+    counts: np.ndarray
+    priors: Mapping[str, np.ndarray]
+    seen: np.ndarray
+    balance: np.ndarray
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each entry, sorted."""
+        return self.layout.names
+
+    @property
+    def number(self) -> dict[str, int]:
+        """The number of each entry, from 0, by name."""
+        return self.layout.number
 
     def has_form(self, entry: str, form: str) -> bool:
         """Whether an entry has a form ("bare", "a", …) in at least a share MIN_SHARE of its uses in the corpus."""
@@ -101,26 +141,77 @@ class Entries:
 
         old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
-        gains, at = np.zeros(len(self.names)), self.at.data
+        gains, at = np.zeros(len(self.names)), self.layout.at.data
         for context in contexts:
-            if context not in self.contexts:
+            if context not in self.layout.contexts:
                 continue
-            dense, start, end = self._dense_gain(context)
-            gains += dense
+            number = self.layout.contexts[context]
+            gains += self._dense_gain(number)
             if old is not None:
+                start, end = self.layout.starts[number], self.layout.starts[number + 1]
                 row = bisect_left(at, old, start, end)
                 if row < end and at[row] == old:
-                    gains[old] += self.without[row]
+                    gains[old] += self._of_context(number).without[row - start]
         return read_only(gains)
 
     @cached(CONTEXTS)
-    def _dense_gain(self, context: str) -> tuple[np.ndarray, int, int]:
-        """The log lift of all entries in one known context, and the start and end (exclusive) of its rows in `at`."""
-        number = self.contexts[context]
-        start, end = self.starts[number], self.starts[number + 1]
-        gains = self.class_gain[number][self.classes]
-        gains[self.at[start:end]] += self.gain[start:end]
-        return read_only(gains), start, end
+    def _dense_gain(self, number: int) -> np.ndarray:
+        """The log lift of all entries in context `number`: (entries,), read-only."""
+        of_context = self._of_context(number)
+        gains = of_context.of_class[self.layout.classes]
+        gains[self.layout.at[self._rows(number)]] += of_context.gain
+        return read_only(gains)
+
+    def _rows(self, number: int) -> slice:
+        """Where the entries seen in context `number` are in `layout.at` and `seen`."""
+        return slice(self.layout.starts[number], self.layout.starts[number + 1])
+
+    @cached(CONTEXTS)
+    def _of_context(self, number: int) -> ContextGains:
+        """The gains in context `number`, see the equations above."""
+        rows, classes, above = self._rows(number), self.layout.classes, int(self.layout.above[number])
+        entry, seen, lift = self.layout.at[rows], self.seen[rows], self._class_lift(number)
+        expected = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
+        expected = SMOOTHING * expected * lift[classes[entry]]
+        gain = DISCOUNT * log(1 + seen / expected)
+        without = DISCOUNT * log(1 + np.maximum(seen - 1, 0) / expected) - gain
+        of_class = DISCOUNT * log(np.maximum(lift, 1e-12))
+        return ContextGains(*map(read_only, (of_class, gain, without)))
+
+    @cached(CONTEXTS)
+    def _expected(self, above: int) -> np.ndarray:
+        """p(entry) in the broader context `above`; if that is -1, in the corpus: (entries,)."""
+        shares = self.counts / self._total
+        if above < 0:
+            return shares
+        rows = self._rows(above)
+        likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
+        likely[self.layout.at[rows]] += self.seen[rows]
+        return likely / likely.sum()
+
+    @cached_property
+    def _total(self) -> float:
+        return max(self.counts.sum(), 1.0)
+
+    @cached_property
+    def _class_shares(self) -> np.ndarray:
+        """p(k) of each class k: (classes,)."""
+        return np.bincount(self.layout.classes, self.counts, self.layout.class_count) / self._total
+
+    def _smoothed_classes(self, number: int, usual: np.ndarray) -> np.ndarray:
+        """p(k | f) of each class k in context f, smoothed with `usual`: (classes,)."""
+        rows = self._rows(number)
+        classes = self.layout.classes[self.layout.at[rows]]
+        counts = np.bincount(classes, self.seen[rows], self.layout.class_count)
+        return (counts + CLASS_SMOOTHING * usual) / (counts.sum() + CLASS_SMOOTHING)
+
+    @cached(CONTEXTS)
+    def _class_lift(self, number: int) -> np.ndarray:
+        """p(k | f) / p(k) of each class k in context f; p(k | broader context) takes the place of p(k)."""
+        usual, above = self._class_shares, int(self.layout.above[number])
+        if above >= 0:
+            usual = self._smoothed_classes(above, usual)
+        return self._smoothed_classes(number, usual) / np.maximum(usual, 1e-12)
 
     @cached(CONTEXTS)
     def lift(self, contexts: tuple[str, ...]) -> np.ndarray:
@@ -157,78 +248,81 @@ class Entries:
         return np.array([factors[number[name]] if name in number else 1.0 for name in names])
 
 
-def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
-    """The entries in the rows of one kind of a `lexicon` table, with all balance factors 1; nouns: whether the kind is
-    nouns, the only one with classes (negcap.augment.language.semantic_classes).
-    """
+class Keys:
+    """The key columns of a `lexicon` table, equal to others with the same rows, as a key of caches."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table.select(KEY)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keys) and self.table.equals(other.table)
+
+    def __hash__(self) -> int:
+        return self.table.num_rows
+
+
+@lru_cache(maxsize=2 * 5)  # of all kinds, for two lexicons
+def layout_of(keys: Keys, kind: str) -> Layout:
+    """The layout of the entries of one `kind` in a `lexicon` table with these keys."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    nouns = kind == "noun"
+    of_kind = np.flatnonzero(pc.equal(keys.table["kind"], kind).to_numpy())
+    rows = keys.table.take(pa.array(of_kind)).append_column("row", pa.array(of_kind)).combine_chunks()
     plain = rows.filter(pc.equal(rows["place"], "")).sort_by("entry")
-    names, counts = tuple(plain["entry"].to_pylist()), plain["count"].to_numpy().astype(float)
-    total = max(counts.sum(), 1.0)
+    names = tuple(plain["entry"].to_pylist())
     rows = rows.filter(pc.not_equal(rows["place"], "")).combine_chunks()
     entry = pc.index_in(rows["entry"], pa.array(names, pa.string())).to_numpy().astype(np.int32)
-    seen = rows["count"].to_numpy().astype(float)
+    row = rows["row"].to_numpy()
     encoded = rows["place"].combine_chunks().dictionary_encode()
     labels, label = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    priors = {"": read_only(log(counts / total))}
     number = np.full(len(labels), -1)
     contexts: dict[str, int] = {}
+    forms = {}
     for code, name in enumerate(labels):
         if name.startswith(FORM):
-            form, here = name.removeprefix(FORM), label == code
-            often = np.zeros(len(counts))
-            often[entry[here]] = seen[here]
-            usual = often >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
-            priors[form] = read_only(np.where(usual, log(often / total), -np.inf))
+            here = label == code
+            forms[name.removeprefix(FORM)] = row[here], entry[here]
         else:
             number[code] = contexts.setdefault(name, len(contexts))
     # One row per pair of a context and an entry seen in it, sorted; `starts` has the first row of each context.
     standing = np.flatnonzero(number[label] >= 0)
     order = standing[np.lexsort((entry[standing], number[label[standing]]))]
-    context, entry, seen = number[label[order]], entry[order], seen[order]
-    starts = np.searchsorted(context, np.arange(len(contexts) + 1))
-    above = np.array([contexts.get(broader(name), -1) for name in contexts], int)  # -1: no broader context
-    classes = np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)
-    shares, of_class = counts / total, np.bincount(classes, counts, CLASSES if nouns else 1) / total
-    size = len(contexts), len(of_class)
-    here = np.bincount(context * size[1] + classes[entry], seen, size[0] * size[1]).reshape(size)
-    lift = _class_lift(here, of_class, above)
-    expected = shares[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
-    for one in np.unique(above[above >= 0]):
-        inside, under = slice(starts[one], starts[one + 1]), above[context] == one
-        likely = SMOOTHING * shares * lift[one, classes]
-        likely[entry[inside]] += seen[inside]
-        expected[under] = likely[entry[under]] / likely.sum()
-    expected = SMOOTHING * expected * lift[context, classes[entry]]
-    gain = DISCOUNT * log(1 + seen / expected)
-    without = DISCOUNT * log(1 + np.maximum(seen - 1, 0) / expected) - gain
-    return Entries(
-        names,
-        read_only(counts),
-        priors,
-        read_only(classes),
-        contexts,
-        read_only(DISCOUNT * log(np.maximum(lift, 1e-12))),
-        starts.tolist(),
-        *map(read_only, (entry, seen, gain, without, np.ones((2, len(names))))),
+    context = number[label[order]]
+    return Layout(
+        names=names,
+        plain=plain["row"].to_numpy(),
+        forms=forms,
+        contexts=contexts,
+        starts=np.searchsorted(context, np.arange(len(contexts) + 1)).tolist(),
+        at=read_only(entry[order]),
+        rows=row[order],
+        above=np.array([contexts.get(broader(name), -1) for name in contexts], int),
+        classes=read_only(np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)),
+        class_count=CLASSES if nouns else 1,
     )
 
 
-def _class_lift(counts: np.ndarray, shares: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """p(k | f) / p(k) for each context f and class k: shape (contexts, classes).
+def read_entries(layout: Layout, count: np.ndarray) -> Entries:
+    """The entries of one kind, with all balance factors 1. count: the counts of all rows of the `lexicon` table."""
+    counts = count[layout.plain].astype(float)
+    priors = {"": read_only(log(counts / max(counts.sum(), 1.0)))}
+    for form, (rows, entry) in layout.forms.items():
+        often = np.zeros(len(counts))
+        often[entry] = count[rows]
+        usual = often >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
+        priors[form] = read_only(np.where(usual, log(often / max(counts.sum(), 1.0)), -np.inf))
+    seen, balance = count[layout.rows].astype(float), np.ones((2, len(counts)))
+    return Entries(layout, read_only(counts), priors, read_only(seen), read_only(balance))
 
-    counts: of each class in each context. shares: p(k). above: of each context, the number of the broader one, or -1;
-    p(k | broader context) takes the place of p(k).
-    """
-    usual = np.broadcast_to(shares, counts.shape)
-    known = counts.sum(axis=1, keepdims=True) + CLASS_SMOOTHING
-    likely = (counts + CLASS_SMOOTHING * usual) / known
-    if (above >= 0).any():
-        usual = np.where(above[:, None] >= 0, likely[above], usual)
-        likely = (counts + CLASS_SMOOTHING * usual) / known
-    return likely / np.maximum(usual, 1e-12)
+
+@lru_cache(maxsize=1)
+def rows_of_entries(keys: Keys) -> dict[tuple[str, str], tuple[int, int]]:
+    """The first row of each entry in a sorted `lexicon` table, and the row behind its last, by kind and entry."""
+    pairs = list(zip(*(keys.table[name].to_pylist() for name in ENTRY), strict=True))
+    first = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
+    return {pairs[start]: (start, end) for start, end in zip(first, [*first[1:], len(pairs)], strict=True)}
 
 
 def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float) -> pa.Table:
@@ -241,18 +335,30 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
     the reference, and a large corpus its own.
 
     counts, usable, reference: `lexicon` tables: all counts of the corpus; those that `select` keeps; and the reference.
-    The result has the entries of the last two with all their counts; a count of 1 in a context is dropped as noise
-    unless the reference has it, too. weight: REFERENCE_CAPTIONS over the number of captions of the reference.
+    The reference is sorted. The result has the entries of the last two with all their counts; a count of 1 in a context
+    is dropped as noise unless the reference has it, too. weight: REFERENCE_CAPTIONS over the number of
+    captions of the reference.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    entries = pa.concat_tables([usable.select(ENTRY), reference.select(ENTRY)]).group_by(ENTRY).aggregate([])
-    of_corpus = counts.join(entries, ENTRY, join_type="left semi").cast(counts.schema)
-    known = pc.or_(pc.greater(of_corpus["count"], 1), pc.equal(of_corpus["kind"], "surface"))
-    scaled = reference.set_column(3, reference.schema.field("count"), pc.multiply(reference["count"], weight))
-    of_reference = scaled.append_column("known", pa.repeat(True, len(scaled)))
-    rows = pa.concat_tables([of_corpus.append_column("known", known), of_reference])
-    added = rows.group_by(KEY, use_threads=False).aggregate([("count", "sum"), ("known", "any")])
-    added = added.filter(added["known_any"]).rename_columns({"count_sum": "count"}).select([*KEY, "count"])
-    return added.sort_by([(name, "ascending") for name in KEY]).cast(counts.schema).combine_chunks()
+    rows_of_reference = rows_of_entries(Keys(reference))
+    entries = rows_of_reference.keys() | set(zip(*(usable[name].to_pylist() for name in ENTRY), strict=True))
+    own = [row for row in zip(*counts.to_pydict().values(), strict=True) if row[:2] in entries]
+    places = reference["place"].combine_chunks()
+    blended = reference["count"].to_numpy() * weight
+    added = []
+    for entry, rows in groupby(sorted(own), key=lambda row: row[:2]):
+        start, end = rows_of_reference.get(entry, (0, 0))
+        rows_of_entry = list(rows)
+        here = pa.array([place for _, _, place, _ in rows_of_entry], pa.string())
+        for row, position in zip(rows_of_entry, pc.index_in(here, places[start:end]).to_pylist(), strict=True):
+            if position is not None:
+                blended[start + position] += row[3]
+            elif row[3] > 1 or row[0] == "surface":
+                added.append(row)
+    table = reference.set_column(3, reference.schema.field("count"), pa.array(blended))
+    if added:  # else the key columns are those of the reference, and so is the layout that is cached for them
+        table = pa.concat_tables([table, table_of(added, counts.schema)])
+        table = table.sort_by([(name, "ascending") for name in KEY])
+    return table.cast(counts.schema).combine_chunks()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
 from ..slots.nouns import noun_slots
 from ..slots.verbs import verb_slots
-from .entries import ENTRY, KEY, Entries, read_entries
+from .entries import ENTRY, KEY, Entries, Keys, layout_of, read_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,7 +140,7 @@ class Lexicon:
     @cached_property
     def coreference(self) -> CoreferenceIndex:
         """An index of which nouns of the lexicon may be true of an image if a noun is mentioned."""
-        return CoreferenceIndex(self.nouns.names)
+        return _coreference(self.nouns.names)
 
     @cached(NOUNS)
     def may_corefer(self, noun: str) -> np.ndarray:
@@ -162,12 +162,11 @@ class Lexicon:
     @classmethod
     def from_table(cls, table: pa.Table, cloze: ClozeModel | None = None) -> Lexicon:
         """Build a lexicon from a `lexicon` table (see negcap.schemas.captions), with a cloze model."""
-        import pyarrow.compute as pc
-
+        keys, counts = Keys(table), table["count"].to_numpy()
         nouns, prepositions, numerals, attributes, verbs = (
-            read_entries(table.filter(pc.equal(table["kind"], name)), nouns=name == "noun") for name in KINDS
+            read_entries(layout_of(keys, name), counts) for name in KINDS
         )
-        forms, countable = _surfaces(table.filter(pc.equal(table["kind"], "surface")))
+        forms, countable = _surfaces(_surface_layout(keys), counts)
         singular, plural = forms.pop("nn"), forms.pop("nns")
         return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable, cloze)
 
@@ -180,25 +179,77 @@ class Lexicon:
         return replace(self, **entries)
 
 
-def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
+@dataclass(frozen=True, eq=False)
+class SurfaceLayout:
+    """The written forms in a `lexicon` table, by entry and tag; it does not depend on the counts.
+
+    rows: the numbers of the rows of the table, grouped by tag and entry, in each group as in the table; `starts` has
+    the first of each group. surfaces: the form of each. groups: (tag, entry) of each group. row_of: the row of each
+    (entry, place).
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    surfaces: list[str]
+    groups: list[tuple[str, str]]
+    row_of: Mapping[tuple[str, str], int]
+    countable: frozenset[str]
+
+
+@lru_cache(maxsize=2)
+def _surface_layout(keys: Keys) -> SurfaceLayout:
+    """The layout of the written forms in a `lexicon` table with these keys."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = np.flatnonzero(pc.equal(keys.table["kind"], "surface").to_numpy())
+    entries, places = (keys.table[name].take(pa.array(rows)).to_pylist() for name in ("entry", "place"))
+    groups: dict[tuple[str, str], list[int]] = {}
+    surfaces = []
+    for i, (entry, place) in enumerate(zip(entries, places, strict=True)):
+        tag, _, surface = place.partition(":")
+        surfaces.append(surface)
+        if surface:
+            groups.setdefault((tag, entry), []).append(i)
+    order = np.array(list(chain.from_iterable(groups.values())), int)
+    starts = np.cumsum([0, *map(len, groups.values())])
+    row_of = dict(zip(zip(entries, places, strict=True), rows.tolist(), strict=True))
+    countable = frozenset(entry for entry, place in row_of if place == COUNTED)
+    return SurfaceLayout(rows[order], starts, [surfaces[i] for i in order.tolist()], list(groups), row_of, countable)
+
+
+@lru_cache(maxsize=1)
+def _coreference(names: tuple[str, ...]) -> CoreferenceIndex:
+    """The index of some nouns: lexicons that differ only in their counts share it."""
+    return CoreferenceIndex(names)
+
+
+def _surfaces(layout: SurfaceLayout, counts: np.ndarray) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
     """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns.
 
     A countable noun whose singular is now and then taken for its plural ("beach", once in 2,000 times), and more often
     than any other word, has a plural by rule.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
-    entries, places, counts = (rows[name].to_pylist() for name in ("entry", "place", "count"))
-    often = dict(zip(zip(entries, places, strict=True), counts, strict=True))
-    for i in np.argsort(-rows["count"].to_numpy(), kind="stable").tolist():
-        tag, _, surface = places[i].partition(":")
-        if surface:
-            forms.setdefault(tag, {}).setdefault(entries[i], surface)
-    countable = {entry for entry, place in often if place == COUNTED}
-    for noun in countable:
+    if layout.groups:
+        times = counts[layout.rows]
+        sizes = np.diff(layout.starts)
+        most = np.repeat(np.maximum.reduceat(times, layout.starts[:-1]), sizes)
+        best = np.flatnonzero(times == most)  # of equally frequent ones the first
+        group = np.repeat(np.arange(len(sizes)), sizes)[best]
+        firsts = best[np.diff(group, prepend=-1) > 0].tolist()
+        for (tag, entry), number in zip(layout.groups, firsts, strict=True):
+            forms.setdefault(tag, {})[entry] = layout.surfaces[number]
+
+    def often(entry: str, place: str) -> float:
+        row = layout.row_of.get((entry, place))
+        return 0.0 if row is None else float(counts[row])
+
+    for noun in layout.countable:
         if forms["nns"].get(noun) == noun:
-            rare = MISTAGGED * often.get((noun, f"nn:{noun}"), 0.0)
-            if often[noun, f"nns:{noun}"] < rare < often[noun, COUNTED]:
+            rare = MISTAGGED * often(noun, f"nn:{noun}")
+            if often(noun, f"nns:{noun}") < rare < often(noun, COUNTED):
                 forms["nns"][noun] = plural(noun)
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
-    return forms, frozenset(countable | set(forms["nns"]))
+    return forms, frozenset(layout.countable | set(forms["nns"]))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 # The classes whose products are watched: (module, class). Their methods may have any names.
-MODELS = [("negcap.augment.cloze.surrogate", "Surrogate"), ("negcap.augment.judgement", "Judge")]
+MODELS = [("negcap.augment.cloze.surrogate", "Surrogate"), ("negcap.augment.raters", "RaterModel")]
 
 # Run in a process of its own, which prints for each class the numbers of threads that its products ran on. Two threads
 # are asked for first, as BLAS has by default on a machine with two cores: products must lower that by themselves.

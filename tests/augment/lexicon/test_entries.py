@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.lexicon.entries import SMOOTHING, Entries, blend, read_entries
+from negcap.augment.lexicon.entries import SMOOTHING, Entries, Keys, blend, layout_of, read_entries
 from negcap.augment.lexicon.lexicon import Lexicon, default_min_count, select
 from negcap.augment.slots.nouns import broader
 from negcap.schemas.captions import LEXICON
@@ -28,7 +28,8 @@ def hand_made() -> Entries:
         ("on", "obj kind:1", 30), ("under", "obj kind:1", 10), ("on", "obj:dog", 9), ("under", "obj:dog", 1),
     ]  # fmt: skip
     columns = list(zip(*(("preposition", *row) for row in rows), strict=True))
-    return read_entries(pa.table(columns, ["kind", "entry", "place", "count"]), nouns=False)
+    rows_of_table = pa.table(columns, ["kind", "entry", "place", "count"])
+    return read_entries(layout_of(Keys(rows_of_table), "preposition"), rows_of_table["count"].to_numpy())
 
 
 def test_a_context_backs_off_to_the_broader_one() -> None:
@@ -45,9 +46,9 @@ def test_a_context_backs_off_to_the_broader_one() -> None:
 def test_what_a_caption_has_is_counted_once_and_the_mean_lift_is_one() -> None:
     nouns, prepositions = sample_lexicon().nouns, sample_lexicon().prepositions
     forms = [np.exp(prior) for form, prior in nouns.priors.items() if form]
-    assert (np.sum(forms, axis=0) <= np.exp(nouns.priors[""]) + 1e-9).all() and "" not in nouns.contexts
+    assert (np.sum(forms, axis=0) <= np.exp(nouns.priors[""]) + 1e-9).all() and "" not in nouns.layout.contexts
     usual = np.exp(prepositions.priors[""])
-    context = next(context for context in sorted(prepositions.contexts) if context.startswith("obj kind:"))
+    context = next(context for context in sorted(prepositions.layout.contexts) if context.startswith("obj kind:"))
     assert (prepositions.lift((context,)) @ usual) / usual.sum() == pytest.approx(1.0)
 
 
