@@ -116,7 +116,8 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
 
 def _joined(parts: Sequence[Exchanges]) -> Exchanges:
     """The exchanges of several batches."""
-    nothing = Exchanges(*(np.zeros(0, np.int32) for _ in range(3)), np.zeros(0))
+    no_row = np.zeros(0, np.int32)
+    nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))
     return Exchanges(*(np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)))
 
 

@@ -192,7 +192,7 @@ class RatingEstimates:
         self._sizes, self._means = scores_of(self._encodings)
         units = candidates.unit[self._can_estimate]
         self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
-        kinds = [CHANGES.index(slot.kind) for slot in candidates.slots]  # type: ignore[arg-type]
+        kinds = [CHANGES.index(slot.kind) for slot in candidates.slots]
         self._change_of_slot = np.array(kinds)
 
     def _rate(self, numbers: np.ndarray, comparisons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,11 +87,11 @@ def gather_evidence(
         truth: the estimates of the corpus; None: nothing is estimated.
         only_first: of each image only the evidence for its first caption.
     """
-    images = [tuple(image) for image in images]
-    asked = [image[:1] if only_first else image for image in images]
+    whole = [tuple(image) for image in images]
+    asked = [image[:1] if only_first else image for image in whole]
     encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []
-    for image, captions in zip(images, asked, strict=True):
+    for image, captions in zip(whole, asked, strict=True):
         said = [mentions_of(caption) for caption in image]
         counts = {name: Counter(chain.from_iterable(its[name] for its in said)) for name in KINDS}
         said_once = {name: {what for what, times in its.items() if times == 1} for name, its in counts.items()}

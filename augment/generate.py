@@ -232,9 +232,11 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
         if len(evidence) > 1:
             return _one_by_one(evidence, lexicon, settings)
         if len(operators) > 1:
-            alone = [settings.changed(operators=(one.name,)) for one in operators]
-            made = [generate_for_evidence(evidence, lexicon, its).results[0] for its in alone]
-            return Generated([{name: result for results in made for name, result in results.items()}], Counter())
+            together: dict[str, OperatorResult] = {}
+            for one in operators:
+                alone = settings.changed(operators=(one.name,))
+                together |= generate_for_evidence(evidence, lexicon, alone).results[0]
+            return Generated([together], Counter())
         detail = " ".join(f"{failing} raised {type(error).__name__}: {error}".split())
         warnings.warn(f"{detail}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
         whole = OperatorResult([], [of_whole_caption(OPERATOR_ERROR, detail)])

@@ -12,7 +12,7 @@ import click
 
 from . import options
 from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
-from .options import OPERATORS, REASONS, STAGES
+from .options import STAGES, operator_words, reason_words
 
 
 @negcap.command(
@@ -38,7 +38,7 @@ from .options import OPERATORS, REASONS, STAGES
 @options.section(
     "What is made",
     options.several(
-        "--operator", "operators", f"Operator to run, instead of a preset: {', '.join(OPERATORS)}.", choices=OPERATORS
+        "--operator", "operators", "Operator to run, instead of a preset, e.g. noun.", choices=operator_words
     ),
 )
 @options.workers
@@ -145,7 +145,7 @@ def info(
     "--reason",
     "reasons",
     "Only candidates rejected for this reason, e.g. likely_true; implies --rejections.",
-    choices=REASONS,
+    choices=reason_words,
 )
 @click.option("--why", is_flag=True, help="Say what each candidate goes through, in order; implies --rejections.")
 @options.as_json

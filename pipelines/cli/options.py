@@ -19,26 +19,41 @@ if TYPE_CHECKING:
 
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Words = (
+    Sequence[str] | Callable[[], Sequence[str]]
+)  # the valid words of a flag, or what finds them when they are needed
+
+
+def operator_words() -> Sequence[str]:
+    """The names of all operators."""
+    from ...augment.operators import OPERATORS
+
+    return tuple(OPERATORS)
+
+
+def operator_or_change_words() -> Sequence[str]:
+    """The names of all operators, and of what negatives that others wrote turn out to do."""
+    from ...augment.recovery import FAMILIES_OF
+
+    return tuple(dict.fromkeys([*operator_words(), *FAMILIES_OF]))
+
+
+def family_words() -> Sequence[str]:
+    """The families of operators."""
+    from ...schemas.negatives import FAMILIES
+
+    return FAMILIES
+
+
+def reason_words() -> Sequence[str]:
+    """The reasons of rejections."""
+    from ...schemas.negatives import REASONS
+
+    return tuple(REASONS)
+
+
 # Valid words, written out so that help and completion need no imports; a test compares them with the library's.
-OPERATORS = (
-    *("noun", "numeral", "shuffle", "preposition"),
-    *("object", "attribute", "relation", "swap_attribute", "verb"),
-    *("negation", "true_negation", "paraphrase"),
-    *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
-    *("uniform_object", "uniform_attribute", "uniform_relation"),
-)
 STAGES = ("ingest", "parse", "lexicon", "components", "truth", "balance", "negatives")
-RECOVERED = (  # what negatives that others wrote turn out to do
-    *("replace_noun", "replace_numeral", "replace_preposition", "replace_verb", "replace_attribute"),
-    *("swap", "swap_attribute", "add", "remove", "negate", "rewrite"),
-)
-FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "other", "positive")
-REASONS = (
-    *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
-    *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
-    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "compatible", "unnatural"),
-    *("repeated", "no_candidate", "too_long", "operator_error"),
-)
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
     *("clip_benchmark", "lmms-eval", "negbench", "valse"),
@@ -47,9 +62,11 @@ MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", "infonce", "sigli
 RECIPES = ("house", "paper")
 PHASES = ("mle", "gan")
 PROBES = ("words", "blanks", "saliency", "pictures", "lengths")
-WORDS: dict[str, Sequence[str]] = {  # of fields whose types do not have them
-    "operators": tuple(dict.fromkeys(OPERATORS + RECOVERED)),
-    **{"negative_families": FAMILIES, "negative_operators": OPERATORS, "format": PUBLISHED},
+WORDS: dict[str, Words] = {  # of fields whose types do not have them
+    "operators": operator_or_change_words,
+    "negative_families": family_words,
+    "negative_operators": operator_words,
+    "format": PUBLISHED,
 }
 FLAGS = {  # of fields whose flags have other names
     **{"keep_columns": "--keep-columns", "negative_families": "--negative-family"},
@@ -62,6 +79,22 @@ LISTED = 12  # a flag with more valid words does not list them in help; the erro
 class Choice(click.Choice):
     """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
 
+    def __init__(self, words: Words) -> None:
+        """`words`: found when they are first needed, if they are a function."""
+        self.case_sensitive = True
+        self._words = words
+
+    @property
+    def choices(self) -> Sequence[str]:  # type: ignore[override]
+        """The valid words."""
+        return self._words() if callable(self._words) else self._words
+
+    @property
+    def metavar(self) -> str:
+        """The words, if they are few and known without a look, else `NAME`."""
+        few = not callable(self._words) and len(self._words) <= LISTED
+        return f"[{'|'.join(self.choices)}]" if few else "NAME"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a valid word; raise UsageError otherwise: `--phase must be one of mle, gan, was: mla; did …`."""
         from ...augment.settings import word
@@ -72,7 +105,7 @@ class Choice(click.Choice):
             raise click.UsageError(str(error), ctx) from None
 
 
-def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorator:
+def one_of(flag: str, choices: Words, help: str, **more: Any) -> Decorator:
     """A flag whose value must be one of `choices`; `more` goes to click.option."""
     return click.option(flag, type=Choice(choices), help=help, **more)
 
@@ -92,13 +125,15 @@ def columns(roles: Sequence[str], help: str) -> Decorator:
     )
 
 
-def several(
-    flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "", **more: Any
-) -> Decorator:
+def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str = "", **more: Any) -> Decorator:
     """A flag that may be repeated: a tuple as argument `field`, or None if not given. choices: the valid words, all if
     empty. empty: another word, which stands for an empty tuple.
     """
-    words = Choice([*choices, *filter(None, [empty])]) if choices else None
+    words = None
+    if callable(choices):
+        words = Choice(lambda: [*choices(), *filter(None, [empty])])
+    elif choices:
+        words = Choice([*choices, *filter(None, [empty])])
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         names = [name.strip() for value in values for name in value.split(",")]
@@ -113,7 +148,7 @@ def several(
     def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[Any]:
         return words.shell_complete(ctx, flag, incomplete) if words is not None else []
 
-    metavar = f"[{'|'.join(words.choices)}]" if words is not None and len(words.choices) <= LISTED else "NAME"
+    metavar = "NAME" if words is None else words.metavar
     repeated = f"{help} May be repeated."
     return click.option(
         flag, field, multiple=True, callback=collect, shell_complete=complete, metavar=metavar, help=repeated, **more

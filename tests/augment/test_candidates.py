@@ -1,71 +1,206 @@
-"""The weights of replacements, and drawing from them."""
+"""The table of candidates: what may replace the words of captions, with which weight, and what is refused unread."""
 
 from __future__ import annotations
 
-from collections import Counter
-from random import Random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from negcap.augment.edits import Candidate
-from negcap.augment.operators.replacement import Choice, Open, draw, weigh
-from tests.augment.fixtures import sample_lexicon
+from negcap.augment.candidates import FREE, REASONS, Candidates, Limits
+from negcap.augment.caption import by_image, from_parses
+from negcap.augment.kinds import KINDS
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.operators import OPERATORS, replacing
+from negcap.augment.operators.noun import LIFT, MAX_LIFT, MIN_SCORE
+from negcap.augment.operators.operator import Traits
+from negcap.augment.operators.replacement import PLURAL_NOUNS, balance_ratios
+from negcap.augment.plausibility import entry_units, entry_vectors, log_probabilities
+from negcap.augment.raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback
+from negcap.augment.rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL
+from negcap.augment.slots.nouns import Slot
+from tests.augment.fixtures import batch_of, captions_of, results, sample_lexicon, sample_parses
+
+COLUMNS = ("slot", "entry", "unit", "is_head", "log_p", "log_odds", "weight", "reason")
 
 
-def log_probabilities(**known: float) -> np.ndarray:
-    nouns = sample_lexicon().nouns
-    found = np.full(len(nouns.names), -np.inf)
-    for name, value in known.items():
-        found[nouns.number[name]] = value
-    return found
+def names_of(table: Candidates, chosen: np.ndarray, lexicon: Lexicon | None = None) -> set[str]:
+    """The replacements of the candidates of a table that a mask has."""
+    lexicon, found = lexicon or sample_lexicon(), np.flatnonzero(chosen).tolist()
+    return {lexicon.entries(table.slots[table.slot[one]].kind).names[table.entry[one]] for one in found}
 
 
-def test_weights_are_the_probabilities_above_the_floor() -> None:
-    nouns = sample_lexicon().nouns
-    some = Open.of(log_probabilities(cat=-1.0, man=-2.0, table=-2.01)[None], -2.0)
-    weights = weigh(nouns, ["dog"], some)
-    assert not some.slot.any() and dict(zip(some.new.tolist(), weights.tolist(), strict=True)) == {
-        nouns.number["cat"]: pytest.approx(np.exp(-1.0)),
-        nouns.number["man"]: pytest.approx(np.exp(-2.0)),
-    }
-    two = Open.of(np.stack([log_probabilities(), log_probabilities(cat=-1.0)]), -2.0)
-    assert list(two.parts(3)) == [slice(0, 0), slice(0, 1), slice(1, 1)]
+@pytest.mark.parametrize("kind", ["preposition", "attribute", "verb"])
+def test_weights_are_the_probabilities_above_the_floor(kind: str) -> None:
+    batch = batch_of([captions_of("A red dog sits on a couch.")], kind)
+    table, lexicon, (evidence,) = batch.candidates, batch.lexicon, batch.evidence
+    replacer, entries = replacing(kind)[kind], lexicon.entries(kind)
+    assert table.slots == list(replacer.slots(evidence, lexicon)) and table.slots
+    for number, slot in enumerate(table.slots):
+        form, asked = replacer.form(slot, evidence), [(evidence.encoding, (slot.start, slot.end), slot.contexts)]
+        units, vectors = entry_units(lexicon, kind, form), entry_vectors(lexicon, kind, form)
+        (likely,) = log_probabilities(asked, entries, units, vectors)
+        never, _ = replacer.never_replaces(slot, evidence, lexicon)
+        likely[never] = -np.inf
+        own = np.flatnonzero((table.slot == number) & (table.weight > 0))
+        assert table.entry[own].tolist() == np.flatnonzero(likely >= KINDS[kind].floor).tolist()
+        assert len(own) > 1
+        assert table.weight[own] == pytest.approx(np.exp(likely[table.entry[own]].astype(float)))
+        assert table.log_p[own] == pytest.approx(likely[table.entry[own]])
+    assert table.reason[table.weight > 0].tolist() == [FREE] * int((table.weight > 0).sum())
+
+
+def test_a_noun_that_goes_with_its_verb_has_more_weight_but_no_more_than_a_limit() -> None:
+    table = batch_of(by_image(from_parses(sample_parses()))[:20], "noun").candidates
+    allowed = table.weight > 0
+    lift = np.log(table.weight[allowed]) - table.log_p[allowed]
+    assert lift.max() <= LIFT * MAX_LIFT + 1e-4 and lift.min() < 0 < np.median(lift)
+    assert np.log(table.weight[allowed]).min() >= MIN_SCORE - 1e-4
 
 
 def test_balance_multiplies_by_the_ratio_of_the_factors() -> None:
     factors = {("dog", False): 2.0, ("cat", False): 3.0, ("dog", True): 5.0, ("cat", True): 0.5}
     nouns = sample_lexicon().nouns.rebalanced(factors)
-    some = Open.of(log_probabilities(cat=-1.0, man=-1.0, table=-9.0)[None], -2.0)
-    assert [nouns.names[number] for number in some.new] == ["cat", "man"]
-    for plural, entry, ratios in ((False, "dog", (1.5, 0.5)), (True, "dog", (0.1, 0.2)), (False, "yak", (3.0, 1.0))):
-        weights = weigh(nouns, [entry], some, plural=plural)
-        assert weights == pytest.approx([ratio * np.exp(-1.0) for ratio in ratios])
+    entry = np.array([nouns.number["cat"], nouns.number["man"]])
+    for plural, word, ratios in ((False, "dog", (1.5, 0.5)), (True, "dog", (0.1, 0.2)), (False, "yak", (3.0, 1.0))):
+        slots = [(0, Slot("noun", 1, 2, word, 1))]
+        assert balance_ratios(nouns, slots, np.zeros(2, int), entry, plural=plural) == pytest.approx(ratios)
 
 
-def choice(entry: str, weights: list[float], log_odds: list[float] | None = None) -> Choice:
-    """A choice among the names x0, x1, …; x2 has no suitable form."""
-
-    def candidate(name: str) -> Candidate | None:
-        return None if name == "x2" else Candidate("noun", (), (0,), entry, name)
-
-    names = [f"x{n}" for n in range(len(weights))]
-    odds = None if log_odds is None else np.array(log_odds)
-    return Choice((0,), entry, names, np.array(weights), odds, candidate, np.full(len(weights), ""))
-
-
-def test_candidates_of_all_slots_are_drawn_once_and_have_their_log_odds() -> None:
-    some = [choice("a", [1.0, 2.0, 3.0, 0.0], [-1.0, -2.0, -3.0, -4.0]), choice("b", [0.0, 5.0])]
-    for seed in range(5):
-        made = {(one.replaced, one.replacement): one.plausibility for one in draw(some, Random(seed), 99)}
-        assert made == {("a", "x0"): -1.0, ("a", "x1"): -2.0, ("b", "x1"): None}
-        assert len(list(draw(some, Random(seed), 2))) <= 2
-    assert list(draw([], Random(0), 9)) == list(draw([choice("a", [0.0, 0.0])], Random(0), 9)) == []
+@pytest.mark.parametrize(("text", "plural"), [("A dog on a couch.", False), ("Two dogs on a couch.", True)])
+def test_balanced_weights_are_of_the_number_of_the_noun(text: str, plural: bool) -> None:
+    images, lexicon = [captions_of(text)], sample_lexicon()
+    factors = {("dog", plural): 2.0, ("cat", plural): 3.0}
+    balanced = replace(lexicon, nouns=lexicon.nouns.rebalanced(factors))
+    before, after = (batch_of(images, "noun", lexicon=one).candidates for one in (lexicon, balanced))
+    of_dog = np.array([slot.entry == "dog" for slot in before.slots])[before.slot]
+    in_number = np.array([slot.plural == plural for slot in before.slots])[before.slot]
+    is_cat = before.entry == lexicon.nouns.number["cat"]
+    allowed = before.weight > 0
+    expected = np.where(of_dog, 1 / 2.0, 1.0) * np.where(is_cat & in_number, 3.0, 1.0)
+    assert after.weight[allowed] / before.weight[allowed] == pytest.approx(expected[allowed])
+    assert (of_dog & is_cat & allowed).any()
 
 
-def test_candidates_are_drawn_by_weight_over_all_slots() -> None:
-    some = [choice("a", [1.0, 3.0]), choice("b", [6.0])]
-    first = Counter(next(draw(some, Random(seed), 1))[3:5] for seed in range(3000))
-    assert list(draw(some, Random(3), 9)) == list(draw(some, Random(3), 9))
-    shares = {key: count / 3000 for key, count in first.items()}
-    assert shares == pytest.approx({("a", "x0"): 0.1, ("a", "x1"): 0.3, ("b", "x0"): 0.6}, abs=0.04)
+def test_what_may_name_the_same_thing_is_in_the_table_but_refused() -> None:
+    table = batch_of([captions_of("A dog is lying on a red couch.")], "noun", "attribute").candidates
+    same = table.reason == REASONS.index(COMPATIBLE)
+    assert {"puppy", "sofa"} & names_of(table, same) and "cat" not in names_of(table, same)
+    assert not table.weight[same].any() and (table.weight[~same] > 0).all()
+
+
+def test_what_captions_mention_is_refused_as_likely_true() -> None:
+    texts = "A dog is lying on a couch.", "A cat is next to a dog."
+    alone, both = (batch_of([captions_of(*some)], "noun", only_first=True).candidates for some in (texts[:1], texts))
+    likely = REASONS.index(LIKELY_TRUE)
+    assert "cat" not in names_of(alone, alone.reason == likely)
+    assert "cat" in names_of(both, both.reason == likely)
+    assert "cat" not in names_of(both, both.reason == FREE)
+
+
+def test_a_candidate_keeps_its_first_reason() -> None:
+    table = batch_of([captions_of("A dog is lying on a couch.")], "noun").candidates
+    before, free = table.reason.copy(), table.reason == FREE
+    assert free.any() and not free.all()
+    table.refuse(np.arange(len(table)) % 2 == 0, UNNATURAL)
+    table.refuse(np.arange(len(table)), LIKELY_TRUE)
+    assert np.array_equal(table.reason[~free], before[~free])
+    even = np.arange(len(table)) % 2 == 0
+    assert (table.reason[free & even] == REASONS.index(UNNATURAL)).all()
+    assert (table.reason[free & ~even] == REASONS.index(LIKELY_TRUE)).all()
+
+
+def test_a_joined_table_has_the_candidates_of_its_parts_in_their_slots() -> None:
+    images = by_image(from_parses(sample_parses()))[:4]
+    parts = [batch_of(images, kind).candidates for kind in KINDS]
+    whole = batch_of(images, *KINDS).candidates
+    assert len(whole) == sum(map(len, parts)) and (np.diff(whole.slot) >= 0).all()
+    first = slots = 0
+    for kind, part in zip(KINDS, parts, strict=True):
+        own = whole.of_kinds([kind])
+        assert own.tolist() == list(range(first, first + len(part)))
+        assert whole.slots[slots : slots + len(part.slots)] == part.slots
+        for column in COLUMNS:
+            values, shift = getattr(part, column), slots if column == "slot" else 0
+            assert np.array_equal(getattr(whole, column)[own], values + shift if shift else values, equal_nan=True)
+        assert np.array_equal(whole.caption_of_candidate[own], part.caption_of_candidate)
+        first, slots = first + len(part), slots + len(part.slots)
+    empty = Candidates.join([])
+    assert len(empty) == 0 and not empty.slots and empty.of_kinds(list(KINDS)).tolist() == []
+
+
+def test_limits_of_all_but_fallbacks_and_of_these() -> None:
+    assert Limits() == Limits(PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE)
+    assert (Limits(0.2, 0.3).unnatural, Limits(0.2, 0.3).fallback) == (0.2, 0.3)
+    assert (Limits(0.4, 0.3).unnatural, Limits(0.4, 0.3).fallback) == (0.3, 0.3)
+
+
+def test_ratings_do_not_depend_on_what_is_rated_together() -> None:
+    images = by_image(from_parses(sample_parses()))[:10]
+    whole, parts = batch_of(images, *KINDS, limits=Limits()), batch_of(images, *KINDS, limits=Limits())
+    every = np.arange(len(whole.candidates))
+    whole.estimates.rate(every)
+    for part in np.array_split(np.random.default_rng(0).permutation(every), 17):
+        parts.estimates.rate(part)
+        parts.estimates.rate(part[:3])  # again
+    for column in ("p_unnatural", "p_compatible", "log_odds", "reason"):
+        one, other = getattr(whole.candidates, column), getattr(parts.candidates, column)
+        assert np.array_equal(one, other, equal_nan=True)
+    table = whole.candidates
+    rated = ~np.isnan(table.p_unnatural)
+    assert rated.any() and not rated[table.of_kinds(["numeral"])].any()  # their texts are read
+    limits = whole.limits
+    allowed = rated & (table.reason == FREE)
+    assert (table.p_unnatural[allowed] <= limits.unnatural).all()
+    assert (table.p_compatible[allowed] <= limits.max_compatible).all()
+
+
+def test_what_is_refused_unrated_would_mostly_be_refused_when_it_is_rated() -> None:
+    images = by_image(from_parses(sample_parses()))[:40]
+    limited, unlimited = (batch_of(images, *KINDS, limits=limits) for limits in (Limits(), Limits(1.0, 1.0, 1.0)))
+    unlimited.estimates.rate(np.arange(len(unlimited.candidates)))
+    refused = (limited.candidates.reason == REASONS.index(UNNATURAL)) & ~np.isnan(unlimited.candidates.p_unnatural)
+    assert refused.sum() > 500
+    assert (unlimited.candidates.p_unnatural[refused] > MAX_UNNATURAL).mean() >= 0.98
+
+
+def test_fallbacks_are_the_unnatural_that_are_good_enough() -> None:
+    batch = batch_of(by_image(from_parses(sample_parses()))[:40], "noun", "attribute", limits=Limits())
+    table, every = batch.candidates, np.arange(len(batch.candidates))
+    batch.estimates.rate(every)
+    fallbacks = batch.estimates.fallbacks(every)
+    good = is_fallback(table.p_unnatural, table.p_compatible, MAX_UNNATURAL, MAX_COMPATIBLE)
+    assert set(fallbacks.tolist()) == set(np.flatnonzero(good & (table.reason == REASONS.index(UNNATURAL))).tolist())
+    assert len(fallbacks) > 20 and (table.p_unnatural[fallbacks] > PREFERRED_UNNATURAL).all()
+
+
+def test_the_ratings_of_a_numeral_do_not_depend_on_what_is_sampled_first() -> None:
+    texts = "Two dogs are running on a beach.", "A man sits on a bench.", "Three cups are on a table near a window."
+    for text in texts:
+        batch = batch_of([captions_of(text)], "numeral")
+        found = []
+        for seed in (0, 1, 2):
+            rows = [
+                results("numeral", batch.evidence[0], seed=seed, per_family=quota).accepted for quota in (1, 4, 400)
+            ]
+            found.append(
+                {row.text: (row.p_unnatural, row.p_compatible, row.plausibility) for its in rows for row in its}
+            )
+            for some in rows:  # also with fewer beside it
+                assert all(found[-1][row.text] == (row.p_unnatural, row.p_compatible, row.plausibility) for row in some)
+        assert found[0] == found[1] == found[2] and len(found[0]) > 2
+        assert None not in {p for ratings in found[0].values() for p in ratings}
+
+
+def test_nouns_are_in_the_number_of_the_word_that_they_replace() -> None:
+    noun = replacing("noun")["noun"]
+    (evidence,) = batch_of([captions_of("Two dogs on a couch.")], "noun").evidence
+    assert [noun.form(slot, evidence) for slot in noun.slots(evidence, sample_lexicon())] == [PLURAL_NOUNS, "nn"]
+
+
+def test_an_operator_that_replaces_has_one_kind() -> None:
+    assert {name: operator.traits.kinds for name, operator in OPERATORS.items() if name in KINDS} == {
+        kind: (kind,) for kind in KINDS
+    }
+    with pytest.raises(ValueError, match="too many values"):
+        type(OPERATORS["noun"])("both", Traits("noun", 1.0, ("noun", "verb")))

@@ -1,8 +1,9 @@
-"""The surrogate against its formula in plain floats, and against reading the texts as a whole."""
+"""The surrogate against its formula in plain floats, and against encoding the texts as a whole."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,14 @@ from negcap.augment.cloze.file import FARTHEST
 from negcap.augment.cloze.fixed_point import STATE
 from negcap.augment.cloze.model import ClozeModel, cloze_model
 from negcap.augment.cloze.surrogate import state_changes, surrogate_of
-from negcap.augment.context import contexts
 from negcap.augment.data import data_path
-from negcap.augment.edits import Candidate, Edit
+from negcap.augment.edits import Edit
 from negcap.augment.language.parse import parse
-from negcap.augment.operators.replacement import noun_choices
-from negcap.augment.plausibility import WINDOW, compare, read, read_and_compare
+from negcap.augment.operators import replacing
+from negcap.augment.plausibility import WINDOW, compare, encode, read_and_compare
+from negcap.augment.rows import Row
 from negcap.pipelines.resources.cloze.network import write_arrays
-from tests.augment.fixtures import sample_lexicon, sample_parses
+from tests.augment.fixtures import batch_of, sample_parses
 
 WORDS = "two young boys throw a red ball to a small dog .".split()
 
@@ -32,32 +33,32 @@ def gelu(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("place", "unit"), [(3, "girls"), (7, "bone"), (10, "cat"), (1, "six")])
 def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
     model = cloze_model()
-    (reading,) = model.read([WORDS])
+    (encoding,) = model.read([WORDS])
     arrays, number = model.network.arrays, model.units.of(unit)
     surrogate = surrogate_of(model)
     assert surrogate is not None and number is not None
     places = np.array([[place - 1, place + 1]])
-    found = surrogate.estimate([reading], places, np.zeros(1, int), np.array([number]), WINDOW)
-    moved = state_changes(model.network, [reading], places, np.zeros(1, int), np.array([number]))
+    found = surrogate.estimate([encoding], places, np.zeros(1, int), np.array([number]), WINDOW)
+    moved = state_changes(model.network, [encoding], places, np.zeros(1, int), np.array([number]))
     moved = moved[:, 0] * 2.0 ** (1 - STATE)
 
     def weight(name: str) -> np.ndarray:
         return arrays[f"surrogate.{name}"].astype(np.float64)
 
     def inputs(at: int) -> list[np.ndarray]:
-        return [reading.vectors[at - 1], model.embedding[reading.units[at]]]
+        return [encoding.vectors[at - 1], model.embedding[encoding.units[at]]]
 
-    new = min(0.0, float(model.embedding[number] @ reading.vectors[place - 1] + model.bias[number]))
+    new = min(0.0, float(model.embedding[number] @ encoding.vectors[place - 1] + model.bias[number]))
     after = [new]
-    for other in range(1, len(reading.scores) + 1):
+    for other in range(1, len(encoding.scores) + 1):
         if other != place:
             distance = int(np.clip(other - place, -FARTHEST, FARTHEST)) + FARTHEST
             hidden = weight("context.weight") @ np.concatenate([*inputs(other), *inputs(place)])
             share = weight("share.weight") @ gelu(hidden + weight("distance.weight")[distance]) + weight("share.bias")
             change = weight("after.weight") @ moved[1] if other > place else weight("before.weight") @ moved[0]
-            after.append(min(0.0, reading.scores[other - 1] - float(share @ change)))
-    old = [reading.scores[place - 1], *(score for at, score in enumerate(reading.scores, 1) if at != place)]
-    assert found.log_odds[0] == pytest.approx(new - reading.scores[place - 1], abs=1e-4)
+            after.append(min(0.0, encoding.scores[other - 1] - float(share @ change)))
+    old = [encoding.scores[place - 1], *(score for at, score in enumerate(encoding.scores, 1) if at != place)]
+    assert found.log_odds[0] == pytest.approx(new - encoding.scores[place - 1], abs=1e-4)
     assert found.whole[0] == pytest.approx(sum(after) - sum(old), abs=0.3)
     assert found.loss[0] == pytest.approx(
         sum(max(0.0, a - b) for a, b in zip(old[1:], after[1:], strict=True)), abs=0.3
@@ -67,21 +68,22 @@ def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
 
 def test_estimates_agree_with_what_is_read_and_depend_on_no_other_text() -> None:
     captions = from_parses(sample_parses().slice(0, 60))
-    own, made = [], []
-    for context in contexts([[caption] for caption in captions], sample_lexicon()):
-        caption, reading = context.said.caption, context.said.reading
-        for choice in noun_choices(caption, context):
-            for number in choice.weights.nonzero()[0][:6].tolist():
-                candidate = choice.candidate(choice.names[number])
-                if candidate is not None and not candidate.rejected:
-                    own.append((caption, reading))
-                    made.append(candidate)
-    of, readings = zip(*own, strict=True)
-    estimated, exact = (np.array(how(of, readings, made)) for how in (compare, read_and_compare))
+    batch, noun = batch_of([[caption] for caption in captions], "noun"), replacing("noun")["noun"]
+    own, made, of_slot = [], [], Counter[int]()
+    for number in np.flatnonzero(batch.candidates.weight).tolist():
+        slot = int(batch.candidates.slot[number])
+        row = noun.row(number, batch)
+        of_slot[slot] += 1
+        if row is not None and row.reason is None and of_slot[slot] <= 6:
+            evidence = batch.evidence[batch.candidates.caption[slot]]
+            own.append((evidence.caption, evidence.encoding))
+            made.append(row)
+    of, encodings = zip(*own, strict=True)
+    estimated, exact = (np.array(how(of, encodings, made)) for how in (compare, read_and_compare))
     assert len(made) > 200
     for column, least in ((1, 0.5), (2, 0.8), (3, 0.6)):  # loss, lowest, whole
         assert np.corrcoef(estimated[:, column], exact[:, column])[0, 1] > least
-    alone = [compare([caption], read([caption]), [one])[0] for (caption, _), one in zip(own[:40], made, strict=False)]
+    alone = [compare([caption], encode([caption]), [one])[0] for (caption, _), one in zip(own[:40], made, strict=False)]
     assert alone == list(map(type(alone[0])._make, estimated[:40].tolist()))
 
 
@@ -92,9 +94,9 @@ def test_a_model_without_a_surrogate_reads_all_texts(tmp_path: Path) -> None:
     model = ClozeModel.load(tmp_path / "own.npz")
     assert surrogate_of(model) is None
     captions = parse(["A dog on a couch."])
-    cat = Candidate("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
-    exact = compare(captions, read(captions, model), [cat])
-    assert exact == read_and_compare(captions, read(captions), [cat]) != compare(captions, read(captions), [cat])
+    cat = Row("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
+    exact = compare(captions, encode(captions, model), [cat])
+    assert exact == read_and_compare(captions, encode(captions), [cat]) != compare(captions, encode(captions), [cat])
     (arrays["surrogate.share.weight"], arrays["surrogate.share.weight.bits"]) = (
         np.ones((2, 3), np.int16),
         np.ones(2, np.int8),

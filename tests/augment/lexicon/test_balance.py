@@ -1,7 +1,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ import pytest
 
 from negcap.augment.balance import BALANCED, BOUND, exchanges, fit_factors
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts
+from negcap.augment.evidence import batches
+from negcap.augment.generate import NegativesConfig, generate_for_images
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.reproducible import record_rng
-from negcap.augment.truth.contradiction import assess
-from negcap.pipelines.engine.run import batches
+from negcap.pipelines.engine.run import batches as batches_of_table
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, first_images, fit, sample_shard
 from negcap.pipelines.stages.build import configure
-from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
+from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +27,16 @@ def images() -> list[list[Caption]]:
 
 def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> float:
     """The sum over words of how much oftener one side has it than the other, as a share, among first negatives by four
-    seeds: a draw by one is mostly chance.
+    seeds: a sample by one is mostly chance.
     """
     left, entered = Counter[str](), Counter[str]()
-    for seed, context in product(range(4), contexts(images, lexicon)):
-        caption = context.said.caption
-        rng = record_rng(seed, operator, caption.caption_id)
-        for one in proposed(operator, caption, context, rng, 24):
-            if assess(one, context.said)[0] is None:
-                left[one.replaced] += 1
-                entered[one.replacement] += 1
-                break
+    for seed in range(4):
+        config = NegativesConfig(operators=(operator,), seed=seed, per_family=1)
+        for captions in batches(images):
+            for made in generate_for_images(captions, lexicon, config).results:
+                for row in made[operator].accepted:
+                    left[row.replaced] += 1
+                    entered[row.replacement] += 1
     return sum(abs(left[word] - entered[word]) for word in left | entered) / left.total()
 
 
@@ -95,7 +92,7 @@ def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
 def test_a_sample_is_cut_between_images() -> None:
     table = first_images([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
     for size in (1, 3, 4, 7, 100):
-        parts = list(batches(table, size))
+        parts = list(batches_of_table(table, size))
         assert pa.concat_tables(parts).equals(table)
         assert all(len(part) >= size for part in parts[:-1])
         assert sum(len(set(part["image_id"].to_pylist())) for part in parts) == 7
@@ -128,6 +125,6 @@ def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, mo
         ({"preset": "vse-c-paper"}, ()),
     ],
 )
-def test_the_kinds_that_operators_draw_are_balanced(options: dict[str, Any], kinds: tuple[str, ...]) -> None:
+def test_the_kinds_that_operators_sample_are_balanced(options: dict[str, Any], kinds: tuple[str, ...]) -> None:
     assert configure("balance", {"lexicon": "own", **options}).kinds == kinds
     assert configure("balance", {"lexicon": "reference", **options}).kinds is None

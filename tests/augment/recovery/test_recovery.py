@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
-from negcap.augment.judgement import PREFERRED_UNNATURAL
+from negcap.augment.evidence import gather_evidence
 from negcap.augment.language.parse import parse
+from negcap.augment.raters import PREFERRED_UNNATURAL
 from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.cli.options import RECOVERED
@@ -20,6 +20,7 @@ from negcap.schemas.negatives import FAMILIES
 from tests.augment.fixtures import sample_lexicon
 from tests.tables import rows_of
 
+NO_TRUTH = Truth({}, {}, {})  # estimates nothing
 PIECES = ["a", "an", "red", "dog", "dog.", "Dog", "man's", ",", "in", "front", "of", ""]
 WORDS = st.lists(st.sampled_from(PIECES), max_size=9)
 
@@ -62,7 +63,7 @@ def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> Non
     captions, negatives = parse([row["caption"] for row in rows]), parse([row["text"] for row in rows])
     found = [recover(caption, negative) for caption, negative in zip(captions, negatives, strict=True)]
     same = [
-        (one.operator, one.candidate.replaced, one.candidate.replacement)
+        (one.operator, one.row.replaced, one.row.replacement)
         == (f"replace_{row['operator']}", row["replaced"], row["replacement"])
         for one, row in zip(found, rows, strict=True)
     ]
@@ -79,18 +80,18 @@ def test_grammatical_faults() -> None:
 @pytest.mark.parametrize("pair", [(DOG, LONG), (LONG, DOG)])
 def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
     caption, negative = parse(pair)
-    every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
-    (((_, verdict, judged),),) = judge([one.said for one in every], [[negative]], Judging())
-    assert (verdict, judged.reason, judged.candidate.plausibility) == (None, "too_long", None)
+    evidence = gather_evidence([[caption]], truth=NO_TRUTH)
+    (((_, verdict, row),),) = judge(evidence, [[negative]], sample_lexicon(), Judging())
+    assert (verdict, row.reason, row.plausibility) == (None, "too_long", None)
 
 
-def test_what_readers_would_call_odd_is_rejected_only_if_asked() -> None:
+def test_what_raters_would_call_unnatural_is_rejected_only_if_asked() -> None:
     caption, *negatives = parse(["A dog sleeps on a couch.", "A cat sleeps on a couch.", "A dog sleeps on a goal."])
-    every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
+    evidence = gather_evidence([[caption]], truth=NO_TRUTH)
     for config, reasons in ((Judging(), [None, None]), (Judging(plausible=True), [None, "unnatural"])):
-        (found,) = judge([one.said for one in every], [negatives], config)
-        assert [one.judged.reason for one in found] == reasons
-        assert found[0].judged.candidate.p_unnatural < PREFERRED_UNNATURAL < found[1].judged.candidate.p_unnatural
+        (found,) = judge(evidence, [negatives], sample_lexicon(), config)
+        assert [one.row.reason for one in found] == reasons
+        assert found[0].row.p_unnatural < PREFERRED_UNNATURAL < found[1].row.p_unnatural
 
 
 def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
@@ -99,11 +100,10 @@ def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
     # "A {dog|cat} sleeps." stands for a caption and its negative.
     versions = [[re.sub(r"{(.*?)\|(.*?)}", rf"\{side}", row["pair"]) for row in rows] for side in (1, 2)]
     captions, negatives = map(parse, versions)
-    every = contexts([[caption] for caption in captions], sample_lexicon(), Truth({}, {}, {}))
+    evidence = gather_evidence([[caption] for caption in captions], truth=NO_TRUTH)
     found = Counter[tuple[str, str, str | None]]()
-    for row, ((_, verdict, judged),) in zip(
-        rows, judge([one.said for one in every], [[one] for one in negatives], Judging()), strict=True
-    ):
+    verdicts = judge(evidence, [[one] for one in negatives], sample_lexicon(), Judging())
+    for row, ((_, verdict, judged),) in zip(rows, verdicts, strict=True):
         found["adds" if row["kind"].startswith("add_") else "changes", row["label"], verdict] += 1
         assert (verdict == "true") == (judged.reason == "caption_says_so")
     assert not found["adds", "false", "true"] and found["changes", "false", "true"] <= 0.01 * len(rows)
@@ -165,10 +165,9 @@ A dog sleeps. / A dog and a cat sleep on a bed. | A cat sleeps. | undecidable
 def test_the_criterion_of_each_verdict() -> None:
     cases = [line.split(" | ") for line in VERDICTS.strip().splitlines() if not line.startswith("#")]
     images = [parse(captions.split(" / ")) for captions, _, _ in cases]
-    firsts = [sum(map(len, images[:number])) for number in range(len(images))]
-    every = contexts(images, sample_lexicon(), Truth({}, {}, {}))
+    evidence = gather_evidence(images, truth=NO_TRUTH, only_first=True)
     negatives = parse([text for _, text, _ in cases])
-    verdicts = judge([every[first].said for first in firsts], [[negative] for negative in negatives], Judging())
+    verdicts = judge(evidence, [[negative] for negative in negatives], sample_lexicon(), Judging())
     found = [(*case[:2], verdict) for case, ((_, verdict, _),) in zip(cases, verdicts, strict=True)]
     assert found == [tuple(case) for case in cases]
 

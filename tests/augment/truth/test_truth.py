@@ -6,14 +6,13 @@ import pyarrow.compute as pc
 import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts
+from negcap.augment.evidence import gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
-from negcap.augment.reproducible import record_rng, sigmoid
+from negcap.augment.reproducible import sigmoid
 from negcap.augment.truth import fit
-from negcap.augment.truth.contradiction import assess
 from negcap.augment.truth.estimates import Associations, Transitions, Truth
 from negcap.augment.truth.fit import EntailedEntries, add, count_pairs, count_transitions, estimate, total
 from negcap.pipelines.stages.balance import BalanceConfig
@@ -21,7 +20,7 @@ from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
-from tests.augment.fixtures import in_turn, parse_texts, proposed, sample_lexicon, sample_parses
+from tests.augment.fixtures import in_turn, parse_texts, results, sample_lexicon, sample_parses
 
 SCENES = (
     ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
@@ -144,17 +143,16 @@ def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell
     dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
     image = Truth.from_table(table, lexicon).of_image(dog)
     likely = {}
-    for context, caption in zip(contexts([dog], lexicon), dog, strict=True):
-        for candidate in proposed("noun", caption, context, record_rng(0, "noun", "x"), 200):
-            likely[candidate.replacement] = image.p_true(candidate, caption)
-    assert likely["umbrella"] > 0.1 > likely["kettle"]
+    for evidence in gather_evidence([dog]):
+        for row in results("noun", evidence, lexicon).accepted:
+            likely[row.replacement] = image.p_true(row, evidence.caption)
     table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
-    context, image = contexts([scenes[0]], lexicon, truth)[0], truth.of_image(scenes[0])
-    made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
-    assert made and {image.p_true(one, scenes[0][0]) for one in made} == {None}
-    assert "likely_true" not in {assess(one, context.said)[0] for one in made}
+    evidence, image = gather_evidence([scenes[0]], truth=truth)[0], truth.of_image(scenes[0])
+    accepted, rejected = results("noun", evidence, lexicon, excluded=True)
+    assert accepted and {image.p_true(row, scenes[0][0]) for row in (*accepted, *rejected)} == {None}
+    assert "likely_true" not in {row.reason for row in rejected}
 
 
 def test_the_estimate_hangs_on_no_order(sample_truth: pa.Table) -> None:
@@ -182,8 +180,8 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     likely = [row for row in refused if row["reason"] == "likely_true"]
     assert all(row["p_true"] > 0.02 for row in likely if row["replacement"])
     assert sum(row["replacement"] is not None for row in likely) > 10
-    judged_later = [row for row in refused if row["reason"] == "unnatural" and row["replacement"]]
-    estimates = [row["p_true"] for row in judged_later if row["operator"] in ("noun", "verb", "preposition")]
+    rated_later = [row for row in refused if row["reason"] == "unnatural" and row["replacement"]]
+    estimates = [row["p_true"] for row in rated_later if row["operator"] in ("noun", "verb", "preposition")]
     assert estimates and all(0 <= p_true <= 0.02 for p_true in estimates)
     assert all(
         row["p_true"] is None for row in refused if row["reason"] not in ("likely_true", "unnatural", "compatible")
@@ -199,18 +197,16 @@ def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Tabl
         assert with_it[name].select(columns).equals(table.select(columns))
 
 
-def test_a_quantity_is_estimated_of_what_stands_in_one_place_also_a_lower_one(sample_truth: pa.Table) -> None:
+def test_a_numeral_is_estimated_of_what_stands_in_one_place_also_a_lower_one(sample_truth: pa.Table) -> None:
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
 
     def numerals(*texts: str) -> list[tuple[str, str, str | None, float | None]]:
-        """The noun and the new quantity of each candidate for the first text, why it is refused, and its p(true)."""
+        """The noun and the new numeral of each row for the first text, why it is rejected, and its p(true)."""
         captions = list(parse(texts))
-        first, context, image = captions[0], contexts([captions], sample_lexicon(), truth)[0], truth.of_image(captions)
-        made = proposed("numeral", first, context, record_rng(0, "numeral", "x"), 50)
-        reasons = [assess(one, context.said)[0] for one in made]
-        nouns = [first.lowered[one.slots[0]] for one in made]
-        p_true = [image.p_true(one, first) for one in made]
-        return [*zip(nouns, [one.replacement for one in made], reasons, p_true, strict=True)]
+        first, evidence = captions[0], gather_evidence([captions], truth=truth)[0]
+        rows = [row for made in results("numeral", evidence, excluded=True) for row in made if row.tokens]
+        image = truth.of_image(captions)
+        return [(first.lowered[row.tokens[0]], row.replacement, row.reason, image.p_true(row, first)) for row in rows]
 
     reasons = {new: reason for _, new, reason, _ in numerals("Two dogs run.", "Two dogs on a beach.")}
     assert reasons["a"] == reasons["three"] == "likely_true"

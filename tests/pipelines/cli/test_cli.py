@@ -17,7 +17,8 @@ import click
 import psutil
 import pytest
 
-from negcap.augment.operators import OPERATORS, PRESETS, Operator
+from negcap.augment.operators import PRESETS
+from negcap.augment.operators.noun import ReplaceNoun
 from negcap.augment.settings import words_of
 from negcap.pipelines.cli import main, negcap, options
 from negcap.pipelines.engine.lock import LOCK
@@ -445,8 +446,6 @@ def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixt
 
 
 CHOICES = {  # a module: words of its own name, or NAME=its own
-    "negcap.augment.operators": "OPERATORS",
-    "negcap.schemas.negatives": "FAMILIES REASONS",
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
     "negcap.pipelines.stages.build": "STAGES=VERBS",
     "negcap.pipelines.models.config": "MODELS RECIPES",
@@ -549,7 +548,7 @@ def test_strict_exits_with_1_if_an_operator_failed(
     run, here = str(tmp_path / "run"), ["--quiet", "--scheduler", "synchronous"]
     lexicon = ["--set", "lexicon=reference", "--operator", "noun", "--operator", "verb"]
     build = ["build", str(tmp_path / "captions.csv"), "--output", run, *lexicon, *here]
-    monkeypatch.setitem(OPERATORS, "noun", Operator(raising(KeyError("scarf")), "noun", 1.0))
+    monkeypatch.setattr(ReplaceNoun, "rows", raising(KeyError("scarf")))
     assert main([*build, "--strict"]) == 1
     shown = capsys.readouterr()
     assert shown.err == (
