@@ -32,7 +32,6 @@ from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
 from .operators import replacing
 from .operators.replacement import ReplacingOperator, propose_batch
-from .raters import preference
 from .reproducible import exp, log
 from .truth.estimates import Truth
 
@@ -95,7 +94,7 @@ def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -
     offset = np.array([len(entries.names) * slot.plural for slot in slots], int)
     old = np.array([entries.number.get(slot.entry, -1) for slot in slots], int)
     known = old >= 0
-    weights = table.weight[candidates] * preference(table.p_unnatural[candidates], table.p_compatible[candidates])
+    weights = table.weight[candidates] * batch.estimates.preferences(candidates)
     return Exchanges(
         row=(table.caption[table.slot[candidates]] + first)[known].astype(np.int32),
         old=(old + offset)[known].astype(np.int32),

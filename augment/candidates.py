@@ -23,9 +23,11 @@ from .raters import (
     MAX_COMPATIBLE,
     MAX_UNNATURAL,
     PREFERRED_UNNATURAL,
+    change_number,
     features,
     is_fallback,
     place_inputs,
+    preference,
     rater_model_of,
     refusals,
     scores_of,
@@ -80,6 +82,7 @@ class Candidates:
     least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 before this is
         asked. No text that replaces more than one unit is estimated.
     p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where they are not.
+    is_rated: whether it was asked for its ratings.
     """
 
     slots: list[Slot]
@@ -95,13 +98,13 @@ class Candidates:
     least_unnatural: np.ndarray = field(init=False)
     p_unnatural: np.ndarray = field(init=False)
     p_compatible: np.ndarray = field(init=False)
-    rated: np.ndarray = field(init=False)
+    is_rated: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         size = len(self.slot)
         self.least_unnatural = np.zeros(size)
         self.p_unnatural, self.p_compatible = np.full(size, np.nan), np.full(size, np.nan)
-        self.rated = np.zeros(size, bool)
+        self.is_rated = np.zeros(size, bool)
 
     @classmethod
     def join(cls, tables: Iterable[Candidates]) -> Candidates:
@@ -173,7 +176,8 @@ class RatingEstimates:
         ]
         known = np.array([place is not None for place in places], bool)
         self._model = encodings[0].model if encodings else None
-        self._can_estimate = (candidates.unit >= 0) & known[candidates.slot]
+        is_change = np.array([slot.kind in CHANGES for slot in candidates.slots], bool)
+        self._can_estimate = (candidates.unit >= 0) & (known & is_change)[candidates.slot]
         self._replaces_one_unit = candidates.is_of_kinds(REPLACED)
         self._surrogate: Surrogate | None = None
         if self._model is None or not self._can_estimate.any():
@@ -192,8 +196,7 @@ class RatingEstimates:
         self._sizes, self._means = scores_of(self._encodings)
         units = candidates.unit[self._can_estimate]
         self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
-        kinds = [CHANGES.index(slot.kind) for slot in candidates.slots]
-        self._change_of_slot = np.array(kinds)
+        self._change_of_slot = np.array([change_number(slot.kind) for slot in candidates.slots])
 
     def _rate(self, numbers: np.ndarray, comparisons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities of being unnatural and compatible, of candidates that compare so with their captions."""
@@ -242,8 +245,8 @@ class RatingEstimates:
     def rate(self, numbers: np.ndarray) -> None:
         """Fill in the ratings of candidates, by number, as far as they can be estimated, and refuse the bad ones."""
         table = self._candidates
-        asked = self._can_estimate[numbers] & ~table.rated[numbers] & self._replaces_one_unit[table.slot[numbers]]
-        table.rated[numbers] = True
+        asked = self._can_estimate[numbers] & ~table.is_rated[numbers] & self._replaces_one_unit[table.slot[numbers]]
+        table.is_rated[numbers] = True
         numbers = np.sort(numbers[asked])
         if not len(numbers) or self._surrogate is None:
             return
@@ -257,6 +260,20 @@ class RatingEstimates:
         reasons = refusals(unnatural, compatible, self._limits.unnatural, self._limits.max_compatible)
         for reason in (UNNATURAL, COMPATIBLE):
             table.refuse(numbers[reasons == reason], reason)
+
+    def preferences(self, numbers: np.ndarray) -> np.ndarray:
+        """The factors of candidates' weights by their ratings (`raters.preference`), 1 where these are not estimated.
+
+        None is above the factor of the best possible rating, by which `negcap.augment.sampling` orders candidates.
+        """
+        table = self._candidates
+        factors = preference(table.p_unnatural[numbers], table.p_compatible[numbers])
+        return np.minimum(factors, self.best_preferences(numbers))
+
+    def best_preferences(self, numbers: np.ndarray) -> np.ndarray:
+        """The factors of candidates' weights if they were rated as well as the best are; 1 if nothing is estimated."""
+        least = self._candidates.least_unnatural[numbers]
+        return np.where(least > 0, preference(least, np.zeros(len(least))), 1.0)
 
     def fallbacks(self, numbers: np.ndarray) -> np.ndarray:
         """Those of some candidates that may be taken where there is nothing better, see `raters.is_fallback`."""

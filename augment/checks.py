@@ -15,7 +15,6 @@ from .candidates import Limits, RatingEstimates
 from .edits import apply
 from .evidence import Evidence
 from .lexicon.lexicon import Lexicon
-from .operators import violation
 from .operators.operator import Operator
 from .operators.replacement import ReplacingOperator, refuse_possible
 from .raters import rate, refusals
@@ -45,7 +44,7 @@ def contradicts_the_captions(row: Row, case: Case) -> None:
     """Reject what a caption of the image or WordNet makes true (`related_in_caption`, `sibling_says_so`, …)."""
     if not case.operator.traits.is_checked:
         return
-    if found := violation(row, case.evidence, case.lexicon):
+    if found := case.operator.violation(row, case.evidence, case.lexicon):
         row.reason, row.sibling_id = found.reason, found.sibling_id
         row.detail = found.word and _absent(row) + found.word
 

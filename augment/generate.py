@@ -25,7 +25,6 @@ from .operators import OPERATORS, PRESETS, operator, replacing
 from .operators.operator import Operator, Source
 from .operators.replacement import SamplingOperator, propose_batch
 from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad
-from .recovery import FAMILIES_OF
 from .reproducible import record_rng
 from .rows import (
     COMPATIBLE,
@@ -52,7 +51,6 @@ NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negat
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
 PROBED, PROBE_QUOTA = 32, 4
 GROWTH = 2  # times as many rows are taken in each further round
-FAMILIES = FAMILIES_OF | {name: operator.traits.family for name, operator in OPERATORS.items()}
 WHY_NOT_SAMPLED = {
     UNNATURAL: "over a limit, preferred_unnatural, max_unnatural or max_compatible",
     LIKELY_TRUE: "over the limit max_true",
@@ -107,6 +105,11 @@ class Generated(NamedTuple):
     excluded: Counter[tuple[str, str, str]]
 
 
+def family_of(name: str) -> str:
+    """The family of an operator's negatives."""
+    return OPERATORS[name].family
+
+
 def generate_tables(
     parses: pa.Table, lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None = None
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
@@ -120,8 +123,10 @@ def generate_tables(
     given to the checked operators that do not run, and `more.<operator>`, for how many of these the operator has a
     negative.
     """
-    probe_operators = [name for name in PRESETS["all"] if name not in settings.operators and FAMILIES[name] != POSITIVE]
-    negatives, positives, rejections = RowCollector(FAMILIES), RowCollector(FAMILIES), RowCollector(FAMILIES)
+    probe_operators = [
+        name for name in PRESETS["all"] if name not in settings.operators and family_of(name) != POSITIVE
+    ]
+    negatives, positives, rejections = RowCollector(family_of), RowCollector(family_of), RowCollector(family_of)
     captions = from_parses(parses)
     counts, excluded = Counter({"captions": len(captions)}), Counter[tuple[str, str, str]]()
     first = 0
@@ -134,7 +139,7 @@ def generate_tables(
                 probed.append([caption, *(sibling for sibling in image if sibling is not caption)])
         for number, results in enumerate(made.results, first):
             for name, (accepted, rejected) in results.items():
-                (positives if FAMILIES[name] == POSITIVE else negatives).add(number, name, accepted)
+                (positives if family_of(name) == POSITIVE else negatives).add(number, name, accepted)
                 rejections.add(number, name, rejected)
             _count(results, counts)
         first += len(made.results)
@@ -163,9 +168,9 @@ def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
     for name, (accepted, _) in results.items():
         counts[f"{name}.rows"] += len(accepted)
         counts[f"{name}.captions"] += bool(accepted)
-        counts[f"family.{FAMILIES[name]}.rows"] += len(accepted)
+        counts[f"family.{family_of(name)}.rows"] += len(accepted)
         if accepted:
-            families.add(FAMILIES[name])
+            families.add(family_of(name))
     counts.update(f"family.{family}.captions" for family in families)
     if not families - {POSITIVE}:
         reasons = {row.reason for result in results.values() for row in result.rejected}
@@ -200,7 +205,7 @@ def _each_caption(images: Sequence[Sequence[Caption]]) -> Iterator[tuple[Sequenc
 
 
 def _has_negatives(results: Mapping[str, OperatorResult]) -> bool:
-    return any(result.accepted and FAMILIES[name] != POSITIVE for name, result in results.items())
+    return any(result.accepted and family_of(name) != POSITIVE for name, result in results.items())
 
 
 def _is_probed(caption: Caption) -> bool:
@@ -399,7 +404,7 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
     candidates: their numbers.
     """
     table = batch.candidates
-    batch.estimates.rate(candidates)
+    batch.estimates.rate(candidates[table.reason[candidates] == FREE])
     rows = []
     for candidate in candidates[table.reason[candidates] != FREE].tolist():
         row = operator.row(candidate, batch)
@@ -409,7 +414,7 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
         reason = REASONS[table.reason[candidate]]
         if reason == LIKELY_TRUE or row.reason is not None:
             check(row, case)
-        elif reason == COMPATIBLE and row.p_compatible is None:
+        elif reason == COMPATIBLE and table.weight[candidate] == 0:
             row.reason, row.detail = reason, MAY_NAME_ONE_THING
         else:
             row.reason, row.detail = reason, limit_detail(reason, batch.limits)
@@ -418,7 +423,10 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 
 
 def _excluded_words(batch: Batch) -> Counter[tuple[str, str, str]]:
-    """In how many places of a batch words were refused before they were sampled, by kind, entry and reason."""
+    """In how many places of a batch words were refused before they were sampled, by kind, entry and reason.
+
+    By their ratings only those that were rated: a few negatives of a caption need fewer ratings than many.
+    """
     table = batch.candidates
     refused = np.flatnonzero(table.reason != FREE)
     kinds = table.kind_of_slot[table.slot[refused]].tolist()

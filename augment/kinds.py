@@ -1,7 +1,8 @@
 """The kinds of word that may replace one another: what each is, in one row.
 
 A lexicon counts the words of each kind in their slots, captions assert things by them, and the operator of the same
-name (see `negcap.augment.operators`) replaces them. A new kind is a new row here, and an operator.
+name (see `negcap.augment.operators`) replaces them. A new kind is a new row here, and an operator of its name. Raters
+were asked about those that are here: of a new one the whole text is read, and rated as a change of no known kind.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Kind(NamedTuple):
     floor: the lowest log p(word | rest of the caption) of a replacement, in nats.
     others_agree: whether other words change with a replacement ("two dogs **run**"), so that only reading the whole
         negative tells how plausible it is.
+    least_count: how often a corpus must have a word that may replace others; None: as often as its setting `min_count`.
     is_more_general: (old, new) -> whether whatever `old` says is also said by `new`: dog -> animal.
     """
 
@@ -44,6 +46,7 @@ class Kind(NamedTuple):
     estimate: Literal["association", "transition"]
     floor: float
     others_agree: bool
+    least_count: int | None
     is_more_general: Callable[[str, str], bool]
 
 
@@ -60,10 +63,55 @@ def _same_number(old: str, new: str) -> bool:
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("noun", noun_slots, mentioned_nouns, "association", -8.0, False, hypernymy.is_noun_of),
-        Kind("preposition", preposition_slots, mentioned_prepositions, "transition", -9.0, False, _same_preposition),
-        Kind("numeral", numeral_slots, mentioned_numerals, "transition", float("-inf"), True, _same_number),
-        Kind("attribute", attribute_slots, mentioned_attributes, "transition", -8.0, False, hypernymy.is_attribute_of),
-        Kind("verb", verb_slots, mentioned_verbs, "association", -7.0, False, hypernymy.is_verb_of),
+        Kind(
+            name="noun",
+            slots=noun_slots,
+            mentions=mentioned_nouns,
+            estimate="association",
+            floor=-8.0,
+            others_agree=False,
+            least_count=None,
+            is_more_general=hypernymy.is_noun_of,
+        ),
+        Kind(
+            name="preposition",
+            slots=preposition_slots,
+            mentions=mentioned_prepositions,
+            estimate="transition",
+            floor=-9.0,
+            others_agree=False,
+            least_count=3,
+            is_more_general=_same_preposition,
+        ),
+        Kind(
+            name="numeral",
+            slots=numeral_slots,
+            mentions=mentioned_numerals,
+            estimate="transition",
+            floor=float("-inf"),
+            others_agree=True,
+            least_count=3,
+            is_more_general=_same_number,
+        ),
+        Kind(
+            name="attribute",
+            slots=attribute_slots,
+            mentions=mentioned_attributes,
+            estimate="transition",
+            floor=-8.0,
+            others_agree=False,
+            least_count=None,
+            is_more_general=hypernymy.is_attribute_of,
+        ),
+        Kind(
+            name="verb",
+            slots=verb_slots,
+            mentions=mentioned_verbs,
+            estimate="association",
+            floor=-7.0,
+            others_agree=False,
+            least_count=None,
+            is_more_general=hypernymy.is_verb_of,
+        ),
     )
 }

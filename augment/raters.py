@@ -41,6 +41,11 @@ TOGETHER = 128  # negatives that are rated together: they fit into a core's cach
 EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that sums are the same in any order
 
 
+def change_number(change: str) -> int:
+    """The number of a change in CHANGES; that of "none" if raters were never asked about it."""
+    return CHANGES.index(change if change in CHANGES else "none")
+
+
 class Ratings(NamedTuple):
     """The probabilities that a rater calls negatives unnatural, and that one says that a photo could be rightly
     described by both the negative and its caption; to 4 digits, both (negatives,).
@@ -219,7 +224,7 @@ def inputs(
         old_log_p[which], counts[which] = np.minimum.reduceat(lowest[of], first), number
     sizes, means = scores_of(encodings)
     return Inputs(
-        changes=np.array([CHANGES.index(row.change) for row in rows]),
+        changes=np.array([change_number(row.change) for row in rows]),
         features=features(np.array(comparisons, float), sizes, means, old_log_p),
         places=_exact(places / counts[:, None]),
         units=_exact(units / counts[:, None]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -105,9 +105,9 @@ class OperatorResult(NamedTuple):
 class RowCollector:
     """Collects accepted or rejected rows, in order, for one table."""
 
-    def __init__(self, families: Mapping[str, str]) -> None:
-        """`families`: the family of each operator."""
-        self._families = families
+    def __init__(self, family_of: Callable[[str], str]) -> None:
+        """`family_of`: the family of an operator."""
+        self._family_of = family_of
         # Of each row: its caption's row in the parses, its operator, and its number among those of both.
         self._captions: list[int] = []
         self._operators: list[str] = []
@@ -132,7 +132,7 @@ class RowCollector:
         columns = {name: parses[name].combine_chunks().take(captions) for name in (*KEYS, "text")}
         columns["caption"] = columns["text"]
         columns["operator"] = pa.array(self._operators, pa.string())
-        columns["family"] = pa.array([self._families[name] for name in self._operators], pa.string())
+        columns["family"] = pa.array([self._family_of(name) for name in self._operators], pa.string())
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         row_id = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": row_id, "positive_id": row_id}

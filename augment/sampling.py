@@ -5,9 +5,9 @@ exponential random number, and the smallest keys are taken (Efraimidis and Spira
 hash of seed, operator, caption_id, slot and replacement. So no other operator, candidate, order, batch or process can
 change it, and what is refused makes no difference to what is taken of the rest.
 
-The weight of a candidate has a factor that depends on its ratings (`raters.preference`), which are costly. As that
-factor is at most what the candidate's best possible rating gives, the key is at least E / (weight * that factor): a
-candidate is rated only when no better key can come before it. What is sampled is the same as if all had been rated.
+The weight of a candidate has a factor that depends on its ratings (`RatingEstimates.preferences`), which are costly. As
+that factor is at most what the candidate's best possible rating gives, the key is at least E / (weight * that factor):
+a candidate is rated only when no better key can come before it. What is sampled is the same as if all had been rated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import numpy as np
 
 from .candidates import FREE, Batch
 from .caption import cached
-from .raters import preference
 from .reproducible import counted, hash_keys, log, mixed, uniform
 
 # How many candidates of a caption are rated in its first round, and how many times as many in each further one.
@@ -78,10 +77,7 @@ class Sampler:
         starts = np.array([one.start for one in table.slots], int)
         caption_ids = [evidence[number].caption.caption_id for number in caption.tolist()]
         randoms = exponentials(seed, operator, caption_ids, starts[slot], names)
-        least = table.least_unnatural[candidates]
-        # Where nothing can be estimated, the ratings do not change the weight.
-        best = np.where(least > 0, preference(least, np.zeros(len(least))), 1.0)
-        lowest = randoms / (weights * best)
+        lowest = randoms / (weights * batch.estimates.best_preferences(candidates))
         order = np.lexsort((lowest, caption))
         self._candidates = candidates[order]
         self._randoms_by_weight = (randoms / weights)[order]
@@ -128,8 +124,7 @@ class Sampler:
         table = self._batch.candidates
         candidates = self._candidates[places]
         self._batch.estimates.rate(candidates)
-        factors = preference(table.p_unnatural[candidates], table.p_compatible[candidates])
-        keys = (self._randoms_by_weight[places] / factors).tolist()
+        keys = (self._randoms_by_weight[places] / self._batch.estimates.preferences(candidates)).tolist()
         free = (table.reason[candidates] == FREE).tolist()
         for caption, key, candidate, is_free in zip(captions, keys, candidates.tolist(), free, strict=True):
             if is_free:

@@ -134,8 +134,8 @@ EXCLUDED = schema(
         words=("likely_true", "compatible", "unnatural"),
     ),
     places=int64(
-        "in how many places of the captions of this shard; those counted as unnatural may still be drawn where an "
-        "operator has no other negative"
+        "in how many places of the captions of this shard; by its ratings only as far as it was rated, which more "
+        "negatives per caption need more often; an unnatural one may still be made where an operator has no other"
     ),
 )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -96,9 +96,13 @@ def select(
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
     kind, times = pc.field("kind"), pc.field("count")
-    often = kind.isin(["noun", "verb"]) & (times >= min_count) | kind.isin(["preposition", "numeral"]) & (times >= 3)
-    described = times >= min_count if attributes is None else pc.field("entry").isin(pa.array(attributes, pa.string()))
-    usable = counts.filter((pc.field("place") == "") & (often | (kind == "attribute") & described)).select(ENTRY)
+    is_usable = pc.scalar(False)
+    for name, row in KINDS.items():
+        is_often = times >= (min_count if row.least_count is None else row.least_count)
+        if name == "attribute" and attributes is not None:
+            is_often = pc.field("entry").isin(pa.array(attributes, pa.string()))
+        is_usable |= (kind == name) & is_often
+    usable = counts.filter((pc.field("place") == "") & is_usable).select(ENTRY)
     words = zip(usable["kind"].to_pylist(), usable["entry"].to_pylist(), strict=True)
     concrete = pa.array(
         (name != "noun" or is_concrete(word, concreteness, min_concreteness) for name, word in words), pa.bool_()
@@ -121,21 +125,42 @@ def is_concrete(noun: str, concreteness: Concreteness, min_concreteness: float) 
 class Lexicon:
     """The entries of a corpus, which may replace one another, their written forms, and the model that draws from them.
 
-    singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
-    frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a". cloze: the
-    model that says which entries are plausible in a caption; None: the shipped one.
+    by_kind: the entries of each of the KINDS. singular, plural: the most frequent written form of each noun. inflected:
+    by Penn tag in lower case, the most frequent written form of each verb. countable: the nouns that the corpus has in
+    the plural or with "a". cloze: the model that says which entries are plausible in a caption; None: the shipped one.
     """
 
-    nouns: Entries
-    prepositions: Entries
-    numerals: Entries
-    attributes: Entries
-    verbs: Entries
+    by_kind: Mapping[str, Entries]
     singular: Mapping[str, str]
     plural: Mapping[str, str]
     inflected: Mapping[str, Mapping[str, str]]
     countable: frozenset[str]
     cloze: ClozeModel | None = None
+
+    @property
+    def nouns(self) -> Entries:
+        """The nouns."""
+        return self.by_kind["noun"]
+
+    @property
+    def prepositions(self) -> Entries:
+        """The prepositions."""
+        return self.by_kind["preposition"]
+
+    @property
+    def numerals(self) -> Entries:
+        """The numerals."""
+        return self.by_kind["numeral"]
+
+    @property
+    def attributes(self) -> Entries:
+        """The attributes."""
+        return self.by_kind["attribute"]
+
+    @property
+    def verbs(self) -> Entries:
+        """The verbs."""
+        return self.by_kind["verb"]
 
     @cached_property
     def coreference(self) -> CoreferenceIndex:
@@ -157,26 +182,23 @@ class Lexicon:
 
     def entries(self, kind: str) -> Entries:
         """The entries of one of the KINDS."""
-        return getattr(self, f"{kind}s")
+        return self.by_kind[kind]
 
     @classmethod
     def from_table(cls, table: pa.Table, cloze: ClozeModel | None = None) -> Lexicon:
         """Build a lexicon from a `lexicon` table (see negcap.schemas.captions), with a cloze model."""
         keys, counts = Keys(table), table["count"].to_numpy()
-        nouns, prepositions, numerals, attributes, verbs = (
-            read_entries(layout_of(keys, name), counts) for name in KINDS
-        )
+        by_kind = {name: read_entries(layout_of(keys, name), counts) for name in KINDS}
         forms, countable = _surfaces(_surface_layout(keys), counts)
         singular, plural = forms.pop("nn"), forms.pop("nns")
-        return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable, cloze)
+        return cls(by_kind, singular, plural, forms, countable, cloze)
 
     def balanced(self, balance: pa.Table) -> Lexicon:
         """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.captions)."""
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
         for kind, entry, many, factor in zip(*balance.to_pydict().values(), strict=True):
             factors[kind][entry, many] = factor
-        entries: dict[str, Any] = {f"{name}s": self.entries(name).rebalanced(factors[name]) for name in KINDS}
-        return replace(self, **entries)
+        return replace(self, by_kind={name: its.rebalanced(factors[name]) for name, its in self.by_kind.items()})
 
 
 @dataclass(frozen=True, eq=False)

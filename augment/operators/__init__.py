@@ -48,12 +48,8 @@ _REPLACING: dict[str, ReplacingOperator] = {
 }
 
 
-def replacing(*kinds: str) -> dict[str, ReplacingOperator]:
-    """The operators that replace words of these kinds, by kind."""
-    return {kind: _REPLACING[kind] for kind in kinds}
-
-
-_NEGATED, _RELATED = replacing("noun", "verb"), replacing("noun", "preposition", "verb")
+_NEGATED = {kind: _REPLACING[kind] for kind in ("noun", "verb")}
+_RELATED = {kind: _REPLACING[kind] for kind in ("noun", "preposition", "verb")}
 OPERATORS: dict[str, Operator] = {
     operator.name: operator
     for operator in (
@@ -78,6 +74,14 @@ OPERATORS: dict[str, Operator] = {
         UniformRelation("uniform_relation", _as_in_paper("relation", 0.25)),
     )
 }
+
+
+def replacing(*kinds: str) -> dict[str, ReplacingOperator]:
+    """The operators that replace words of these kinds, by kind, which is their name."""
+    found = {kind: OPERATORS[kind] for kind in kinds}
+    return {kind: operator for kind, operator in found.items() if isinstance(operator, ReplacingOperator)}
+
+
 # The operator whose check of truth holds for a change of a caption, also for one that others made.
 _CHECKED_BY: Mapping[str, Operator] = {
     **{kind: OPERATORS[kind] for kind in KINDS},

@@ -61,6 +61,8 @@ def _exchange(caption: Caption, one: tuple[int, int], other: tuple[int, int]) ->
 
 def in_random_order(rows: list[Row], seed: int, operator: str, caption: Caption) -> list[Row]:
     """The rows of one caption in an order that depends on nothing but the seed, the operator and the caption."""
+    if len(rows) < 2:
+        return rows
     names = [f"{row.tokens} {row.replacement}" for row in rows]
     return [rows[number] for number in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
 

@@ -40,7 +40,7 @@ def make(
 
 def _tables(parses: pa.Table, proposed: list[list[Record]], results: list[list[Verdict]]) -> StageResult:
     """The tables of a shard. results: for each caption, those of its proposals that have a text."""
-    negatives, rejections = RowCollector(FAMILIES_OF), RowCollector(FAMILIES_OF)
+    negatives, rejections = RowCollector(FAMILIES_OF.__getitem__), RowCollector(FAMILIES_OF.__getitem__)
     counts = Counter({"captions": len(proposed)})
     records: list[Record] = []
     for row, (rows, judged) in enumerate(zip(proposed, results, strict=True)):

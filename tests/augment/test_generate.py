@@ -1,7 +1,8 @@
 """Negatives of a table of parses: their rows, and what becomes of what fails."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,15 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
-from negcap.augment.edits import Candidate, Edit, apply
-from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, NegativesConfig, concreteness, generate_tables
+from negcap.augment.candidates import Batch
+from negcap.augment.caption import MAX_TOKENS, from_parses
+from negcap.augment.checks import CHECKS, steps
+from negcap.augment.edits import Edit, apply
+from negcap.augment.evidence import Evidence
+from negcap.augment.generate import NegativesConfig, generate_tables, run_operator
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
-from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
+from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.operators.operator import ListedRows, ListingOperator, Operator, Source, Traits
+from negcap.augment.rows import OPERATOR_ERROR, TOO_LONG, OperatorResult, Row, concreteness
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED, NEGATIVES, POSITIVES, REASONS, REJECTIONS
-from tests.augment.fixtures import parse_texts, sample_lexicon, sample_parses
+from tests.augment.fixtures import batch_of, captions_of, parse_texts, sample_lexicon, sample_parses
 
 
 def some_parses() -> pa.Table:
@@ -120,7 +126,7 @@ def test_bad_configs_are_named() -> None:
 def test_operators_that_do_not_run_are_tried_on_captions_without_negatives(monkeypatch: pytest.MonkeyPatch) -> None:
     config = NegativesConfig(operators=("shuffle", "true_negation"), per_family=1)
     before, _, few = made(config)
-    monkeypatch.setattr("negcap.augment.generate.TRIED", 1)
+    monkeypatch.setattr("negcap.augment.generate.PROBED", 1)
     after, _, counts = made(config)
     assert after == before and 0 < few["tried"] < few["captions.without"] == counts["tried"]
     covered = {row["caption_id"] for row in before}
@@ -140,15 +146,17 @@ def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     assert counts["paraphrase.rows"] > 1
 
 
-def fails(error: Exception) -> Operator:
-    """An operator that proposes one negative, and then fails on captions about a boy."""
+class Fails(ListingOperator):
+    """Proposes one negative, and then fails on captions about a boy."""
 
-    def propose(caption: Caption, *given: object) -> Iterator[Candidate]:
-        yield Candidate("none", (Edit(0, 1, "X"),), (0,), "a", "x")
-        if "boy" in caption.lowered:
-            raise error
+    def __init__(self, error: Exception) -> None:
+        super().__init__("noun", Traits("noun", 1.0, is_rated=False))
+        self.error = error
 
-    return Operator(propose, "noun", 1.0, compared=False)
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterable[Row]:
+        yield Row("none", (Edit(0, 1, "X"),), (0,), "a", "x")
+        if "boy" in evidence.caption.lowered:
+            raise self.error
 
 
 def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +164,7 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
     failing = sum("boy" in caption.lowered for caption in from_parses(some))
     assert 0 < failing < 10
     before = made(NegativesConfig(operators=("preposition",)), some)[0]
-    monkeypatch.setitem(OPERATORS, "noun", fails(KeyError("a\nscarf")))
+    monkeypatch.setitem(OPERATORS, "noun", Fails(KeyError("a\nscarf")))
     said = "operator noun raised KeyError: 'a\\nscarf'"
     with pytest.warns(RuntimeWarning) as warned:
         accepted, refused, counts = made(config, some)
@@ -167,7 +175,7 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
     assert found == {(OPERATOR_ERROR, said, "")}
     assert counts["noun.rows"] == 10 - failing
     assert [row for row in accepted if row["operator"] == "preposition"] == before
-    monkeypatch.setitem(OPERATORS, "noun", fails(MemoryError()))  # no fault of a caption
+    monkeypatch.setitem(OPERATORS, "noun", Fails(MemoryError()))  # no fault of a caption
     with pytest.raises(MemoryError):
         made(config, some)
 
@@ -196,22 +204,39 @@ def test_a_rejection_names_the_word_and_the_sibling_that_decided() -> None:
     }
 
 
-def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sample_parses().slice(0, 5)
+class WithFallback(Operator):
+    """Lists rows, and others that are tried where none of these passes the checks before the rating."""
 
-    def texts(chosen: Operator) -> list[str]:
-        monkeypatch.setitem(OPERATORS, "noun", chosen)
-        tables, _ = generate_tables(
-            first,
-            sample_lexicon(),
-            NegativesConfig(operators=("noun",), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0),
-        )
-        return tables["negatives"]["text"].to_pylist()
+    def __init__(self, rows: Sequence[Row], fallback: Sequence[Row]) -> None:
+        super().__init__("noun", Traits("noun", 1.0))
+        self.first, self.others = rows, fallback
 
-    noun, numeral = OPERATORS["noun"].propose, OPERATORS["numeral"].propose
-    alone = texts(Operator(noun, "noun", 1.0))
-    assert alone and texts(Operator(propose_nothing, "noun", 1.0, noun)) == alone
-    assert texts(Operator(noun, "noun", 1.0, numeral)) == alone
+    def rows(self, batch: Batch, seed: int) -> Source:
+        return ListedRows([map(replace, self.first) for _ in batch.evidence])
+
+    def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
+        return ListedRows([map(replace, self.others) if n in captions else () for n in range(len(batch.evidence))])
+
+
+def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks() -> None:
+    text, config = "A dog on a couch.", NegativesConfig(operators=("noun",))
+    cat, horse, bad = (Row("noun", (Edit(2, 5, new),), (1,), "dog", new) for new in ("cat", "horse", "puppy"))
+
+    def made(rows: Sequence[Row], fallback: Sequence[Row], **limits: float) -> OperatorResult:
+        settings = config.changed(**{"preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0, **limits})
+        batch = batch_of([captions_of(text)], limits=settings.limits)
+        return run_operator(WithFallback(rows, fallback), batch, settings)[0]
+
+    def words(rows: Iterable[Row]) -> list[str]:
+        return [row.replacement for row in rows]
+
+    assert words(made([], [cat]).accepted) == words(made([cat], []).accepted) == words(made([cat], [horse]).accepted)
+    assert words(made([], [cat]).accepted) == ["cat"]
+    both = made([bad], [horse])  # what the captions make true does not count
+    assert (words(both.accepted), words(both.rejected)) == (["horse"], ["puppy"])
+    strict = {"preferred_unnatural": 0.0, "max_unnatural": 0.0}
+    assert words(made([cat], [horse], **strict).rejected) == ["cat"]  # what is rated does, also if it is refused
+    assert words(made([bad], [horse], **strict).rejected) == ["puppy", "horse"]
 
 
 @pytest.mark.parametrize(
@@ -223,5 +248,32 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
         ("attribute_swap", "orange | rose", None), ("verb", "park", None),
     ],
 )  # fmt: skip
-def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, noun: str | None) -> None:
+def test_concreteness_is_that_of_the_noun_inserted(change: str, replacement: str, noun: str | None) -> None:
     assert concreteness(change, replacement) == (Concreteness.load().score(noun) if noun else None)
+
+
+def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence() -> None:
+    names, sentences = zip(*steps(), strict=True)
+    at = [names.index(check.__name__) for check in CHECKS]
+    assert at == sorted(at) and names[-1] == "rate_whole" and len(set(at)) == len(CHECKS) >= 4
+    assert set(names) >= {"propose", "refuse_possible", "rate_at_best", "take", "rate"}
+    assert all(len(said.split()) > 5 and said[0].isupper() and said.endswith((".", "`).")) for said in sentences)
+    reasons = {reason for reason in REASONS if any(f"`{reason}`" in said for said in sentences)}
+    assert reasons >= {
+        "dangling_pronoun", "ungrammatical", "related_in_caption", "sibling_says_so", "likely_true", "unnatural",
+        "compatible",
+    }  # fmt: skip
+
+
+# At least so many negatives of the sample with one per family: half of what there are.
+LEAST = {
+    "noun": 145, "numeral": 150, "shuffle": 3, "preposition": 50, "object": 145, "attribute": 115, "relation": 145,
+    "swap_attribute": 4, "verb": 25, "negation": 55, "true_negation": 245, "paraphrase": 12,
+}  # fmt: skip
+
+
+def test_no_operator_is_without_negatives_of_the_sample() -> None:
+    config = NegativesConfig(operators=PRESETS["all"], per_family=1)
+    tables, counts = generate_tables(sample_parses(), sample_lexicon(), config)
+    assert set(LEAST) == set(PRESETS["all"])
+    assert all(counts[f"{name}.rows"] >= least for name, least in LEAST.items())

@@ -9,44 +9,46 @@ import pytest
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import CaptionEncoding, cloze_model
-from negcap.augment.edits import Candidate, Edit
+from negcap.augment.edits import Edit
 from negcap.augment.language.parse import parse
 from negcap.augment.plausibility import (
-    Change,
+    Comparison,
     compare,
+    encode,
     entry_units,
     entry_vectors,
     log_probabilities,
-    read,
+    lowest_number,
     read_and_compare,
     words_after,
 )
+from negcap.augment.rows import Row
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
-def changed(text: str, candidate: Candidate) -> Change:
-    return compare([caption(text)], read([caption(text)]), [candidate])[0]
+def compared(text: str, row: Row) -> Comparison:
+    return compare([caption(text)], encode([caption(text)]), [row])[0]
 
 
 def caption(text: str) -> Caption:
     return parse([text])[0]
 
 
-def words_read(words: Sequence[str]) -> CaptionEncoding:
-    (reading,) = cloze_model().read([list(words)])
-    return reading
+def words_encoded(words: Sequence[str]) -> CaptionEncoding:
+    (encoding,) = cloze_model().read([list(words)])
+    return encoding
 
 
 def log_likelihood(text: str) -> float:
     """The pseudo-log-likelihood of a caption."""
-    return sum(words_read(caption(text).lowered).scores)
+    return sum(words_encoded(caption(text).lowered).scores)
 
 
-def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Candidate:
-    """The candidate that replaces some words of a text, each the first time it is there."""
+def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Row:
+    """The row that replaces some words of a text, each the first time it is there."""
     edits = tuple(sorted(Edit(text.index(old), text.index(old) + len(old), new) for old, new in exchanges))
     old, new = exchanges[0]
-    return Candidate(change, edits, (0,), old.lower(), new.lower())  # type: ignore[arg-type]
+    return Row(change, edits, (0,), old.lower(), new.lower())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +87,9 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
     ],
 )
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
-    candidate = replaced(text, *exchanges)
-    (change,) = read_and_compare([caption(text)], read([caption(text)]), [candidate])
-    after = " ".join(words_after(caption(text), candidate.edits)[0])
+    row = replaced(text, *exchanges)
+    (change,) = read_and_compare([caption(text)], encode([caption(text)]), [row])
+    after = " ".join(words_after(caption(text), row.edits)[0])
     assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
     assert change.loss >= 0.0 > change.lowest
     assert after != " ".join(caption(text).lowered) or change.log_odds == change.loss == 0.0
@@ -97,15 +99,15 @@ def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
     texts = ["A boy throws a ball to a dog.", "A cat on a couch.", "A long train on a bridge over a wide river."]
     captions = parse(texts)
     words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
-    candidates = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
-    alone = list(map(changed, texts, candidates))
-    assert compare(captions, read(captions), candidates) == alone
+    rows = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
+    alone = list(map(compared, texts, rows))
+    assert compare(captions, encode(captions), rows) == alone
     assert compare([], [], []) == []
 
 
-def scores_at(reading: CaptionEncoding, token: int, units: np.ndarray) -> np.ndarray:
+def scores_at(encoding: CaptionEncoding, token: int, units: np.ndarray) -> np.ndarray:
     """log p of units in place of a token."""
-    return reading.model.scores(np.tile(reading.vector(token, token + 1), (len(units), 1)), units)
+    return encoding.model.scores(np.tile(encoding.vector(token, token + 1), (len(units), 1)), units)
 
 
 def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> None:
@@ -115,8 +117,9 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
         for number in ("Two", "Five", "Three")
     ]
     other = [replaced(text, ("two", number), change="numeral") for number in ("four", "three")]
-    changes = compare([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
-    assert (changes[0], changes[3]) == (changed(text, several[0]), changed(text, other[0]))
+    changes = compare([caption(text)] * 5, encode([caption(text)]) * 5, [*several, *other])
+    # The text with the lowest number is read, whichever numbers are asked for.
+    assert changes == [compared(text, row) for row in (*several, *other)]
     (own,) = cloze_model().read([words_after(caption(text), several[0].edits)[0]])
     for number, change in zip(("five", "three"), changes[1:3], strict=True):
         units = np.array([cloze_model().units.of(number), cloze_model().units.of("two")])
@@ -124,8 +127,20 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
         assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
         assert change.loss == changes[0].loss
     horse, bear, again = (replaced(text, ("dog", new)) for new in ("horse", "bear", "horse"))
-    found = compare([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
-    assert found == [changed(text, horse), changed(text, bear), found[0]]
+    found = compare([caption(text)] * 3, encode([caption(text)]) * 3, [horse, bear, again])
+    assert found == [compared(text, horse), compared(text, bear), found[0]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lowest"),
+    [
+        ("a", "five", "two"), ("two", "five", "three"), ("three", "five", "two"), ("two", "a", "a"),
+        ("two", "one", "a"),
+        ("3", "1", "1"), ("3", "7", "2"), ("2", "7", "3"), ("a", "two", "two"),
+    ],
+)  # fmt: skip
+def test_the_number_that_is_read_is_the_lowest_other_one_written_alike(old: str, new: str, lowest: str) -> None:
+    assert lowest_number(old, new) == lowest
 
 
 def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
@@ -152,11 +167,11 @@ def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
 def test_loss_is_what_the_words_lose_that_stay(
     text: str, exchanges: list[tuple[str, str]], stay: list[tuple[int, int]]
 ) -> None:
-    candidate = replaced(text, *exchanges)
-    old = words_read(caption(text).lowered).scores
-    new = words_read(words_after(caption(text), candidate.edits)[0]).scores
+    row = replaced(text, *exchanges)
+    old = words_encoded(caption(text).lowered).scores
+    new = words_encoded(words_after(caption(text), row.edits)[0]).scores
     lost = sum(max(old[before] - new[after], 0.0) for before, after in stay)
-    assert changed(text, candidate).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
+    assert compared(text, row).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
 
 
 def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> None:
@@ -164,7 +179,7 @@ def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> 
     one = caption("A dog on a couch.")
     nouns, units = lexicon.nouns, entry_units(lexicon, "noun", "nn").copy()
     dog = nouns.number["dog"]
-    slots, vectors = [(read([one])[0], (1, 2), ())], entry_vectors(lexicon, "noun", "nn")
+    slots, vectors = [(encode([one])[0], (1, 2), ())], entry_vectors(lexicon, "noun", "nn")
     (known,) = log_probabilities(slots, nouns, units, vectors)
     units[dog] = -1
     (found,) = log_probabilities(slots, nouns, units, vectors)
@@ -173,22 +188,22 @@ def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> 
 
 
 def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place() -> None:
-    reading = words_read(caption("A dog is lying in front of a zebrafinch.").lowered)
+    encoding = words_encoded(caption("A dog is lying in front of a zebrafinch.").lowered)
     for token in (0, 1, 2, 3, 4, 5, 6, 7):
-        own = np.array([reading.units[reading.place_of[token]]])
-        found = scores_at(reading, token, own)
-        assert found[0] == pytest.approx(reading.log_probability(token), abs=1e-4)
-    assert reading.log_probability(4) == reading.log_probability(5) == reading.log_probability(6)
-    assert reading.log_probability(8) == min(reading.scores) < -8  # unknown
-    assert reading.log_probability(9) == 0.0
+        own = np.array([encoding.units[encoding.place_of[token]]])
+        found = scores_at(encoding, token, own)
+        assert found[0] == pytest.approx(encoding.log_probability(token), abs=1e-4)
+    assert encoding.log_probability(4) == encoding.log_probability(5) == encoding.log_probability(6)
+    assert encoding.log_probability(8) == min(encoding.scores) < -8  # unknown
+    assert encoding.log_probability(9) == 0.0
 
 
 def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
     captions = from_parses(sample_parses())[:40]
     every = np.arange(2, len(cloze_model().units.names))
     totals = [
-        np.log(np.exp(scores_at(reading, token, every)).sum())
-        for reading, one in zip(read(captions), captions, strict=True)
+        np.log(np.exp(scores_at(encoding, token, every)).sum())
+        for encoding, one in zip(encode(captions), captions, strict=True)
         for token in range(len(one.tokens) - 1)
     ]
     assert abs(np.mean(totals)) < 0.4
@@ -206,4 +221,4 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
     ],
 )
 def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unlikely: tuple[str, str]) -> None:
-    assert changed(text, replaced(text, likely)).log_odds > changed(text, replaced(text, unlikely)).log_odds + 1.0
+    assert compared(text, replaced(text, likely)).log_odds > compared(text, replaced(text, unlikely)).log_odds + 1.0

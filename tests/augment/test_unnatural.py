@@ -1,132 +1,164 @@
-"""Negatives that are implausible as whole captions are rejected."""
+"""Negatives that raters would call unnatural, or compatible with their captions, are rejected."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from negcap.augment.candidates import FREE, Batch, Limits
 from negcap.augment.caption import by_image, from_parses
+from negcap.augment.checks import limit_detail, rate_whole
 from negcap.augment.cloze.file import PARTS
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import Network
-from negcap.augment.context import Said, contexts
-from negcap.augment.edits import Candidate, Edit, Judged, apply
-from negcap.augment.generate import (
-    COMPATIBLE,
-    UNNATURAL,
-    Generated,
-    NegativesConfig,
-    generate_tables,
-    reject_implausible,
-)
-from negcap.augment.judgement import PREFERRED_UNNATURAL, inputs, judge, judge_of, places_of
+from negcap.augment.edits import Edit, apply
+from negcap.augment.evidence import Evidence, gather_evidence
+from negcap.augment.generate import NegativesConfig, generate_tables, run_operator
 from negcap.augment.language.parse import parse
-from negcap.augment.operators import OPERATORS
-from negcap.augment.operators.numeral import numeral_choices
+from negcap.augment.operators import replacing
+from negcap.augment.operators.operator import ListingOperator, Traits
 from negcap.augment.plausibility import compare
+from negcap.augment.raters import PREFERRED_UNNATURAL, inputs, place_inputs, predict_ratings, rater_model_of
+from negcap.augment.rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL, OperatorResult, Row
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED
-from tests.augment.fixtures import sample_lexicon, sample_parses
+from tests.augment.fixtures import batch_of, sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
 
 
-def context() -> Said:
-    return contexts([parse([TEXT])], sample_lexicon())[0].said
+def evidence() -> Evidence:
+    return gather_evidence([parse([TEXT])])[0]
 
 
-def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judged:
-    candidate = Candidate("noun", (Edit(start, end, new),), (1,), "dog", new, plausibility=plausibility)
-    return Judged(candidate, apply(TEXT, candidate.edits), 0.01)
+def proposed(new: str, plausibility: float | None = None) -> Row:
+    """The row that puts other words in place of the dog."""
+    edits = (Edit(2, 5, new),)
+    return Row("noun", edits, (1,), "dog", new, text=apply(TEXT, edits), p_true=0.01, plausibility=plausibility)
 
 
-def test_the_judge_is_its_equation() -> None:
-    own = context()
-    given = [accepted(2, 5, new, None).candidate for new in ("cat", "wet dog")]
-    changes = compare([own.caption] * 2, [own.reading] * 2, given)
-    its = inputs([own.caption] * 2, [own.reading] * 2, given, changes)
-    model = own.reading.model
-    size, mean = len(own.reading.scores), np.mean(own.reading.scores)
-    first = changes[0]
-    terms = np.log1p(first.loss), first.lowest / 5, first.whole / 5, np.log(size) - 2.25, mean / 2
-    assert its.terms[0] == pytest.approx((*terms, own.reading.scores[1] / 5), abs=1e-4)
+def test_the_raters_model_is_its_equation() -> None:
+    own = evidence()
+    rows = [proposed(new) for new in ("cat", "wet dog")]
+    given = [own.caption] * 2, [own.encoding] * 2, rows
+    comparisons = compare(*given)
+    its = inputs(*given, comparisons)
+    model = own.encoding.model
+    size, mean = len(own.encoding.scores), np.mean(own.encoding.scores)
+    first = comparisons[0]
+    features = np.log1p(first.loss), first.lowest / 5, first.whole / 5, np.log(size) - 2.25, mean / 2
+    assert its.features[0] == pytest.approx((*features, own.encoding.scores[1] / 5), abs=1e-4)
     assert np.array_equal(its.units[0], model.embedding[model.units.of("cat")])
     assert np.array_equal(its.units[1], model.embedding[model.units.of("dog")])  # the last word of a phrase
     old = model.embedding[model.units.of("dog")]
-    assert np.array_equal(its.places[0], [*own.reading.vector(1, 2), *old])
+    assert np.array_equal(its.places[0], [*own.encoding.vector(1, 2), *old])
     arrays = {name: model.network.arrays[f"judgement.{name}.weight"].astype(float) for name in PARTS}
     bias, last = (model.network.arrays[f"judgement.{name}.bias"] for name in ("hidden", "output"))
     places, units, size = its.places @ arrays["place"].T, its.units @ arrays["unit"].T, len(bias)
-    hidden = places[:, :size] + units[:, :size] + its.terms @ arrays["terms"].T + arrays["kind"].T[its.kinds] + bias
+    change = arrays["kind"].T[its.changes]
+    hidden = places[:, :size] + units[:, :size] + its.features @ arrays["terms"].T + change + bias
     hidden = np.concatenate([np.maximum(hidden, 0.0), places[:, size:] * units[:, size:]], axis=1)
     assert hidden[:, size:].any()
     expected = 1 / (1 + np.exp(-(hidden @ arrays["output"].T + last)))
-    judged = judge(changes, [own.caption] * 2, [own.reading] * 2, given)
-    assert np.stack(judged, 1) == pytest.approx(expected, abs=2e-4)
-    assert all(len(its) == 0 for its in judge([], [], [], []))
+    ratings = predict_ratings(comparisons, *given)
+    assert np.stack(ratings, 1) == pytest.approx(expected, abs=2e-4)
+    assert all(len(its) == 0 for its in predict_ratings([], [], [], []))
 
 
-def test_a_model_without_a_judge_of_its_own_has_that_of_the_shipped_one_without_vectors() -> None:
-    own = context()
-    arrays = {name: its for name, its in own.reading.model.network.arrays.items() if "judgement" not in name}
-    other = judge_of(ClozeModel(own.reading.model.units, Network(arrays)))
-    places, _ = places_of([own.reading] * 2, [(at, at + 2) for at in (0, 1)])
-    units = own.reading.model.embedding[10:12].astype(float)
-    assert not other.of_places(places).any() and not other.of_units(units).any()
-    assert judge_of(own.reading.model).of_places(places).all(1).any()
-    odd, both = other.judge(
-        np.zeros(2, int), np.zeros((2, 6)), other.of_places(places), other.of_units(units), *[np.arange(2)] * 2
+def test_a_model_without_raters_of_its_own_has_those_of_the_shipped_one_without_vectors() -> None:
+    own = evidence()
+    arrays = {name: its for name, its in own.encoding.model.network.arrays.items() if "judgement" not in name}
+    other = rater_model_of(ClozeModel(own.encoding.model.units, Network(arrays)))
+    places, _ = place_inputs([own.encoding] * 2, [(at, at + 2) for at in (0, 1)])
+    units = own.encoding.model.embedding[10:12].astype(float)
+    assert not other.project_places(places).any() and not other.project_units(units).any()
+    assert rater_model_of(own.encoding.model).project_places(places).all(1).any()
+    unnatural, compatible = other.predict(
+        changes=np.zeros(2, int),
+        features=np.zeros((2, 6)),
+        places=other.project_places(places),
+        units=other.project_units(units),
+        place=np.arange(2),
+        unit=np.arange(2),
     )
-    assert 0 < odd[0] == odd[1] < 1 and 0 < both[0] == both[1] < 1
+    assert 0 < unnatural[0] == unnatural[1] < 1 and 0 < compatible[0] == compatible[1] < 1
 
 
-def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = context()
-    given = [accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", None))]
-    pairs = [own.caption] * 3, [own.reading] * 3, [one.candidate for one in given]
-    changes = compare(*pairs)
-    odd, both = judge(changes, *pairs)
-    assert len(set(odd)) == len(set(both)) == 3
-    read = [
-        one._replace(candidate=one.candidate._replace(plausibility=change.log_odds, p_unnatural=p, p_compatible=q))
-        for one, change, p, q in zip(given, changes, odd, both, strict=True)
+class Lists(ListingOperator):
+    """Lists given rows."""
+
+    def __init__(self, rows: list[Row], traits: Traits) -> None:
+        super().__init__("noun", traits)
+        self.listed = rows
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
+        return [replace(row) for row in self.listed]
+
+
+def test_negatives_that_raters_would_refuse_are_rejected() -> None:
+    own = evidence()
+    rows = [proposed("cat", 1.0), proposed("boy", -2.0), proposed("car")]
+    given = [own.caption] * 3, [own.encoding] * 3, rows
+    comparisons = compare(*given)
+    unnatural, compatible = predict_ratings(comparisons, *given)
+    assert len(set(unnatural)) == len(set(compatible)) == 3
+    rated = [
+        replace(row, plausibility=comparison.log_odds, p_unnatural=float(p), p_compatible=float(q))
+        for row, comparison, p, q in zip(rows, comparisons, unnatural, compatible, strict=True)
     ]
+    traits = Traits("noun", 1.0, has_fallback=True)
 
-    def judged(**limits: float) -> Generated:
+    def made(operator: ListingOperator | None = None, **limits: float) -> OperatorResult:
         settings = NegativesConfig(
             **{"preferred_unnatural": 1.0, "max_unnatural": 1.0, "max_compatible": 1.0, **limits}
         )
-        return reject_implausible([own], [{"noun": Generated(list(given), [])}], settings)[0]["noun"]
+        batch = batch_of([[own.caption]], limits=settings.limits)
+        return run_operator(operator or Lists(rows, traits), batch, settings)[0]
 
-    for name, reason, values in (("unnatural", UNNATURAL, odd), ("compatible", COMPATIBLE, both)):
+    for name, reason, values in (("unnatural", UNNATURAL, unnatural), ("compatible", COMPATIBLE, compatible)):
         limit = sorted(values)[1]
-        made = judged(**{f"max_{name}": limit})
-        kept = [one for one, p in zip(read, values, strict=True) if p <= limit]
-        assert made.accepted == kept
-        assert made.rejected == [
-            one._replace(reason=reason, detail=f"p_{name} must be <= {limit:g}") for one in read if one not in kept
+        accepted, rejected = made(**{f"max_{name}": limit})
+        kept = [row for row, p in zip(rated, values, strict=True) if p <= limit]
+        assert accepted == kept
+        assert rejected == [
+            replace(row, reason=reason, detail=f"p_{name} must be <= {limit:g}") for row in rated if row not in kept
         ]
-    assert judged() == Generated(read, [])
-    # Where all are odder than preferred, the best one is taken: it is least probably odd or true as well.
-    wrong = 1 - (1 - odd) * (1 - both)
-    best, *others = np.argsort(wrong).tolist()
-    refused = [one._replace(reason=UNNATURAL, detail="p_unnatural must be <= 0") for one in read]
+    assert made() == OperatorResult(rated, [])
+    # Where all are less natural than preferred, the best one is taken: least probably unnatural or compatible.
+    bad = 1 - (1 - unnatural) * (1 - compatible)
+    best, *others = np.argsort(bad).tolist()
+    refused = [replace(row, reason=UNNATURAL, detail="p_unnatural must be <= 0") for row in rated]
     for limits, taken in (
         ({}, best),
-        ({"max_compatible": both[best] - 1e-4}, next(other for other in others if both[other] < both[best])),
-        ({"max_unnatural": wrong[best] - 1e-4}, None),
+        (
+            {"max_compatible": compatible[best] - 1e-4},
+            next(other for other in others if compatible[other] < compatible[best]),
+        ),
+        ({"max_unnatural": bad[best] - 1e-4}, None),
     ):
-        made = judged(preferred_unnatural=0.0, **limits)
-        assert made.accepted == [one for number, one in enumerate(read) if number == taken]
-        assert made.rejected == [one for number, one in enumerate(refused) if number != taken]
-    monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
-    assert judged() == Generated(given, [])
+        accepted, rejected = made(preferred_unnatural=0.0, **limits)
+        assert accepted == [row for number, row in enumerate(rated) if number == taken]
+        assert rejected == [row for number, row in enumerate(refused) if number != taken]
+    without = Lists(rows, traits._replace(has_fallback=False))
+    assert made(without, preferred_unnatural=0.0) == OperatorResult([], refused)
+    unrated = Lists(rows, traits._replace(is_rated=False))
+    assert made(unrated) == OperatorResult(rows, [])
 
 
-def test_recording_what_is_not_drawn_changes_no_negative() -> None:
+def test_rows_that_are_rated_already_are_not_read_again() -> None:
+    own = evidence()
+    rows = [replace(proposed("cat"), p_unnatural=0.3, p_compatible=0.01), proposed("cat")]
+    rate_whole(rows, [own] * 2, Limits())
+    assert (rows[0].p_unnatural, rows[0].plausibility) == (0.3, None)
+    assert (rows[0].reason, rows[0].detail) == (UNNATURAL, limit_detail(UNNATURAL, Limits()))
+    assert rows[1].p_unnatural != 0.3 and rows[1].plausibility is not None
+
+
+def test_recording_what_is_not_sampled_changes_no_negative() -> None:
     parses = sample_parses().slice(0, 150)
     config = NegativesConfig(operators=("noun", "attribute", "verb", "preposition"))
     without, _ = generate_tables(parses, sample_lexicon(), config)
@@ -137,7 +169,16 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     assert {(row["caption_id"], row["operator"], row["text"]) for row in made}.isdisjoint(
         (row["caption_id"], row["operator"], row["text"]) for row in recorded["rejections"].to_pylist()
     )
-    assert recorded["negatives"].equals(without["negatives"]) and recorded["excluded"].equals(without["excluded"])
+    assert recorded["negatives"].equals(without["negatives"])
+    # What is not asked for is rated, and so counted, only if it is to be recorded.
+    every, some = (
+        {(row["kind"], row["entry"], row["reason"]): row["places"] for row in tables["excluded"].to_pylist()}
+        for tables in (recorded, without)
+    )
+    assert all(every[word] >= places for word, places in some.items())
+    assert {word: places for word, places in every.items() if word[2] == LIKELY_TRUE} == {
+        word: places for word, places in some.items() if word[2] == LIKELY_TRUE
+    }
     rejected = recorded["rejections"].to_pylist()
     texts = [(row["caption_id"], row["operator"], row["text"]) for row in rejected if row["text"]]
     assert len(set(texts)) == len(texts)
@@ -146,7 +187,7 @@ def test_recording_what_is_not_drawn_changes_no_negative() -> None:
     assert recorded["rejections"].num_rows > without["rejections"].num_rows
 
 
-def test_words_that_are_not_drawn_are_counted() -> None:
+def test_words_that_are_not_sampled_are_counted() -> None:
     parses, operators = sample_parses().slice(0, 150), ("noun", "attribute", "preposition")
     config = NegativesConfig(operators=operators, excluded=True, per_family=500, max_compatible=1.0)
     tables, _ = generate_tables(parses, sample_lexicon(), config)
@@ -160,12 +201,19 @@ def test_words_that_are_not_drawn_are_counted() -> None:
             if row["reason"] == reason and row["replaced"] and (reason == COMPATIBLE or len(row["edits"]) == 1)
         )
         if reason == COMPATIBLE:
-            assert of_reason == rejected and len(rejected) > 20
-        else:  # also those that are drawn since there is no other
+            assert rejected <= Counter(of_reason) and len(rejected) > 20
+            # Others leave a pronoun without its noun as well, which is told instead.
+            dangling = Counter(
+                (row["operator"], reason, row["replacement"])
+                for row in tables["rejections"].to_pylist()
+                if row["reason"] == "dangling_pronoun"
+            )
+            assert Counter(of_reason) - rejected <= dangling
+        else:  # also fallbacks, which are taken since there is no other
             assert len(rejected) > 100 and all(of_reason[word] >= times for word, times in rejected.items())
 
 
-def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
+def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natural() -> None:
     parses = sample_parses().slice(0, 60)
     config = NegativesConfig(
         operators=("noun", "verb", "shuffle"), preferred_unnatural=1.0, max_compatible=1.0, per_family=500
@@ -184,14 +232,16 @@ def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> N
 
 
 def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
-    lexicon, pairs = sample_lexicon(), []
-    for context in contexts(by_image(from_parses(sample_parses())), lexicon):
-        own = context.said
-        for choice in numeral_choices(own.caption, context):
-            made = ((choice.candidate(choice.names[number]), bool(why)) for number, why in enumerate(choice.refused))
-            pairs += [(own, candidate, out) for candidate, out in made if candidate and candidate.edits]
-    read, candidates, out = zip(*pairs, strict=True)
-    captions, readings = [own.caption for own in read], [own.reading for own in read]
-    odd = judge(compare(captions, readings, candidates), captions, readings, candidates).odd > PREFERRED_UNNATURAL
-    assert sum(out) > 0.2 * len(out)
-    assert (odd & out).sum() >= 0.98 * sum(out)
+    batch, numeral = batch_of(by_image(from_parses(sample_parses())), "numeral", limits=Limits()), replacing("numeral")
+    refused, of, rows = [], [], []
+    for candidate, reason in enumerate(batch.candidates.reason.tolist()):
+        row = numeral["numeral"].row(candidate, batch)
+        if row is not None and row.edits:
+            rows.append(row)
+            of.append(batch.evidence[batch.candidates.caption_of_candidate[candidate]])
+            refused.append(reason != FREE)
+    out, captions, encodings = np.array(refused), [own.caption for own in of], [own.encoding for own in of]
+    ratings = predict_ratings(compare(captions, encodings, rows), captions, encodings, rows)
+    unnatural = ratings.unnatural > PREFERRED_UNNATURAL
+    assert out.sum() > 0.2 * len(out)
+    assert (unnatural & out).sum() >= 0.98 * out.sum()

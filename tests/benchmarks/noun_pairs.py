@@ -3,8 +3,8 @@
 RUN: made by `negcap build CAPTIONS --output RUN`, of images with several captions. Of each pair of nouns in the groups
 and lists that WordNet does not relate, and of each that readers judged (`tests/augment/language/noun_pairs.tsv`):
 
-drawn: how often the operator `noun` has one of the two among what it may draw, within all limits, where a caption of
-the image says the other, if the groups and lists are empty. p_same: the probability that both may name one thing, by
+sampled: how often the operator `noun` has one of the two among what it may sample, within all limits, where a caption
+of the image says the other, if the groups and lists are empty. p_same: the probability that both may name one thing, by
 how captions say one *instead of* the other. Let s be the number of ordered pairs of captions of one image, of which the
 first says A and not B, the second B and not A; t that of A and B in the first; e that of A in the first, times the
 share of captions that say B. Logistic regression, fitted to what readers said of 300 pairs, of the sums for (A, B) and
@@ -26,12 +26,14 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from negcap.augment.candidates import FREE, Limits
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import batches, contexts
+from negcap.augment.evidence import batches, gather_evidence
 from negcap.augment.language import coreference
 from negcap.augment.language.semantic_classes import head, overlaps
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators.replacement import noun_choices
+from negcap.augment.operators import replacing
+from negcap.augment.operators.replacement import propose_batch
 from negcap.augment.slots.nouns import noun_slots
 from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.engine.tables import read_table
@@ -81,19 +83,21 @@ def features(counts: dict[str, Counter], one: str, other: str) -> np.ndarray:
     return total
 
 
-def drawn(run: str, images: list[list[Caption]], groups: dict[str, set[str]]) -> Counter:
-    """How often each pair of the groups would be drawn in a run if there were none."""
+def sampled(run: str, images: list[list[Caption]], groups: dict[str, set[str]]) -> Counter:
+    """How often each pair of the groups may be sampled in a run if there were none."""
     lexicon = Lexicon.from_table(table_of(run, "lexicon"), load_cloze(None))
     truth, names, found = Truth.from_table(table_of(run, "truth"), lexicon), lexicon.nouns.names, Counter()
-    for batch in batches(images):
-        for context in contexts(batch, lexicon, truth):
-            for choice in noun_choices(context.said.caption, context):
-                said = {choice.entry} | context.said.own.nouns | context.said.heard(choice.entry)
-                true = context.said.may_be_true(choice.entry)
-                for entry in {lexicon.nouns.number[name] for name in choice.names}:
-                    if not true[entry]:
-                        pairs = product({*said, *map(head, said)}, {names[entry], head(names[entry])})
-                        found.update({frozenset(pair) for pair in pairs if pair[1] in groups.get(pair[0], ())})
+    for images_of_batch in batches(images):
+        evidence = gather_evidence(images_of_batch, lexicon.cloze, truth)
+        batch = propose_batch(replacing("noun").values(), evidence, lexicon, Limits())
+        table = batch.candidates
+        batch.estimates.rate(np.arange(len(table)))
+        for candidate in np.flatnonzero((table.reason == FREE) & (table.weight > 0)).tolist():
+            slot, own = table.slots[table.slot[candidate]], evidence[table.caption_of_candidate[candidate]]
+            said = {slot.entry} | own.caption_mentions["noun"] | own.specific_sibling_nouns(slot.entry)
+            new = names[table.entry[candidate]]
+            pairs = product({*said, *map(head, said)}, {new, head(new)})
+            found.update({frozenset(pair) for pair in pairs if pair[1] in groups.get(pair[0], ())})
     return found
 
 
@@ -117,8 +121,8 @@ def main(*runs: str) -> None:
     with patch.object(coreference, "overlaps", lambda: table._replace(groups={})):
         coreference.meaning.cache_clear()
         for run, its in images.items():
-            often += drawn(run, its, table.groups)
-    print("noun", "other", "drawn", "p_same", "readers", sep="\t")
+            often += sampled(run, its, table.groups)
+    print("noun", "other", "sampled", "p_same", "raters", sep="\t")
     for pair in sorted(map(sorted, {pair for pair in listed if often[pair]} | readers.keys())):
         same = model.predict_proba([features(counts, *pair)])[0, 1]
         print(*pair, often[frozenset(pair)], f"{same:.2f}", readers.get(frozenset(pair), ""), sep="\t")

@@ -2,7 +2,7 @@
 
 Of each image of CAPTIONS (a source, or a run with parses; five captions an image, say) one caption is shown, or as many
 as `--shown` says, and the others are hidden. Candidates for the first are estimated from the reference statistics
-alone. Then the hidden captions say whether they are true: one of them, drawn at random, which is what p_true is about,
+alone. Then the hidden captions say whether they are true: one of them, chosen at random, which is what p_true is about,
 and all of them together; of prepositions, those that have the object with any. Printed are, by kind and for candidates
 with p_true up to the limit and above it: how many there are, the mean of p_true, and the shares that one and all hidden
 captions make true, in percent; then the same by tenths of the candidates, in order of p_true, and the expected
@@ -13,20 +13,22 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
+from negcap.augment.candidates import Limits
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts
 from negcap.augment.data import data_path
+from negcap.augment.evidence import gather_evidence
+from negcap.augment.generate import fill
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.operators import OPERATORS
+from negcap.augment.operators import replacing
+from negcap.augment.operators.replacement import propose_batch
 from negcap.augment.reproducible import record_rng
-from negcap.augment.truth.contradiction import assess
+from negcap.augment.rows import OperatorResult
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
-from negcap.augment.truth.fit import DRAWS, KEPT, EntailedEntries, is_true
+from negcap.augment.truth.fit import KEPT, EntailedEntries, is_true
 from negcap.pipelines.tables.corpus import given_table
 from negcap.schemas.captions import LEXICON, TRUTH, TRUTH_KINDS
 from tests.benchmarks.truth import parses
@@ -41,16 +43,20 @@ def labelled(
     entailed = EntailedEntries(lexicon)
     rngs = [record_rng(0, "one_caption", captions[0].image_id) for captions in images]
     mixed = [rng.sample(captions, len(captions)) for rng, captions in zip(rngs, images, strict=True)]
+    evidence = gather_evidence([captions[:shown] for captions in mixed], lexicon.cloze, only_first=True)
+    replacers = replacing(*TRUTH_KINDS)
+    batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
     rows = []
-    read = contexts([captions[:shown] for captions in mixed], lexicon, only_first=True)
-    for context, rng, captions in zip(read, rngs, mixed, strict=True):
-        first, hidden = captions[0], captions[shown:]
-        image = truth.of_image(captions[:shown])
-        for kind in TRUTH_KINDS:
-            proposed = OPERATORS[kind].propose(first, context, rng, DRAWS)
-            for one in islice((one for one in proposed if assess(one, context.said)[0] is None), KEPT):
-                chance = image.p_true(one, first)
-                said = [is_true(one, first, other, entailed) for other in hidden]
+    for kind, replacer in replacers.items():
+        proposed = [OperatorResult([], []) for _ in evidence]
+        wanted = dict.fromkeys(range(len(evidence)), KEPT)
+        fill(proposed, wanted, replacer.rows(batch, 0), replacer, batch, read=False)
+        for result, captions in zip(proposed, mixed, strict=True):
+            first, hidden = captions[0], captions[shown:]
+            image = truth.of_image(captions[:shown])
+            for row in result.accepted:
+                chance = image.p_true(row, first)
+                said = [is_true(row, first, other, entailed) for other in hidden]
                 told = [true for true in said if true is not None]
                 if chance is not None and told:
                     rows.append((kind, chance, told[0], any(told)))

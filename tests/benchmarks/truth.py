@@ -3,7 +3,7 @@
 Negatives are made from the first captions of every image (`--shown`, default 2), as if there were no others, once
 without refusing likely true ones, and once with each `--max-true`. The other captions judge them. A replacement noun is
 true if it occurs there as a token (literal), is a synonym of a noun there, or its hypernym in WordNet by first senses
-(closure). A quantity, preposition, attribute or verb is true if they state it of the same thing (said); a
+(closure). A numeral, preposition, attribute or verb is true if they state it of the same thing (said); a
 lower quantity is true of a part ("a dog" if there are two; part). Lexicon, truth and balance are those that a build of
 the shown captions has, and, if given, one of those of `--train`.
 
@@ -30,7 +30,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, numeral_slots, numeral_value
 from negcap.augment.slots.verbs import preposition_slots, subject
-from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
+from negcap.augment.truth.estimates import MAX_P_TRUE, Truth, assertions, is_mentioned_once, value, values_of
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.run import Execution
@@ -40,7 +40,7 @@ from negcap.pipelines.quality.bias import Pair, blind
 from negcap.pipelines.stages import build
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
-HEADER = "corpus operator max_true captions rows".split() + ["true, %", "of first draws, %", "mean p, %", "n-grams, %"]
+HEADER = "corpus operator max_true captions rows".split() + ["true, %", "of first rows, %", "mean p, %", "n-grams, %"]
 
 
 def parses(source: str, scratch: Path) -> pa.Table:
@@ -79,7 +79,7 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
 
 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
-    """The lemma of the noun whose quantity, preposition or attribute a negative changes; None if it is not found."""
+    """The lemma of the noun whose numeral, preposition or attribute a negative changes; None if it is not found."""
     slots = {
         "numeral": [(slot.start, slot.noun) for slot in numeral_slots(caption)],
         "preposition": [(slot.start, slot.noun) for slot in preposition_slots(caption)],
@@ -111,7 +111,7 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     said = thing(kind, caption, row) if row["replaced"] else None
     if said is None or not is_mentioned_once(kind, said, caption):
         return None
-    if not any(value(kind, new) in values_of(kind, said, ASSERTIONS[kind](other)) for other in held):
+    if not any(value(kind, new) in values_of(kind, said, assertions(kind, other)) for other in held):
         return None
     return "part" if kind == "numeral" and numeral_value(new) < numeral_value(row["replaced"]) else "said"
 

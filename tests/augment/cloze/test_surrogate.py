@@ -1,4 +1,4 @@
-"""The surrogate against its formula in plain floats, and against encoding the texts as a whole."""
+"""The surrogate against its formula in plain floats, and against reading the texts as a whole."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
     surrogate = surrogate_of(model)
     assert surrogate is not None and number is not None
     places = np.array([[place - 1, place + 1]])
-    found = surrogate.estimate([encoding], places, np.zeros(1, int), np.array([number]), WINDOW)
+    slots = surrogate.at_slots([encoding], places)
+    found = surrogate.estimate(slots, np.zeros(1, int), np.array([number]), WINDOW)
     moved = state_changes(model.network, [encoding], places, np.zeros(1, int), np.array([number]))
     moved = moved[:, 0] * 2.0 ** (1 - STATE)
 

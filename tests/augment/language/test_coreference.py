@@ -9,8 +9,8 @@ from random import Random
 
 import numpy as np
 
-from negcap.augment.context import contexts
 from negcap.augment.data import data_path
+from negcap.augment.evidence import gather_evidence
 from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, entry_numbers, related, says_less, union
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import overlaps
@@ -59,14 +59,16 @@ def test_related_goes_before_overlap() -> None:
 
 def test_siblings_mention_what_each_of_them_mentions() -> None:
     captions = parse(["A dog runs past two cats.", "A man surfs.", "The red car is parked."])
-    context = contexts([captions], sample_lexicon())[0].said
-    assert context.own.nouns == mentioned_nouns(captions[0]) == {"dog", "run", "cat"}
-    assert context.siblings.nouns == {"man", "surf", "car", "park"}
-    assert context.own.quantities == {("dog", 1), ("cat", 2)}
-    assert context.siblings.attributes == {("red", "car")}
-    assert context.siblings.verbs >= {"surf"}
+    own = gather_evidence([captions])[0]
+    nouns = own.sibling_mentions["noun"]
+    assert own.caption_mentions["noun"] == mentioned_nouns(captions[0]) == {"dog", "run", "cat"}
+    assert nouns == {"man", "surf", "car", "park"}
+    assert own.caption_mentions["numeral"] == {("dog", 1), ("cat", 2)}
+    assert own.caption_mentions["preposition"] == {("cat", "past")}
+    assert own.sibling_mentions["attribute"] == {("car", "red")}
+    assert own.sibling_mentions["verb"] >= {"surf"}
     index = sample_lexicon().coreference
-    assert index.with_any(context.heard("")) == union(map(index.with_noun, context.siblings.nouns))
+    assert index.with_any(own.specific_sibling_nouns("")) == union(map(index.with_noun, nouns))
 
 
 def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> None:
@@ -76,14 +78,14 @@ def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> Non
     ):  # fmt: skip
         assert says_less(general, noun) is less, (general, noun)
     for texts, refused in ((["A dog runs.", "An animal runs."], False), (["A dog runs.", "Some animals run."], True)):
-        context = contexts([parse(texts)], sample_lexicon())[0].said
-        cat = context.lexicon.nouns.number["cat"]
-        assert bool(context.lexicon.coreference.with_any(context.heard("dog")).reason(cat)) is refused
+        own, lexicon = gather_evidence([parse(texts)])[0], sample_lexicon()
+        named = lexicon.coreference.with_any(own.specific_sibling_nouns("dog"))
+        assert bool(named.reason(lexicon.nouns.number["cat"])) is refused
 
 
 def evidence() -> dict[frozenset[str], tuple[int, float, float]]:
-    """What speaks for a pair of nouns: how often the operator would draw it if no table were there, the probability
-    that both name one thing, by captions of the same image, and the share of readers who say so, nan if not asked.
+    """What speaks for a pair of nouns: how often the operator would sample it if no table were there, the probability
+    that both name one thing, by captions of the same image, and the share of raters who say so, nan if not asked.
     """
     lines = Path(__file__).with_name("noun_pairs.tsv").read_text("utf-8").splitlines()[1:]
     rows = [line.split("\t") for line in lines]
@@ -100,12 +102,12 @@ def test_each_word_of_the_table_excludes_what_nothing_else_does_and_evidence_spe
     once.update(frozenset(pair) for names, words in general for pair in product(names, words))
     for entry in entries:
         alone = [frozenset(pair) for pair in entry if once[frozenset(pair)] == 1 and not related(*pair)]
-        drawn, same, readers = zip(*(known.get(pair, (0, 0.0, nan)) for pair in alone), strict=True)
-        often = sum(drawn) >= 3 or any(n and p >= 0.5 for n, p in zip(drawn, same, strict=True))
-        assert (often and max(same) >= 0.1) or any(said >= 0.5 for said in readers), entry
+        sampled, same, raters = zip(*(known.get(pair, (0, 0.0, nan)) for pair in alone), strict=True)
+        often = sum(sampled) >= 3 or any(n and p >= 0.5 for n, p in zip(sampled, same, strict=True))
+        assert (often and max(same) >= 0.1) or any(said >= 0.5 for said in raters), entry
 
 
-def test_the_table_is_right_of_pairs_that_readers_judged() -> None:
+def test_the_table_is_right_of_pairs_that_raters_judged() -> None:
     groups = overlaps().groups
     told = [(max(pair) in groups.get(min(pair), ()), said) for pair, (_, _, said) in evidence().items() if said == said]
     listed = [said for is_listed, said in told if is_listed]

@@ -1,4 +1,6 @@
+import tomllib
 from itertools import permutations, product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +22,9 @@ from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
-from tests.augment.fixtures import in_turn, parse_texts, results, sample_lexicon, sample_parses
+from tests.augment.fixtures import in_turn, parse_texts, proposals, results, sample_lexicon, sample_parses, sentences
 
+CASES = tomllib.loads(Path(__file__).with_name("cases.toml").read_text("utf-8"))
 SCENES = (
     ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
     ("A man sits on a beach.", "A man with an umbrella.", "A man looks at the ocean from a beach."),
@@ -221,3 +224,14 @@ def test_bad_configs_are_named() -> None:
             made(max_true=limit)
     with pytest.raises(ValueError, match="truth_sample must be >= 1, was: 0"):
         TruthConfig(truth_sample=0)
+
+
+@pytest.mark.usefixtures("without_floors")
+@pytest.mark.parametrize(
+    ("operator", "texts", "negative", "expected"), [(name, *case) for name, cases in CASES.items() for case in cases]
+)
+def test_what_is_true_of_the_image_is_rejected_and_what_is_false_is_accepted(
+    operator: str, texts: str, negative: str, expected: str
+) -> None:
+    reasons = {reason or "accepted" for text, reason in proposals(operator, *sentences(texts)) if text == negative}
+    assert (reasons or {"never"}) == {expected}

@@ -1,4 +1,4 @@
-"""The fit of the judge: labels, readers of lists and of pairs, what is written, and the command."""
+"""The fit of the raters' model: labels, raters of lists and of pairs, what is written, and the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from negcap.augment.cloze.file import JUDGEMENT, read_about, read_arrays
 from negcap.augment.cloze.model import ClozeModel
-from negcap.augment.judgement import KINDS, TERMS, Inputs, Judge, judge_of
+from negcap.augment.raters import CHANGES, FEATURES, Inputs, RaterModel, rater_model_of
 from negcap.pipelines.resources.__main__ import main
 from negcap.pipelines.resources.cloze.config import JudgementConfig
 from negcap.pipelines.resources.cloze.network import write_arrays
@@ -22,44 +22,51 @@ WIDTH = 160
 
 def inputs(count: int, seed: int = 0) -> Inputs:
     rng = np.random.default_rng(seed)
-    of = [rng.normal(size=(count, size)) for size in (len(TERMS), 2 * WIDTH, WIDTH)]
-    return Inputs(rng.integers(0, len(KINDS), count), *of)
+    of = [rng.normal(size=(count, size)) for size in (len(FEATURES), 2 * WIDTH, WIDTH)]
+    return Inputs(rng.integers(0, len(CHANGES), count), *of)
 
 
-def judged(arrays: dict[str, np.ndarray], given: Inputs) -> np.ndarray:
-    judge = Judge(arrays, own=True)
-    of = judge.of_places(given.places), judge.of_units(given.units)
-    each = np.arange(len(given.kinds))
-    return np.stack(judge.judge(given.kinds, given.terms, *of, each, each), axis=1)
+def rated(arrays: dict[str, np.ndarray], given: Inputs) -> np.ndarray:
+    raters = RaterModel(arrays, own=True)
+    each = np.arange(len(given.changes))
+    ratings = raters.predict(
+        changes=given.changes,
+        features=given.features,
+        places=raters.project_places(given.places),
+        units=raters.project_units(given.units),
+        place=each,
+        unit=each,
+    )
+    return np.stack(ratings, axis=1)
 
 
 def said_by(network: Network, given: Inputs, *, lists: bool) -> np.ndarray:
     with torch.no_grad():
-        odds = network.eval()(tensors_of(given, np.full(len(given.kinds), lists)))
+        odds = network.eval()(tensors_of(given, np.full(len(given.changes), lists)))
     return np.asarray(torch.sigmoid(odds))
 
 
-def test_what_is_written_judges_as_readers_of_pairs_do(tmp_path: Path) -> None:
+def test_what_is_written_rates_as_raters_of_pairs_do(tmp_path: Path) -> None:
     given = inputs(400)
     none = given.places * 0, given.units * 0  # of random vectors, each could be learned by heart
-    given = given._replace(kinds=np.zeros(400, int), places=none[0], units=none[1])
-    lists, odd = np.arange(400) % 2 == 0, given.terms[:, 0] > 0
-    said = np.stack([np.where(lists, False, odd), np.zeros(400)], axis=1).astype(float)
+    given = given._replace(changes=np.zeros(400, int), places=none[0], units=none[1])
+    lists, unnatural = np.arange(400) % 2 == 0, given.features[:, 0] > 0
+    said = np.stack([np.where(lists, False, unnatural), np.zeros(400)], axis=1).astype(float)
     said[5] = np.nan
     config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
     network = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.ones(400)), config)
     pairs = said_by(network, given, lists=False)
     write_arrays(tmp_path / "judge.npz", network.arrays())
     written = read_arrays(tmp_path / "judge.npz", JUDGEMENT)
-    assert judged(written, given) == pytest.approx(pairs, abs=2e-3)
-    assert pairs[odd, 0].mean() > pairs[~odd, 0].mean() + 0.2
+    assert rated(written, given) == pytest.approx(pairs, abs=2e-3)
+    assert pairs[unnatural, 0].mean() > pairs[~unnatural, 0].mean() + 0.2
     assert said_by(network, given, lists=True)[:, 0].mean() < pairs[:, 0].mean() - 0.2
     assert written[f"{JUDGEMENT}output.weight"].shape == (2, 10)
-    weighed = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.where(odd, 9.0, 1.0)), config)
+    weighed = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.where(unnatural, 9.0, 1.0)), config)
     assert said_by(weighed, given, lists=False)[:, 0].mean() > pairs[:, 0].mean()
 
 
-def test_the_command_gives_a_model_a_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_gives_a_model_raters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels, output = tmp_path / "labels.tsv", tmp_path / "own.npz"
     nouns = ("dog", "cat", "horse", "man", "bus", "boat")
     rows = [
@@ -83,7 +90,7 @@ def test_the_command_gives_a_model_a_judge(tmp_path: Path, capsys: pytest.Captur
     record = read_about(output)["judgement"]
     assert record["labels"] == len(rows) and record["pairs"] == len(rows) // 2 and record["odd"]["auc"] > 0.5
     assert str(record["odd"]["auc"]) in capsys.readouterr().out
-    judge_of(ClozeModel.load(output))
+    rater_model_of(ClozeModel.load(output))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""A new operator is one class in OPERATORS, and a new kind of word is one row in KINDS: no other file knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from negcap.augment.candidates import Batch
+from negcap.augment.caption import Caption
+from negcap.augment.edits import replace
+from negcap.augment.evidence import Evidence, gather_evidence
+from negcap.augment.generate import NegativesConfig, generate_tables
+from negcap.augment.kinds import KINDS, Kind
+from negcap.augment.lexicon.lexicon import Lexicon, count
+from negcap.augment.operators import OPERATORS
+from negcap.augment.operators.operator import ListingOperator, Traits
+from negcap.augment.rows import Row
+from negcap.augment.slots.nouns import Slot
+from negcap.augment.truth.contradiction import Violation
+from negcap.schemas.fields import check
+from negcap.schemas.negatives import NEGATIVES, REJECTIONS
+from tests.augment.fixtures import captions_of, parse_texts, sample_lexicon
+
+SIDES = {"left": "right", "right": "left"}
+TEXTS = ["A dog on the left of a cat.", "A cat is right behind a dog.", "A cat near a dog."]
+
+
+class Mirror(ListingOperator):
+    """Exchange left and right: "on the left" -> "on the right"."""
+
+    def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
+        caption = evidence.caption
+        for number, word in enumerate(caption.lowered):
+            if word in SIDES:
+                edit = replace(caption, number, number + 1, SIDES[word])
+                yield Row("none", (edit,), (number,), word, SIDES[word])
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        for sibling in evidence.siblings:
+            if row.replacement in sibling.lowered:
+                return Violation("sibling_says_so", row.replacement, sibling.caption_id)
+        return None
+
+
+def made(monkeypatch: pytest.MonkeyPatch, images: list[str]) -> tuple[list[dict], list[dict], dict]:
+    """The negatives and rejections of the texts, and the counters, with the new operator."""
+    monkeypatch.setitem(OPERATORS, "mirror", Mirror("mirror", Traits("relation", 0.5)))
+    config = NegativesConfig(operators=("mirror", "noun"), per_family=2, preferred_unnatural=1.0, max_compatible=1.0)
+    parses = parse_texts(TEXTS, images, [f"c{number}" for number in range(len(TEXTS))])
+    tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_unnatural=1.0))
+    check(tables["negatives"], NEGATIVES)
+    check(tables["rejections"], REJECTIONS)
+    negatives, rejections = (
+        [row for row in tables[name].to_pylist() if row["operator"] == "mirror"] for name in ("negatives", "rejections")
+    )
+    return negatives, rejections, counts
+
+
+def test_a_new_operator_needs_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    negatives, rejections, counts = made(monkeypatch, ["i0", "i1", "i2"])
+    assert [(row["text"], row["family"], row["replaced"], row["replacement"]) for row in negatives] == [
+        ("A dog on the right of a cat.", "relation", "left", "right"),
+        ("A cat is left behind a dog.", "relation", "right", "left"),
+    ]
+    assert all(0 < row["p_unnatural"] < 1 and row["plausibility"] is not None for row in negatives)
+    assert [(row["caption"], row["reason"]) for row in rejections] == [(TEXTS[2], "no_candidate")]
+    assert counts["mirror.rows"] == counts["mirror.captions"] == 2 and counts["noun.rows"] > 0
+
+
+def test_a_new_operator_says_itself_what_may_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    negatives, rejections, _ = made(monkeypatch, ["i0", "i0", "i0"])
+    assert not negatives
+    found = {(row["caption_id"], row["reason"], row["detail"], row["sibling_id"]) for row in rejections}
+    assert found == {
+        ("c0", "sibling_says_so", "right", "c1"), ("c1", "sibling_says_so", "left", "c0"),
+        ("c2", "no_candidate", None, None),
+    }  # fmt: skip
+
+
+def adverbs(caption: Caption) -> tuple[Slot, ...]:
+    """The words in -ly of a caption."""
+    return tuple(
+        Slot("adverb", token.index, token.index + 1, token.lower, token.head)
+        for token in caption.tokens
+        if token.pos == "ADV" and token.lower.endswith("ly")
+    )
+
+
+def mentioned_adverbs(caption: Caption) -> frozenset[tuple[str, str]]:
+    """The (verb, adverb) pairs of a caption."""
+    return frozenset((caption.tokens[slot.noun].lemma, slot.entry) for slot in adverbs(caption))
+
+
+def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Kind("adverb", adverbs, mentioned_adverbs, "transition", -9.0, False, lambda old, new: False)
+    monkeypatch.setitem(KINDS, "adverb", row)
+    captions = captions_of("A dog runs quickly.", "A dog eats slowly.", "A dog quickly runs.")
+    counted = count(captions).to_pylist()
+    words = {one["entry"]: one["count"] for one in counted if one["kind"] == "adverb" and not one["place"]}
+    assert words == {"quickly": 2, "slowly": 1}
+    first, second, _ = gather_evidence([captions])
+    assert first.caption_mentions["adverb"] == {("run", "quickly")}
+    assert first.sibling_mentions["adverb"] == {("eat", "slowly"), ("run", "quickly")}
+    assert second.sibling_mentions["adverb"] == {("run", "quickly")}
