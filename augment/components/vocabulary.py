@@ -239,7 +239,7 @@ class Exclusions:
         image = captions[0].image_id
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
         yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
-        described = set[tuple[str, str]]().union(*map(mentioned_attributes, captions))
+        described = {(word, noun) for caption in captions for noun, word in mentioned_attributes(caption)}
         for noun, count in frozenset().union(*map(mentioned_numerals, captions)):
             if count in WRITTEN:
                 described.add((WRITTEN[count], noun))

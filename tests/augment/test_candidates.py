@@ -76,7 +76,7 @@ def test_balanced_weights_are_of_the_number_of_the_noun(text: str, plural: bool)
     in_number = np.array([slot.plural == plural for slot in before.slots])[before.slot]
     new = before.entry[of_dog & allowed][0]
     factors = {("dog", plural): 2.0, (lexicon.nouns.names[new], plural): 3.0}
-    balanced = replace(lexicon, nouns=lexicon.nouns.rebalanced(factors))
+    balanced = replace(lexicon, by_kind={**lexicon.by_kind, "noun": lexicon.nouns.rebalanced(factors)})
     after = batch_of(images, "noun", lexicon=balanced).candidates
     expected = np.where(of_dog, 1 / 2.0, 1.0) * np.where((before.entry == new) & in_number, 3.0, 1.0)
     assert after.weight[allowed] / before.weight[allowed] == pytest.approx(expected[allowed])

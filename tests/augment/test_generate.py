@@ -18,9 +18,11 @@ from negcap.augment.evidence import Evidence
 from negcap.augment.generate import NegativesConfig, generate_tables, run_operator
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
+from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.operators.operator import ListedRows, ListingOperator, Operator, Source, Traits
 from negcap.augment.rows import OPERATOR_ERROR, TOO_LONG, OperatorResult, Row, concreteness
+from negcap.augment.truth.contradiction import Violation
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import EXCLUDED, NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment.fixtures import batch_of, captions_of, parse_texts, sample_lexicon, sample_parses
@@ -216,6 +218,9 @@ class WithFallback(Operator):
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
         return ListedRows([map(replace, self.others) if n in captions else () for n in range(len(batch.evidence))])
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        return Violation("caption_says_so") if row.replacement == "puppy" else None
 
 
 def test_the_fallback_is_used_only_where_nothing_else_passes_the_checks() -> None:

@@ -1,15 +1,15 @@
 """What speaks for the pairs of `noun_overlaps.toml`: `python -m tests.benchmarks.noun_pairs RUN [RUN ...] > TABLE`.
 
 RUN: made by `negcap build CAPTIONS --output RUN`, of images with several captions. Of each pair of nouns in the groups
-and lists that WordNet does not relate, and of each that readers judged (`tests/augment/language/noun_pairs.tsv`):
+and lists that WordNet does not relate, and of each that raters judged (`tests/augment/language/noun_pairs.tsv`):
 
 sampled: how often the operator `noun` has one of the two among what it may sample, within all limits, where a caption
 of the image says the other, if the groups and lists are empty. p_same: the probability that both may name one thing, by
 how captions say one *instead of* the other. Let s be the number of ordered pairs of captions of one image, of which the
 first says A and not B, the second B and not A; t that of A and B in the first; e that of A in the first, times the
-share of captions that say B. Logistic regression, fitted to what readers said of 300 pairs, of the sums for (A, B) and
+share of captions that say B. Logistic regression, fitted to what raters said of 300 pairs, of the sums for (A, B) and
 (B, A) of log (s + 2) / (e + 2), log (s + 2) / (t + 2) and log p(B instead | A). AUC, folds left out: 0.91, where p_true
-of the same pairs has 0.66. The last column keeps what readers said. The table beside the tests is of COCO val2017,
+of the same pairs has 0.66. The last column keeps what raters said. The table beside the tests is of COCO val2017,
 Flickr8k dev and the captions of the reference lexicon, of which 12,000 images were drawn for: 72,160 nouns; nine pairs
 that WordNet had related by a sense that nobody tagged were drawn for later, on 2,500 images of the first two.
 """
@@ -109,23 +109,23 @@ def main(*runs: str) -> None:
 
     table = overlaps()
     rows = [line.split("\t") for line in PAIRS.read_text("utf-8").splitlines()[1:]]
-    readers = {frozenset(row[:2]): row[4] for row in rows if row[4]}
+    raters = {frozenset(row[:2]): row[4] for row in rows if row[4]}
     listed = {frozenset((a, b)) for a, others in table.groups.items() for b in others if not coreference.related(a, b)}
     images = {run: list(by_image(from_parses(table_of(run, "parses")))) for run in runs}
     several = [image for its in images.values() for image in its if len(image) > 1]
-    counts = instead(several, {word for pair in listed | readers.keys() for word in pair})
-    known = sorted(map(sorted, readers))
+    counts = instead(several, {word for pair in listed | raters.keys() for word in pair})
+    known = sorted(map(sorted, raters))
     model = make_pipeline(StandardScaler(), LogisticRegression())
-    model.fit([features(counts, *pair) for pair in known], [float(readers[frozenset(pair)]) >= 0.5 for pair in known])
+    model.fit([features(counts, *pair) for pair in known], [float(raters[frozenset(pair)]) >= 0.5 for pair in known])
     often: Counter = Counter()
     with patch.object(coreference, "overlaps", lambda: table._replace(groups={})):
         coreference.meaning.cache_clear()
         for run, its in images.items():
             often += sampled(run, its, table.groups)
     print("noun", "other", "sampled", "p_same", "raters", sep="\t")
-    for pair in sorted(map(sorted, {pair for pair in listed if often[pair]} | readers.keys())):
+    for pair in sorted(map(sorted, {pair for pair in listed if often[pair]} | raters.keys())):
         same = model.predict_proba([features(counts, *pair)])[0, 1]
-        print(*pair, often[frozenset(pair)], f"{same:.2f}", readers.get(frozenset(pair), ""), sep="\t")
+        print(*pair, often[frozenset(pair)], f"{same:.2f}", raters.get(frozenset(pair), ""), sep="\t")
 
 
 if __name__ == "__main__":

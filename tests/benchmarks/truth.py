@@ -89,21 +89,21 @@ def thing(kind: str, caption: Caption, row: dict) -> str | None:
     return next((caption.tokens[noun].lemma for at, noun in slots if caption.tokens[at].start in starts), None)
 
 
-def kind_of(row: dict) -> str:
+def kind_of(row: dict, lexicon: Lexicon) -> str:
     """The kind of word that a negative replaces: noun, verb, numeral, preposition or attribute."""
     if row["operator"] == "object":
         return "noun"
     if row["operator"] != "relation":
         return row["operator"]
-    synset = row["replacement_synset"] or ""
-    if ".v." in synset:
+    if ".v." in (row["replacement_synset"] or ""):
         return "verb"
-    return "preposition" if synset.startswith("prepositions") else "noun"
+    is_preposition = row["replaced_synset"] is None and row["replaced"] in lexicon.prepositions.number
+    return "preposition" if is_preposition else "noun"
 
 
 def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexicon) -> str | None:
     """How held-out captions show a negative to be true (see the module's docstring); None if they do not."""
-    new, kind = row["replacement"], kind_of(row)
+    new, kind = row["replacement"], kind_of(row, lexicon)
     if kind == "noun":
         return noun_verdict(new, {new, lexicon.singular.get(new, new), lexicon.plural.get(new, new)}, held)
     if kind == "verb":

@@ -281,8 +281,8 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
         assert are_incompatible(new, word)
         for caption, graph in images[image]:
             names = {o.token: o.name for o in graph.objects}
-            said = {(a.value, names[a.object]) for a in graph.attributes} | set(mentioned_attributes(caption))
-            of = [value for value, owner in said if owner in ("", thing) or may_corefer(owner, thing)]
+            said = {(names[a.object], a.value) for a in graph.attributes} | mentioned_attributes(caption)
+            of = [value for owner, value in said if owner in ("", thing) or may_corefer(owner, thing)]
             assert not [value for value in of if semantic_classes.may_be_same(new, value)]
     for image, word, thing, new in negatives("relation", sampler.relations, 4):
         assert relations_are_incompatible(new, word)

@@ -50,7 +50,7 @@ def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption
     before = imbalance("noun", images, lexicon)
     nouns = lexicon.nouns.rebalanced(factors("noun", images, lexicon))
     # within the limit of p_unnatural few words can take the place of one, so not all can be evened out
-    assert imbalance("noun", images, replace(lexicon, nouns=nouns)) < 0.9 * before
+    assert imbalance("noun", images, replace(lexicon, by_kind={**lexicon.by_kind, "noun": nouns})) < 0.9 * before
 
 
 def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]]) -> None:

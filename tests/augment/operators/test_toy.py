@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from negcap.augment.candidates import Batch
-from negcap.augment.caption import Caption
+from negcap.augment.caption import Caption, from_parses
 from negcap.augment.edits import replace
 from negcap.augment.evidence import Evidence, gather_evidence
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.kinds import KINDS, Kind
-from negcap.augment.lexicon.lexicon import Lexicon, count
+from negcap.augment.language.concreteness import Concreteness
+from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.operator import ListingOperator, Traits
+from negcap.augment.operators.replacement import ReplacingOperator
 from negcap.augment.rows import Row
 from negcap.augment.slots.nouns import Slot
-from negcap.augment.truth.contradiction import Violation
+from negcap.augment.truth.contradiction import Violation, said_by_sibling
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.augment.fixtures import captions_of, parse_texts, sample_lexicon
@@ -92,9 +95,42 @@ def mentioned_adverbs(caption: Caption) -> frozenset[tuple[str, str]]:
     return frozenset((caption.tokens[slot.noun].lemma, slot.entry) for slot in adverbs(caption))
 
 
-def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = Kind("adverb", adverbs, mentioned_adverbs, "transition", -9.0, False, lambda old, new: False)
+class ReplaceAdverb(ReplacingOperator):
+    """Replace an adverb: "a dog runs quickly" -> "a dog runs slowly"."""
+
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> tuple[Slot, ...]:
+        return adverbs(evidence.caption)
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        itself = [lexicon.entries("adverb").number[slot.entry]]
+        return np.array(itself), np.zeros(0, int)
+
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
+        edit = replace(evidence.caption, slot.start, slot.end, new)
+        return Row("none", (edit,), (slot.start, slot.noun), slot.entry, new)
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        return said_by_sibling("sibling_says_so", evidence, "adverb", lambda mention: mention[1] == row.replacement)
+
+
+@pytest.fixture
+def with_adverbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Kind(
+        name="adverb",
+        slots=adverbs,
+        mentions=mentioned_adverbs,
+        estimate="transition",
+        floor=-20.0,
+        others_agree=False,
+        least_count=1,
+        is_more_general=lambda old, new: False,
+    )
     monkeypatch.setitem(KINDS, "adverb", row)
+    monkeypatch.setitem(OPERATORS, "adverb", ReplaceAdverb("adverb", Traits("attribute", 1.0, ("adverb",))))
+
+
+@pytest.mark.usefixtures("with_adverbs")
+def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone() -> None:
     captions = captions_of("A dog runs quickly.", "A dog eats slowly.", "A dog quickly runs.")
     counted = count(captions).to_pylist()
     words = {one["entry"]: one["count"] for one in counted if one["kind"] == "adverb" and not one["place"]}
@@ -103,3 +139,21 @@ def test_a_new_kind_is_counted_and_mentioned_by_its_row_alone(monkeypatch: pytes
     assert first.caption_mentions["adverb"] == {("run", "quickly")}
     assert first.sibling_mentions["adverb"] == {("eat", "slowly"), ("run", "quickly")}
     assert second.sibling_mentions["adverb"] == {("run", "quickly")}
+
+
+@pytest.mark.usefixtures("with_adverbs")
+def test_a_new_kind_is_a_row_and_an_operator() -> None:
+    texts = ["A dog runs quickly.", "A dog eats slowly.", "A man looks closely at a dog.", "A dog happily runs."]
+    parses = parse_texts(texts, ["i0", "i0", "i1", "i2"], [f"c{number}" for number in range(4)])
+    lexicon = Lexicon.from_table(select(count([*from_parses(parses)] * 2), 1, Concreteness.load(), 0.0))
+    words = {"quickly", "slowly", "closely", "happily"}
+    assert set(lexicon.entries("adverb").names) == words
+    config = NegativesConfig(operators=("adverb",), preferred_unnatural=1.0, max_unnatural=1.0, max_compatible=1.0)
+    tables, counts = generate_tables(parses, lexicon, config)
+    made = {(row["caption_id"], row["text"]) for row in tables["negatives"].to_pylist()}
+    assert {text for caption, text in made if caption == "c0"} == {"A dog runs closely.", "A dog runs happily."}
+    assert ("c3", "A dog slowly runs.") in made and counts["family.attribute.rows"] == len(made) == 10
+    rejected = tables["rejections"].to_pylist()
+    assert [(row["caption_id"], row["reason"], row["detail"], row["sibling_id"]) for row in rejected] == [
+        ("c0", "sibling_says_so", "slowly", "c1"), ("c1", "sibling_says_so", "quickly", "c0"),
+    ]  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from negcap.augment import plausibility
 from negcap.augment.cloze.file import read_about, read_model
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import singles
@@ -22,7 +23,7 @@ from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
 from negcap.augment.data import data_path
 from negcap.augment.edits import Edit
 from negcap.augment.language.parse import parse
-from negcap.augment.plausibility import compare, encode, read_and_compare
+from negcap.augment.plausibility import compare, read_and_compare
 from negcap.augment.rows import Row
 from negcap.pipelines.resources.__main__ import main, resources
 from negcap.pipelines.resources.cloze import corpus
@@ -364,7 +365,7 @@ def test_a_surrogate_is_fitted_and_written_beside_the_model(tmp_path: Path) -> N
     assert about["captions"] == 40 and -1 <= about["correlation"] <= 1
     texts = parse(["A dog on a couch."])
     cat = Row("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
-    (mine,), (read_one,) = (how(texts, encode(texts, own), [cat]) for how in (compare, read_and_compare))
+    (mine,), (read_one,) = (how(texts, plausibility.encode(texts, own), [cat]) for how in (compare, read_and_compare))
     assert mine != read_one and mine.lowest == pytest.approx(read_one.lowest, abs=5)
     fit_to([str(table)], output, tmp_path / "again.npz", None, config)  # the old one is replaced
     assert (tmp_path / "again.npz").read_bytes() == output.read_bytes()
