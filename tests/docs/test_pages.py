@@ -160,6 +160,7 @@ def session(block: Block) -> str:
 GENERATED = {
     "reference/tables.md": ("## `negatives`", "| `p_true` | `float` |"),
     "explanation/plausibility.md": ("| operator | floor |", "| `noun` |"),
+    "explanation/negatives.md": ("| step | what it does |", "| `rate_whole` |"),
 }
 
 
