@@ -135,8 +135,8 @@ def test_with_all_units_drawn_the_loss_is_that_of_the_softmax() -> None:
 @torch.no_grad()
 def test_the_sum_of_probabilities_is_estimated_without_bias() -> None:
     net, how = random_network(), drawing(COUNTS, 4)
-    context, generator = torch.randn(1, 8), torch.Generator().manual_seed(1)
-    target = torch.tensor([5])
+    generator = torch.Generator().manual_seed(1)
+    context, target = torch.randn(1, 8, generator=generator), torch.tensor([5])
     exact = (context @ net.embedding.weight[3:].T + net.bias[3:]).exp().sum()
     score = (context @ net.vectors[target].T + net.bias[target])[0, 0]
     losses = [sampled_loss(net, context, target, how.draw(generator), how.log_chance)[0] for _ in range(4000)]
