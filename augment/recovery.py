@@ -20,6 +20,7 @@ from .caption import Caption
 from .edits import Edit
 from .evidence import Evidence, mentions_of
 from .language.grammar import article
+from .language.negation import NEGATIONS
 from .language.wordnet import first_sense
 from .lexicon.lexicon import Lexicon
 from .operators import violation
@@ -33,7 +34,6 @@ from .truth.entailment import follows, is_kind_of, leaves_open, may_change_place
 from .truth.estimates import MAX_P_TRUE
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
-NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
 DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
 REWRITE = "rewrite"
 # What a negative may turn out to be -> its family.

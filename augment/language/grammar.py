@@ -9,7 +9,7 @@ from functools import cache
 from string import ascii_letters
 from typing import Any
 
-from ..caption import Caption, Casing, Token, cached_on_caption
+from ..caption import Caption, Casing, Token
 from ..data import data_path, word_lists
 from ..edits import Edit, cased, cased_like
 from .semantic_classes import Gender, gender
@@ -23,7 +23,6 @@ SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
 # Words before plurals only ("several sheep"), and before plurals or mass nouns ("some bread").
 PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
 MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
-NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
 _WORDS = word_lists(data_path("grammar.toml"))
 _PLURAL_VERBS: dict[str, str] = _WORDS["plural_verbs"]
 _SINGULAR_VERBS = {plural: singular for singular, plural in _PLURAL_VERBS.items()}
@@ -63,26 +62,6 @@ def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
     if not MASS_DETERMINERS.isdisjoint(words):
         return "some"
     return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in dependents) else "bare"
-
-
-@cached_on_caption
-def _has_negation(caption: Caption) -> bool:
-    """Whether a caption has any word that may negate another."""
-    return not NEGATIONS.isdisjoint(caption.lowered) or any(token.dep == "neg" for token in caption.tokens)
-
-
-def is_negated(caption: Caption, noun: int) -> bool:
-    """Whether the noun at token index `noun` is negated: "no cat", "without a hat"."""
-    if not _has_negation(caption):
-        return False
-    token = caption.first_conjunct(caption.tokens[noun])
-    above = caption.tokens[token.head]
-    if token.dep == "pobj" and above.lower in NEGATIONS:
-        return True
-    for index in {noun, token.index}:
-        if any(child.lower in NEGATIONS for child in caption.dependents(index, "det", "neg", "advmod", "preconj")):
-            return True
-    return caption.has(above.index, "neg") and above.pos in ("VERB", "AUX")
 
 
 @cache

@@ -10,7 +10,8 @@ from ..caption import Caption, cached, read_only
 from ..edits import replace
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
-from ..language.grammar import is_negated, with_article
+from ..language.grammar import with_article
+from ..language.negation import is_negated
 from ..language.semantic_classes import are_incompatible, may_be_same
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
@@ -24,10 +25,13 @@ class ReplaceAttribute(ReplacingOperator):
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The attributes of things that are not denied; none that is part of a phrase: "a leather jacket"."""
+        caption = evidence.caption
         return [
             slot
-            for slot in attribute_slots(evidence.caption)
-            if not is_negated(evidence.caption, slot.noun) and evidence.encoding.is_unit(slot.start)
+            for slot in attribute_slots(caption)
+            if not is_negated(caption, slot.start)
+            and not is_negated(caption, slot.noun)
+            and evidence.encoding.is_unit(slot.start)
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
 from ..edits import Edit, replace
-from ..language.grammar import NEGATIONS
+from ..language.negation import NEGATIONS
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
 from ..slots.verbs import preposition_uses

@@ -9,7 +9,8 @@ import numpy as np
 from ..caption import Caption
 from ..edits import Edit, cased
 from ..evidence import Evidence
-from ..language.grammar import is_negated, pronoun_edits, with_article
+from ..language.grammar import pronoun_edits, with_article
+from ..language.negation import is_negated
 from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries

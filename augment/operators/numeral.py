@@ -11,7 +11,8 @@ from ..caption import Caption, cached, cached_on_caption, read_only
 from ..edits import Edit, cased_like, replace
 from ..evidence import Evidence
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
+from ..language.grammar import agreement_edits, article, plural, pronoun_edits
+from ..language.negation import is_bound, is_negated
 from ..language.semantic_classes import GROUPS, gender, is_person, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
@@ -137,7 +138,9 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
         return False
-    if is_negated(caption, slot.noun) or not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
+    if is_negated(caption, slot.noun) or is_bound(caption, slot.start):
+        return False
+    if not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
         return False
     if caption.word(slot.noun + 1) == "of" and noun.lemma not in COLLECTIVE:
         return False

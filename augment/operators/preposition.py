@@ -9,7 +9,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..edits import replace
 from ..evidence import Evidence
-from ..language.grammar import is_negated
+from ..language.negation import is_negated
 from ..language.semantic_classes import prepositions
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row

@@ -16,7 +16,8 @@ from ..caption import Caption, Chunk
 from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.coreference import may_corefer, meaning
-from ..language.grammar import agreement_edits, is_negated, pronoun_edits
+from ..language.grammar import agreement_edits, pronoun_edits
+from ..language.negation import is_negated
 from ..language.semantic_classes import (
     GROUPS,
     LIVING,
@@ -192,6 +193,7 @@ class SwapAttribute(ListingOperator):
         """As `ListingOperator.list_rows`."""
         caption = evidence.caption
         slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
+        slots = [slot for slot in slots if not is_negated(caption, slot.noun)]
         rows = []
         for one, other in combinations(slots, 2):
             if one.noun != other.noun and are_incompatible(one.entry, other.entry):

@@ -10,6 +10,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..edits import replace
 from ..evidence import Evidence
+from ..language.negation import is_negated
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
@@ -27,8 +28,8 @@ class ReplaceVerb(ReplacingOperator):
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The verbs with one object, one preposition or neither."""
-        return verb_slots(evidence.caption)
+        """The verbs with one object, one preposition or neither, that are not denied."""
+        return [slot for slot in verb_slots(evidence.caption) if not is_negated(evidence.caption, slot.start)]
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
         """Its Penn tag."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ...augment.language.grammar import NEGATIONS
+from ...augment.language.negation import NEGATIONS
 from ...augment.operators import OPERATORS
 from ...augment.reproducible import record_rng
 from ...augment.settings import (
