@@ -172,11 +172,13 @@ def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
         if accepted:
             families.add(family_of(name))
     counts.update(f"family.{family}.captions" for family in families)
-    if not families - {POSITIVE}:
+    has_negative = bool(families - {POSITIVE})
+    if not has_negative:
         reasons = {row.reason for result in results.values() for row in result.rejected}
         counts["captions.without"] += 1
-        nearest = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
-        counts[f"without.{next((reason for reason in NEAREST if reason in reasons), nearest)}"] += 1
+        otherwise = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
+        nearest = next((reason for reason in NEAREST if reason in reasons), otherwise)
+        counts[f"without.{nearest}"] += 1
 
 
 @single_threaded()
@@ -249,13 +251,16 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
 
 
 def _one_by_one(evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
-    """As `generate_for_evidence`, each caption alone: one of them has raised an error."""
-    together = Generated([], Counter())
+    """As `generate_for_evidence`, for captions that raised an error together.
+
+    Each is done alone, so that only the one at fault is rejected.
+    """
+    joined = Generated([], Counter())
     for one in evidence:
         made = generate_for_evidence([one], lexicon, settings)
-        together.results.extend(made.results)
-        together.excluded.update(made.excluded)
-    return together
+        joined.results.extend(made.results)
+        joined.excluded.update(made.excluded)
+    return joined
 
 
 def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) -> list[OperatorResult]:

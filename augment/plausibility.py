@@ -103,13 +103,13 @@ def log_probabilities(
     if not slots:
         return np.zeros((0, len(units)), np.float32)
     model = slots[0][0].model
-    likely = np.stack([encoding.vector(*span) for encoding, span, _ in slots]) @ vectors.T
-    likely += model.bias[units]
-    np.minimum(likely, 0.0, out=likely)
-    unknown = (units < 0).nonzero()[0]
+    log_p = np.stack([encoding.vector(*span) for encoding, span, _ in slots]) @ vectors.T
+    log_p += model.bias[units]
+    np.minimum(log_p, 0.0, out=log_p)  # the model is trained to be normalised: what exceeds log 1 is cut off
+    unknown = (units < 0).nonzero()[0]  # their columns are of no unit so far
     if len(unknown):
-        likely[:, unknown] = log(entries.probabilities([contexts for *_, contexts in slots])[:, unknown])
-    return likely
+        log_p[:, unknown] = log(entries.probabilities([contexts for *_, contexts in slots])[:, unknown])
+    return log_p
 
 
 class Edited(NamedTuple):

@@ -33,7 +33,6 @@ from .truth.contradiction import likely_word
 from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces, words
 from .truth.estimates import MAX_P_TRUE
 
-Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
 REWRITE = "rewrite"
 # What a negative may turn out to be -> its family.
@@ -52,6 +51,15 @@ FAMILIES_OF = {
 }
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
 NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
+
+
+class Span(NamedTuple):
+    """The tokens of a caption that give way to tokens of a negative; both ends are exclusive."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
 
 
 class Recovered(NamedTuple):
@@ -82,7 +90,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     said = [{word for a, b, *_ in main for word in caption.lowered[a:b]}, set(" ".join(new).split())]
     if any(NEGATIONS & words for words in said):
         return Recovered("negate", plain)
-    whole = main[0][0], main[-1][1], main[0][2], main[-1][3]
+    whole = Span(main[0].start, main[-1].end, main[0].new_start, main[-1].new_end)
     if (exchange := _replaced(caption, negative, whole)) is not None:
         before, after = exchange
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
@@ -143,7 +151,7 @@ def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list
     spans, shift = [], 0
     for start, end, new in edits:
         first, last = start + shift, start + shift + len(new)
-        spans.append((*_inside(caption, start, end), *_inside(negative, first, last)))
+        spans.append(Span(*_inside(caption, start, end), *_inside(negative, first, last)))
         shift += len(new) - (end - start)
     return spans
 
@@ -210,21 +218,24 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
 
 def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple[Edit, ...]) -> Recovered | None:
     """Two nouns, or two attributes, that have changed places."""
-    (a, b, c, d), (e, f, g, h) = main
-    one, other = caption.lowered[a:b], caption.lowered[e:f]
-    if not one or not other or negative.lowered[c:d] != other or negative.lowered[g:h] != one:
+    left, right = main
+    old_left, old_right = caption.lowered[left.start : left.end], caption.lowered[right.start : right.end]
+    new_left = negative.lowered[left.new_start : left.new_end]
+    new_right = negative.lowered[right.new_start : right.new_end]
+    if not old_left or not old_right or new_left != old_right or new_right != old_left:
         return None
-    nouns = [n for x, y in ((a, b), (e, f)) for n in noun_slots(caption) if x <= n.noun < y]
+    nouns = [slot for span in main for slot in noun_slots(caption) if span.start <= slot.noun < span.end]
     if len(nouns) == 2:
         first, second = nouns
         words, senses = exchanged(first.entry, second.entry), (first_sense(first.entry), first_sense(second.entry))
         return Recovered("swap", Row("swap", edits, (first.noun, second.noun), *words, *senses))
-    attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.start < y]
+    attributes = [slot for span in main for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
-        left, right = attributes
-        words = exchanged(left.entry, right.entry)
-        return Recovered("swap_attribute", Row("attribute_swap", edits, (left.noun, right.noun), *words))
-    return Recovered("swap", Row("none", edits, (), *exchanged(" ".join(one), " ".join(other))))
+        first, second = attributes
+        words = exchanged(first.entry, second.entry)
+        return Recovered("swap_attribute", Row("attribute_swap", edits, (first.noun, second.noun), *words))
+    # Neither two nouns nor two attributes: nothing checks what else changes places.
+    return Recovered("swap", Row("none", edits, (), *exchanged(" ".join(old_left), " ".join(old_right))))
 
 
 class Judging(Settings):

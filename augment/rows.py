@@ -39,8 +39,8 @@ class Row:
     edits: disjoint, in text order.
     tokens: the token indices that the check of truth reads: a head; a counted noun; a preposition and its object; two
         swapped heads; an attribute and its noun.
-    replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for a swap; `replaced` is "" if a word is
-        added.
+    replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for a swap, or "hat | not dog" for a negation
+        that asserts one thing and denies another; `replaced` is "" if a word is added.
     replaced_synset, replacement_synset: WordNet names ("dog.n.01"); None if there is none.
     absent: of a negation, the noun or verb that it takes to be false of the image.
     text: the negative; "" until the edits are applied.
@@ -77,7 +77,8 @@ class Row:
         if self.absent is None:
             return None
         change: Change = "verb" if self.change == "negated_verb" else "noun"
-        return replace(self, change=change, replaced=self.replaced.partition(BOTH)[0], replacement=self.absent)
+        present = self.replaced.partition(BOTH)[0]  # "hat | not dog" -> "hat"
+        return replace(self, change=change, replaced=present, replacement=self.absent)
 
     @property
     def negates_caption(self) -> bool:

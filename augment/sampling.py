@@ -96,17 +96,18 @@ class Sampler:
         wanted: how many, by the number of the caption. A caption that has no more has fewer in the result, or none.
         """
         taken: dict[int, list[int]] = {caption: [] for caption in wanted}
-        waiting = dict(wanted)
+        waiting = set(wanted)
         while waiting:
-            for caption in list(waiting):
+            for caption in sorted(waiting):
                 rated, given = self._rated[caption], taken[caption]
-                is_last = self._next[caption] == self._end[caption]
-                lowest = float("inf") if is_last else self._lowest[self._next[caption]]
-                while len(given) < waiting[caption] and rated and rated[0][0] <= lowest:
+                all_rated = self._next[caption] == self._end[caption]
+                lowest_unrated = float("inf") if all_rated else self._lowest[self._next[caption]]
+                # A rated candidate is given once no unrated one can have a lower key.
+                while len(given) < wanted[caption] and rated and rated[0][0] <= lowest_unrated:
                     given.append(heappop(rated)[1])
-                if len(given) == waiting[caption] or is_last:
-                    del waiting[caption]
-            self._rate({caption: number - len(taken[caption]) for caption, number in waiting.items()})
+                if len(given) == wanted[caption] or all_rated:
+                    waiting.remove(caption)
+            self._rate({caption: wanted[caption] - len(taken[caption]) for caption in waiting})
         return taken
 
     def _rate(self, lacking: Mapping[int, int]) -> None:

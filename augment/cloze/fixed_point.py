@@ -66,9 +66,10 @@ class Quantised(NamedTuple):
 
     @classmethod
     def of(cls, weights: np.ndarray, largest: int = ROW) -> Quantised:
-        """Round each row of a matrix, (rows, inputs), to the smallest unit of which it has at most ROW in all, and no
-        weight more than `largest`. Raises ValueError if a weight is not finite, or a row's unit is more than
-        2^-FEWEST_BITS.
+        """Round each row of a matrix, (rows, inputs), to whole multiples of a unit 2^-bits.
+
+        It is the smallest unit for which the absolute multiples of the row sum to at most ROW, and none is above
+        `largest`. Raises ValueError if a weight is not finite, or a row's unit is more than 2^-FEWEST_BITS.
         """
         if not np.isfinite(weights).all():
             raise ValueError("must be finite, is not")
@@ -77,7 +78,8 @@ class Quantised(NamedTuple):
         shares = np.maximum(sums / ROW, most / largest)
         bits = np.floor(-np.log2(np.maximum(shares, 2.0**-MOST_BITS))).astype(np.int32)
         units = np.rint(np.ldexp(magnitudes, bits[:, None]))
-        bits -= (units.sum(1) > ROW) | (units.max(1, initial=0.0) > largest)  # rounding may add to a full row
+        is_too_full = (units.sum(1) > ROW) | (units.max(1, initial=0.0) > largest)  # rounding may add to a full row
+        bits = np.where(is_too_full, bits - 1, bits)
         if len(bits) and bits.min() < FEWEST_BITS:
             row = int(bits.argmin())
             most_of_all = ROW / 2**FEWEST_BITS

@@ -181,7 +181,9 @@ class CaptionEncoding:
         return (place - 1, place + 1) if place <= len(self.scores) else None
 
     def vector(self, start: int, end: int) -> np.ndarray:
-        """The vector of the place of the tokens from `start` to `end` (exclusive): (width,).
+        """The vector that predicts what stands in place of the tokens `start` to `end` (exclusive): (width,).
+
+        It is computed from the rest of the caption.
 
         The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
         """

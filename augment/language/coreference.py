@@ -67,13 +67,14 @@ def related_or_same_person(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=PAIRS)
 def says_less(general: str, noun: str) -> bool:
-    """Whether what a noun names is also named by a more general one: "animal" of a dog, "person" or "player" of a man.
+    """Whether `general` is a more general name for what `noun` names: "animal" of a dog, "person" or "player" of a man.
 
     A hypernym in WordNet, or a word for persons of any kind.
     """
-    a, b = meaning(general), meaning(noun)
-    if not a.synsets.isdisjoint(b.above):
-        return a.synsets.isdisjoint(b.synsets) and b.synsets.isdisjoint(a.above)
+    wide, narrow = meaning(general), meaning(noun)
+    is_above = not wide.synsets.isdisjoint(narrow.above)
+    if is_above:  # and they are no synonyms, nor above each other
+        return wide.synsets.isdisjoint(narrow.synsets) and narrow.synsets.isdisjoint(wide.above)
     return head(general) in overlaps().persons["any"] and general != noun and persons_may_be_same(general, noun)
 
 

@@ -261,18 +261,22 @@ class _Text:
             self.columns["DEP"][at] = self.strings.add(dep)
 
     def second_clause(self, finite: int, verb: int) -> None:
-        """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree."""
-        noun, first = finite - 1, self.head(verb)
-        listed = self.head(noun)
+        """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree.
+
+        "A man holds a bat and a ball flies": "ball", parsed as a conjunct of "bat", becomes the subject of "flies".
+        finite: the word of the second verb that agrees with a subject ("is" of "is flying"). verb: this verb itself.
+        """
+        noun, first_verb = finite - 1, self.head(verb)
+        first_conjunct = self.head(noun)
         if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:
             return
-        has_subject = any(self.dep(child) in SUBJECTS for child in self.children(first))
-        if not first < listed < noun or self.tag(first)[:2] != "VB" or not has_subject:
+        has_subject = any(self.dep(child) in SUBJECTS for child in self.children(first_verb))
+        if not first_verb < first_conjunct < noun or self.tag(first_verb)[:2] != "VB" or not has_subject:
             return
         self.attach(noun, verb, "nsubj")
-        for child in self.children(listed):
-            if listed < child < noun and self.dep(child) in ("cc", "punct"):
-                self.attach(child, first)
+        for child in self.children(first_conjunct):
+            if first_conjunct < child < noun and self.dep(child) in ("cc", "punct"):
+                self.attach(child, first_verb)
 
     def inversion(self, finite: int, verb: int) -> None:
         """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase."""

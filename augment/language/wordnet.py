@@ -120,9 +120,10 @@ class WordNet:
 
         Raises ValueError for an unknown name.
         """
-        lemma, _, rest = name.rpartition(".")[0].rpartition(".")
-        number = name.rpartition(".")[2]
-        senses = self.senses(lemma, "a" if rest == "s" else rest) if rest in (*POS, "s") else ()
+        lemma_and_pos, _, number = name.rpartition(".")
+        lemma, _, pos = lemma_and_pos.rpartition(".")
+        # A satellite adjective, "s", is among the adjectives.
+        senses = self.senses(lemma, "a" if pos == "s" else pos) if pos in (*POS, "s") else ()
         if not number.isdecimal() or not 1 <= int(number) <= len(senses):
             raise ValueError(f"synset must be the name of a WordNet synset (dog.n.01), was: {name}")
         return senses[int(number) - 1]
@@ -206,8 +207,9 @@ class WordNet:
 
     @cached(8)
     def first_above(self, *anchors: str) -> np.ndarray:
-        """The index of the first of some named synsets in the closure of each synset, their number if none is in it:
-        (synsets,), read-only.
+        """For each synset, the index of the first of `anchors` that is the synset or above it; len(anchors) if none is.
+
+        anchors: names of synsets. The result has shape (synsets,) and is read-only.
         """
         above = [self._relations[name] for name in ABOVE]
         below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(offsets)) for offsets, _ in above])
@@ -217,11 +219,12 @@ class WordNet:
         anchors_above = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
         for index, anchor in enumerate(anchors):
             anchors_above[self.synset(anchor)] |= 1 << index
-        before = None
+        before = None  # until nothing changes, each synset takes over the bits of its parents
         while before is None or not np.array_equal(anchors_above, before):
             before = anchors_above.copy()
             anchors_above[children] |= np.bitwise_or.reduceat(before[parents], starts)
-        first = np.frexp((anchors_above & -anchors_above).astype(float))[1] - 1
+        lowest_bit = anchors_above & -anchors_above
+        first = np.frexp(lowest_bit.astype(float))[1] - 1  # its position
         return read_only(np.where(anchors_above, first, len(anchors)))
 
     def _is_thing(self, synset: int) -> bool:

@@ -353,9 +353,10 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
         rows_of_entry = list(rows)
         here = pa.array([place for _, _, place, _ in rows_of_entry], pa.string())
         for row, position in zip(rows_of_entry, pc.index_in(here, places[start:end]).to_pylist(), strict=True):
+            kind, _, _, times = row
             if position is not None:
-                blended[start + position] += row[3]
-            elif row[3] > 1 or row[0] == "surface":
+                blended[start + position] += times
+            elif times > 1 or kind == "surface":  # a single count in a context is noise, a written form is none
                 added.append(row)
     table = reference.set_column(3, reference.schema.field("count"), pa.array(blended))
     if added:  # else the key columns are those of the reference, and so is the layout that is cached for them

@@ -194,10 +194,10 @@ class Lexicon:
         return cls(by_kind, singular, plural, forms, countable, cloze)
 
     def balanced(self, balance: pa.Table) -> Lexicon:
-        """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.captions)."""
+        """A copy of this lexicon using the factors in `balance`, which were fitted to it (negcap.schemas.captions)."""
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
-        for kind, entry, many, factor in zip(*balance.to_pydict().values(), strict=True):
-            factors[kind][entry, many] = factor
+        for kind, entry, is_plural, factor in zip(*balance.to_pydict().values(), strict=True):
+            factors[kind][entry, is_plural] = factor
         return replace(self, by_kind={name: its.rebalanced(factors[name]) for name, its in self.by_kind.items()})
 
 

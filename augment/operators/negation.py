@@ -206,15 +206,19 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
 def _sampled(
     stream: str, caption: Caption, lexicon: Lexicon, weighed: Sequence[tuple[Site, str, bool, np.ndarray]]
 ) -> list[Contrast]:
-    """Contrasts sampled from sites, their nouns, whether these are plural, and the weights of the absent nouns."""
+    """The first CONTRASTS contrasts, sampled by weight without replacement: those with the lowest E / weight, as in
+    `negcap.augment.sampling`, whatever the seed.
+
+    weighed: sites, their nouns, whether these are plural, and the weights of the absent nouns.
+    """
     sampled: list[tuple[float, Contrast]] = []
     names = lexicon.nouns.names
     for site, present, plural, weights in weighed:
         absent = np.flatnonzero(weights)
         # Several nouns that are present may share a site, so they are told apart by name.
-        of_site = f"{stream} {site.frame} {present}"
+        site_stream = f"{stream} {site.frame} {present}"
         ids = [caption.caption_id] * len(absent)
-        randoms = exponentials(0, of_site, ids, np.full(len(absent), site.index), name_keys(names)[absent])
+        randoms = exponentials(0, site_stream, ids, np.full(len(absent), site.index), name_keys(names)[absent])
         keys = (randoms / weights[absent]).tolist()
         sampled += [
             (key, Contrast(site, present, names[number], plural))

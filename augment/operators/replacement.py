@@ -120,34 +120,42 @@ class ReplacingOperator(SamplingOperator, WordReplacer):
     def _propose_in_form(
         self, form: str, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> Candidates:
+        """The candidates in slots of one form: the entries that are plausible there.
+
+        What may be true of the same thing as the word there gets the weight 0 and the reason COMPATIBLE, so that one
+        can tell why it is missing. slots: each with the number of its caption.
+        """
         entries, floor = lexicon.entries(self.kind), max(KINDS[self.kind].floor, LOWEST)
         asked = [(evidence[number].encoding, (slot.start, slot.end), slot.contexts) for number, slot in slots]
         units, vectors = entry_units(lexicon, self.kind, form), entry_vectors(lexicon, self.kind, form)
         log_p = log_probabilities(asked, entries, units, vectors)  # (slots, entries)
         old_log_p = self.old_log_p(log_p, slots, evidence, lexicon)
+
         is_compatible = np.zeros(log_p.shape, bool)
         for row, (number, slot) in enumerate(slots):
             log_p[row, self.without_form(slot, lexicon)] = -np.inf
             never, compatible = self.never_replaces(slot, evidence[number], lexicon)
             is_compatible[row, compatible] = log_p[row, compatible] >= floor
             log_p[row, never] = -np.inf
+
+        # From here on each candidate is one row: its slot, its entry and its score.
         slot_of, entry = np.nonzero((log_p >= floor) | is_compatible)
-        compatible = is_compatible[slot_of, entry]
         scores = self.scores(log_p, slot_of, entry, slots, lexicon)
-        keep = compatible | (scores > LOWEST)
-        slot_of, entry, scores, compatible = slot_of[keep], entry[keep], scores[keep], compatible[keep]
+        is_kept = is_compatible[slot_of, entry] | (scores > LOWEST)
+        slot_of, entry, scores = slot_of[is_kept], entry[is_kept], scores[is_kept]
         weight = exp(scores) * balance_ratios(entries, slots, slot_of, entry, plural=form == PLURAL_NOUNS)
+        is_refused = is_compatible[slot_of, entry]
         return Candidates(
             slots=[slot for _, slot in slots],
             caption=np.array([number for number, _ in slots], int),
             slot=slot_of,
             entry=entry,
             unit=head_units(lexicon, self.kind, form)[entry],
-            is_head=units[entry] < 0,
+            is_head=units[entry] < 0,  # the model does not know the phrase, at most its last word
             log_p=log_p[slot_of, entry].astype(float),
             log_odds=(log_p[slot_of, entry] - old_log_p[slot_of]).astype(float),
-            weight=np.where(compatible, 0.0, weight),
-            reason=np.where(compatible, REASONS.index(COMPATIBLE), 0).astype(np.int8),
+            weight=np.where(is_refused, 0.0, weight),
+            reason=np.where(is_refused, REASONS.index(COMPATIBLE), 0).astype(np.int8),
         )
 
     def old_log_p(

@@ -40,20 +40,21 @@ from .verb import replace_verb
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 JOINING = {",", "and", "or", "with"}  # noun phrases with nothing else between them are interchangeable
+REPLACE, APPEND = range(2)
 MOST_ROWS = 1000  # rows of one caption that are drawn with repetition
 
 
 class Option(NamedTuple):
     """A place of a caption, and what may be inserted there, each equally likely.
 
-    position: its first token. names: the replacements. row: makes the row of one of them. way: what is done with them,
-    where more than one thing can be at one place.
+    position: its first token. names: the replacements. row: makes the row of one of them. way: what is done with them
+    (REPLACE or APPEND), since both can be done at one place.
     """
 
     position: int
     names: tuple[str, ...]
     row: Callable[[str], Row]
-    way: int = 0
+    way: int = REPLACE
 
 
 class UniformOperator(ListingOperator):
@@ -280,13 +281,13 @@ class UniformObject(UniformOperator):
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """As `UniformOperator.options`."""
+        """Replace each noun by one that no caption mentions, or append one with "and"."""
         caption, names = evidence.caption, _not_said(evidence, lexicon)
         options = []
         for slot in noun_slots(caption):
             noun = caption.tokens[slot.noun]
             options.append(Option(noun.index, names, partial(_noun_row, caption, lexicon, noun)))
-            options.append(Option(noun.index, names, partial(_appended, caption, lexicon, noun, "and"), way=1))
+            options.append(Option(noun.index, names, partial(_appended, caption, lexicon, noun, "and"), way=APPEND))
         return options
 
 

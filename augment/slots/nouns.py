@@ -126,7 +126,8 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         if start > 1 and _in_name(caption, start - 1):
             continue
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
-            start -= is_compound(lowered[start - 1], root.lemma)
+            if is_compound(lowered[start - 1], root.lemma):  # "hot dog": tagged as an adjective, but part of the noun
+                start -= 1
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
         dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])

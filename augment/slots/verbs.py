@@ -18,7 +18,7 @@ CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
 # A verb with one of these dependents is not replaced: particles, clauses, a second object, negation.
-ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
+BLOCKING_DEPS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
 
 class Verbs(NamedTuple):
@@ -87,7 +87,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
             continue
         arguments = [tokens[child] for child in caption.children[token.index]]
         deps = {argument.dep for argument in arguments}
-        if not deps.isdisjoint(ARGUMENTS):
+        if not deps.isdisjoint(BLOCKING_DEPS):
             continue
         following = token.index + 1
         object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
