@@ -187,10 +187,21 @@ def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
 
 
 def _same(caption: Caption, one: int, other: int) -> bool:
-    """Whether two nouns mean one thing: the same token, or the same noun again with "the"."""
-    same = caption.tokens[one].lemma == caption.tokens[other].lemma
-    determiners = caption.dependents(max(one, other), "det")
-    return one == other or (same and any(word.lower == "the" for word in determiners))
+    """Whether two nouns mean one thing, or things of which the caption says the same: the same token, the same noun
+    again with "the", or in the same words ("a car … a car").
+    """
+    if one == other:
+        return True
+    if caption.tokens[one].lemma != caption.tokens[other].lemma:
+        return False
+    is_definite = any(word.lower == "the" for word in caption.dependents(max(one, other), "det"))
+    return is_definite or _described(caption, one) == _described(caption, other)
+
+
+def _described(caption: Caption, noun: int) -> tuple[str, ...]:
+    """The words of a noun's phrase up to it, without its determiner."""
+    words = caption.lowered[caption.phrase_start(noun) : noun + 1]
+    return words[1:] if len(words) > 1 and caption.tokens[caption.phrase_start(noun)].dep == "det" else words
 
 
 def _listed(caption: Caption, one: Token, other: Token) -> bool:

@@ -105,6 +105,8 @@ def test_shuffle_exchanges_two_phrases() -> None:
     ("text", "one", "other"),
     [
         ("A boy is behind a car and a girl is behind the car.", "boy", "girl"),
+        ("A cat is on a car and a dog is on a car.", "cat", "dog"),
+        ("A boy is behind a red car and a girl is behind a red car.", "boy", "girl"),
         ("A dog is beside a tree, while two cats are next to the tree.", "dog", "cats"),
         ("A boy is on a couch and a small chair is beside the couch.", "chair", "couch"),
         ("Plates loaded with apples and dogs with cups.", "dogs", "cups"),
