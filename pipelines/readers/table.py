@@ -1,7 +1,8 @@
 """Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind. Columns are
-named or have a usual name; a caption cell may be a list, of several captions; without a split column, the file's name
-has the split: `train.csv` -> train. Of images embedded in Parquet (structs of bytes and path) only paths are read. A
-row without one is of an image of its own, named by the row's number, of several files after the file's name.
+named or have a usual name; a caption cell may be a list, also one written as text, of several captions; without a split
+column, the file's name has the split: `train.csv` -> train. Of images embedded in Parquet (structs of bytes and path)
+only paths are read. A row without one is of an image of its own, named by the row's number, of several files after the
+file's name.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from . import files
+from .cells import captions_in
 from .files import lines, name_of
 from .record import OWN, ReadOptions, Record, Rejected, excerpt, reject
 
@@ -191,12 +193,13 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
 
 
 def captions_of(record: Record) -> Iterator[Record]:
-    """One record per caption if the record's text is a list of captions; any other record as it is."""
-    if type(record.text) is list and record.text:
-        for caption in record.text:
-            yield record._replace(text=caption)
-    else:
+    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is."""
+    captions = captions_in(record.text)
+    if len(captions) == 1 and captions[0] is record.text:
         yield record
+        return
+    for caption in captions:
+        yield record._replace(text=caption)
 
 
 def kind_of(url: str) -> str:
