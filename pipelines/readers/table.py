@@ -129,7 +129,7 @@ def choose(
     split = optional("split", options.split_column, SPLIT)
     language = optional("language", options.language_column)
     if options.truth_column not in ("", NO_COLUMN):
-        truth = (column("truth", options.truth_column),)
+        truth: tuple[str, ...] = (column("truth", options.truth_column),)
     else:
         others_read = (image, caption, split, language, id)
         truth = truth_columns(tuple(name for name in names if name not in others_read), options.truth_column)

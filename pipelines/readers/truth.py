@@ -69,7 +69,7 @@ def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where:
     wanted = "" if options.truth_column == NO_COLUMN else options.truth_column
     if wanted and not truths and any(isinstance(record, Record) for record in first):
         raise ValueError(f"{where}: truth column must be in the records, was: {wanted}; none of the first has it")
-    columns = _recognised(truths, wanted, where)
+    columns = {name: plain_name(name) in SAYS_FALSE for name in _recognised(truths, wanted, where)}
     for record in chain(first, records):
         yield _checked(record, columns) if columns and isinstance(record, Record) else record
 
@@ -101,10 +101,10 @@ def _recognised(truths: Sequence[Mapping[str, Any]], wanted: str, where: str) ->
     return []
 
 
-def _checked(record: Record, columns: Sequence[str]) -> Record | Rejected:
-    for name in columns:
+def _checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
+    """The record, or it as rejected. columns: of truth, and whether a yes there marks a false caption."""
+    for name, marks_false in columns.items():
         value = (record.truth or {}).get(name)
-        marks_false = plain_name(name) in SAYS_FALSE
         if marks_false and _is_missing(value):  # an annotation without the mark is not marked
             continue
         meaning = _meaning(value)
@@ -123,4 +123,6 @@ def _is_missing(value: Any) -> bool:
 
 def _meaning(value: Any) -> bool | None:
     """What a cell says, yes or no; None for other values."""
+    if isinstance(value, str) and value in _MEANING:  # as in nearly every cell: millions are looked at
+        return _MEANING[value]
     return _MEANING.get(str(value).strip().lower()) if isinstance(value, str | int | float) else None
