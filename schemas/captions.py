@@ -40,7 +40,8 @@ CAPTIONS = schema(
 
 RECORD_REASONS = tuple(
     "no_text no_image no_language not_utf8 not_a_record too_long control_characters duplicate_caption_id unsafe_path "
-    "ambiguous_image too_many_captions other_language boilerplate duplicate_text near_duplicate_text".split()
+    "ambiguous_image too_many_captions false_caption no_truth other_language boilerplate duplicate_text "
+    "near_duplicate_text".split()
 )
 
 GENERATED = pa.schema(CAPTIONS).with_metadata({"table": "generated", "schema_version": "1"})

@@ -6,12 +6,14 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from ..readers.record import OWN, Rejected, clean
 from ..readers.table import captions_of, choose_columns, image_cells, rows_of
+from ..readers.truth import only_true
 from ..stages.ingest import IngestConfig, ingest_records
 
 if TYPE_CHECKING:
@@ -58,12 +60,18 @@ def check_sentences(name: str, sentences: Iterable[Any]) -> None:
         raise TypeError(f"{name} must be sentences (str), one was: {wrong!r:.80}")
 
 
+def _as_arguments(message: str) -> str:
+    """A message with arguments in place of flags: `image_column=` for `--columns image=NAME`."""
+    message = re.sub(r"--columns (\w+)=NAME", r"\1_column=", message)
+    return re.sub(r"--columns (\w+)=(\w+)", r"\1_column='\2'", message)
+
+
 def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
     """The columns to read of a table's batches, with a column of the images' names."""
     try:
         chosen = choose_columns(schema, config, NAME)
     except ValueError as error:
-        raise ValueError(re.sub(r"--columns (\w+)=NAME", r"\1_column=", str(error))) from None
+        raise ValueError(_as_arguments(str(error))) from None
     if chosen.image is not None and not chosen.field:
         read = pa.schema([schema.field(name) for name in chosen.names])
         return pa.Table.from_batches([batch.select(read.names) for batch in batches], read)
@@ -97,12 +105,12 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     types = {name: table.schema.field(name).type for name in chosen.kept}
     kept = {name: type if pa.types.is_primitive(type) else pa.string() for name, type in types.items()}
     rows = rows_of(table.to_batches(), chosen, NAME, config.language)
-    records = (
-        one if isinstance(one, Rejected) else clean(one)
-        for row in rows
-        for one in ([row] if isinstance(row, Rejected) else captions_of(row))
-    )
-    made, columns, refused = ingest_records(records, config, kept)
+    true = only_true(chain.from_iterable(map(captions_of, rows)), config, NAME)
+    records = (record if isinstance(record, Rejected) else clean(record) for record in true)
+    try:
+        made, columns, refused = ingest_records(records, config, kept)
+    except ValueError as error:
+        raise ValueError(_as_arguments(str(error))) from None
     if refused:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())
         first = refused[0]

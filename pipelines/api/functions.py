@@ -76,7 +76,7 @@ def negatives(
             (min_count, min_concreteness, concreteness, attributes).
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, keep_columns, spacy_model, cloze, max_unnatural, limit, strict … (`negcap
+            caption_column, truth_column, keep_columns, spacy_model, cloze, max_unnatural, limit, strict … (`negcap
             build --help` says what each means). `preset` may be given instead of `operators`.
 
     Returns:

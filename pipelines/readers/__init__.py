@@ -15,6 +15,7 @@ from ...augment.settings import word
 from . import files, formats, table, webdataset
 from .files import files_named, head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
+from .truth import NO_COLUMN
 
 __all__ = [
     "READERS", "ReadOptions", "Reader", "Record", "Rejected",
@@ -60,7 +61,11 @@ def reader_of(format: str) -> Reader:
 
 
 def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
-    """The files (paths or URLs) of a source, in order. Raises ValueError or FileNotFoundError naming a bad one."""
+    """The files (paths or URLs) of a source, in order. Raises ValueError or FileNotFoundError naming a bad one, and
+    ValueError if the options name a column of truth and the format has no columns.
+    """
+    if options.truth_column not in ("", NO_COLUMN) and format not in ("table", "webdataset", "coco"):
+        raise ValueError(f"truth_column is for tables, WebDataset tars and COCO annotations, the format is {format}")
     with naming(source):
         return reader_of(format).files(source, options)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
 from .record import MAX_NUMBER, ReadOptions, Record, Rejected, reject
+from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
 CAPTIONS_PER_IMAGE = 5
@@ -29,8 +30,14 @@ def split_order(split: str) -> tuple[int, str]:
 
 def coco(source: str, url: str, options: ReadOptions) -> Records:
     """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
-    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id.
+    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id. Annotations
+    that VizWiz-Captions (Gurari et al. 2020) calls `is_rejected` or `is_precanned` become rejected, see `only_true`.
     """
+    yield from only_true(_annotations(url, options), options, url)
+
+
+def _annotations(url: str, options: ReadOptions) -> Records:
+    """A record for each annotation of COCO JSON."""
     name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
     file_names = {
         image["id"]: image["file_name"]
@@ -47,6 +54,7 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
         if isinstance(image, int | str):
             image = file_names.get(image, image)
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
+        record = record._replace(truth=values_of(annotation, options))
         if isinstance(key, int | str):
             if key in seen:
                 yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")

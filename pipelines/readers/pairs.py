@@ -5,15 +5,16 @@ sets use.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import ijson
 
 from . import files, table
+from .cells import captions_in, items_of
 from .record import ReadOptions, Record, Rejected, clean, excerpt
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
@@ -121,7 +122,7 @@ def _record(
         image = image.get("path")
         named = image is not None
     captions: list[Record] = []
-    for text in (cells["caption"], *cells["sibling"]):
+    for text in chain.from_iterable(map(captions_in, (cells["caption"], *cells["sibling"]))):
         caption = clean(Record(name, line, image if named else "image", text, cells["split"] or split))
         if isinstance(caption, Rejected):
             return caption
@@ -140,13 +141,8 @@ def _record(
 
 def _negatives(value: Any) -> list[tuple[Any, Any]]:
     """The negatives in a cell, with their kind if it is there: a text, a list, or a list written as text (NegCLIP)."""
-    if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
-        try:
-            value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return [(value, None)]
     negatives = []
-    for item in value if isinstance(value, list | tuple) else [] if value is None else [value]:
+    for item in [] if value is None else items_of(value):
         text, label = item, None
         if isinstance(item, Mapping):
             text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ class Record(NamedTuple):
     number: int | None = None  # of the caption among those of its image, from 0; None where the format has none
     id: Any = None  # what identifies the image; None: the name of `image` without folder and suffix does
     kept: tuple[Any, ...] = ()  # the values of ReadOptions.keep_columns
+    truth: Mapping[str, Any] | None = None  # what columns say of whether the caption is true, see readers.truth
 
 
 class Rejected(NamedTuple):
@@ -60,7 +62,8 @@ class Rejected(NamedTuple):
 
 class ReadOptions(Settings):
     """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names.
-    `id_column` is by default `uid` or `key` of tables of URLs. The language of a Multi30K folder may be `all`.
+    `id_column` is by default `uid` or `key` of tables of URLs. `truth_column` says whether a caption is true of its
+    image; `none`: all are. The language of a Multi30K folder may be `all`.
     """
 
     image_column: str = ""
@@ -68,6 +71,7 @@ class ReadOptions(Settings):
     split_column: str = ""
     language: str = Field("en", description="ISO 639-1 code of the captions' language")
     language_column: str = ""
+    truth_column: str = ""
     id_column: str = ""
     keep_columns: tuple[str, ...] = Field((), description="column to keep, in the table source_columns")
 
@@ -91,6 +95,11 @@ def _escape(surrogate: re.Match[str]) -> str:
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
 
 
+def plain_name(name: str) -> str:
+    """The name of a column as names are compared: `Image URL` and `image-url` are `image_url`."""
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
 def image_id(image: str) -> str:
     """The image's name without folder and image suffix: `val2014/a.1.jpg` -> `a.1`; an id is returned as it is."""
     name = image[max(image.rfind("/"), image.rfind("\\")) + 1 :]
@@ -107,7 +116,7 @@ def clean(record: Record) -> Record | Rejected:
     """`record` with its id and normalised: single spaces, composed Unicode (NFC), languages without region (`de-AT` ->
     `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be kept.
     """
-    source, line, image, text, split, language, number, id, kept = record
+    source, line, image, text, split, language, number, id, kept, _ = record
     try:
         text = _clean_text(text)
         image = _clean_image(image) if type(image) is str else _image_of(image)

@@ -1,7 +1,8 @@
 """Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind. Columns are
-named or have a usual name; a caption cell may be a list, of several captions; without a split column, the file's name
-has the split: `train.csv` -> train. Of images embedded in Parquet (structs of bytes and path) only paths are read. A
-row without one is of an image of its own, named by the row's number, of several files after the file's name.
+named or have a usual name; a caption cell may be a list, also one written as text, of several captions; without a split
+column, the file's name has the split: `train.csv` -> train. Of images embedded in Parquet (structs of bytes and path)
+only paths are read. A row without one is of an image of its own, named by the row's number, of several files after the
+file's name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from . import files
+from .cells import captions_in
 from .files import lines, name_of
-from .record import OWN, ReadOptions, Record, Rejected, excerpt, reject
+from .record import OWN, ReadOptions, Record, Rejected, excerpt, plain_name, reject
+from .truth import NO_COLUMN, SAYS_FALSE, SAYS_TRUE, only_true, truth_columns, values_of_items
 
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
@@ -47,7 +50,8 @@ Row = Mapping[str, Any] | Rejected
 @dataclass(frozen=True)
 class Columns:
     """The names of the columns of one file; None where there is none. image: None: each row is of an image of its own.
-    id: what identifies the image. status: whether img2dataset has downloaded it. kept: those that the user wants kept.
+    id: what identifies the image. status: whether img2dataset has downloaded it. truth: those that may say whether the
+    caption is true of its image. kept: those that the user wants kept.
     field: of an image column of structs, the field with the path; empty: the column itself names the image.
     """
 
@@ -57,6 +61,7 @@ class Columns:
     language: str | None
     id: str | None
     status: str | None
+    truth: tuple[str, ...]
     kept: tuple[str, ...]
     field: str
 
@@ -68,7 +73,7 @@ class Columns:
     @property
     def in_order(self) -> tuple[str | None, ...]:
         """The names of these columns in the order of the values that `record_of` takes."""
-        return (self.image, self.caption, self.split, self.language, self.id, self.status, *self.kept)
+        return (self.image, self.caption, self.split, self.language, self.id, self.status, *self.truth, *self.kept)
 
     def values(self, row: Mapping[str, Any]) -> list[Any]:
         """The values of these columns in a row, as `record_of` takes them."""
@@ -90,7 +95,7 @@ def choose(
     images, unread = images or {}, unread or {}
 
     def column(role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = names) -> str:
-        name = (wanted if wanted in among else guess([_plain(wanted)], among)) if wanted else guess(usual, among)
+        name = (wanted if wanted in among else guess([plain_name(wanted)], among)) if wanted else guess(usual, among)
         if name is not None:
             return name
         listed = ", ".join(dict.fromkeys([*names, *images])) or "none"
@@ -107,9 +112,12 @@ def choose(
 
     image = None if options.image_column else guess(IMAGE, names) or guess(IMAGE, [*images])
     if image is None:
-        caption_names = [_plain(options.caption_column)] if options.caption_column else CAPTION
-        beside = (options.split_column, options.language_column, *options.keep_columns)
-        others = {guess(usual, names) for usual in (caption_names, SPLIT, *([_plain(name)] for name in beside if name))}
+        caption_names = [plain_name(options.caption_column)] if options.caption_column else CAPTION
+        beside = (options.split_column, options.language_column, options.truth_column, *options.keep_columns)
+        others = {
+            guess(usual, names) for usual in (caption_names, SPLIT, *([plain_name(name)] for name in beside if name))
+        }
+        others |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
         only_captions = guess(caption_names, names) and not {*names, *images, *unread} - {"", *others}
         if options.image_column or not only_captions:
             image = column("image", options.image_column, (), [*names, *images])
@@ -117,13 +125,22 @@ def choose(
     by_url = not id and image is not None and image == guess(URL, names)
     if by_url:
         id = guess(ID, names)
+    caption = column("caption", options.caption_column, CAPTION)
+    split = optional("split", options.split_column, SPLIT)
+    language = optional("language", options.language_column)
+    if options.truth_column not in ("", NO_COLUMN):
+        truth: tuple[str, ...] = (column("truth", options.truth_column),)
+    else:
+        others_read = (image, caption, split, language, id)
+        truth = truth_columns(tuple(name for name in names if name not in others_read), options.truth_column)
     return Columns(
         image if image in names or images.get(image or "") else None,
-        column("caption", options.caption_column, CAPTION),
-        optional("split", options.split_column, SPLIT),
-        optional("language", options.language_column),
+        caption,
+        split,
+        language,
         id,
         "status" if by_url and id == "key" and "status" in names else None,
+        truth,
         tuple(column("keep", name) for name in options.keep_columns),
         "" if image in names else images.get(image or "", ""),
     )
@@ -131,12 +148,8 @@ def choose(
 
 def guess(usual: Sequence[str], names: Sequence[str]) -> str | None:
     """The first of the `usual` names that is in `names`, as spelt there; case, spaces, - and _ are ignored. Or None."""
-    plain = {_plain(name): name for name in reversed(names)}
+    plain = {plain_name(name): name for name in reversed(names)}
     return next((plain[name] for name in usual if name in plain), None)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
@@ -149,9 +162,11 @@ def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
 
 def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], language: str) -> Record | Rejected:
     """The record of a row's values (Columns.values); Rejected without an id, or if the image was not downloaded."""
-    image, caption, split, its_language, id, status, *kept = values
+    image, caption, split, its_language, id, status, *others = values
     image, language = image if chosen.image else OWN, its_language if chosen.language else language
-    record = Record(source, line, image, caption, split, language, None, id, tuple(kept))
+    truth = dict(zip(chosen.truth, others, strict=False)) if chosen.truth else None
+    kept = tuple(others[len(chosen.truth) :])
+    record = Record(source, line, image, caption, split, language, None, id, kept, truth)
     if id is None and chosen.id:
         return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
     if chosen.status and status != SUCCESS:
@@ -179,24 +194,26 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     match = FILES.fullmatch(shown)
     before = "" if source == url else (match["stem"] if match else shown).replace("/", "_") + "-"
     kind = kind_of(url)
-    for record in _parquet(url, shown, options) if kind == "parquet" else _text(kind, url, shown, options):
-        if isinstance(record, Rejected):
-            yield record
-            continue
-        if record.split is None:
+    rows = _parquet(url, shown, options) if kind == "parquet" else _text(kind, url, shown, options)
+    for record in only_true(chain.from_iterable(map(captions_of, rows)), options, url):
+        if isinstance(record, Record) and record.split is None:
             record = record._replace(split=split)
-        if record.image is OWN:
+        if isinstance(record, Record) and record.image is OWN:
             record = record._replace(image=f"{before}{record.line}")
-        yield from captions_of(record)
-
-
-def captions_of(record: Record) -> Iterator[Record]:
-    """One record per caption if the record's text is a list of captions; any other record as it is."""
-    if type(record.text) is list and record.text:
-        for caption in record.text:
-            yield record._replace(text=caption)
-    else:
         yield record
+
+
+def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
+    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is."""
+    if isinstance(record, Rejected):
+        yield record
+        return
+    captions = captions_in(record.text)
+    if len(captions) == 1 and captions[0] is record.text:
+        yield record
+        return
+    for caption, truth in zip(captions, values_of_items(record.truth, len(captions)), strict=True):
+        yield record._replace(text=caption, truth=truth)
 
 
 def kind_of(url: str) -> str:
@@ -252,7 +269,8 @@ def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[t
     if not any(names):
         raise ValueError(f"{url}: must be {DELIMITED}; the line is empty")
     given = [options.image_column, options.caption_column, options.split_column, options.language_column]
-    given = [*given[:2], *filter(None, [*given[2:], options.id_column, *options.keep_columns])]
+    truth = options.truth_column if options.truth_column != NO_COLUMN else ""
+    given = [*given[:2], *filter(None, [*given[2:], options.id_column, truth, *options.keep_columns])]
     headerless = all(re.fullmatch(r"[1-9][0-9]*", name) for name in given)
     if headerless:
         numbers = [int(name) for name in given]

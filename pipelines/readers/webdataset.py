@@ -8,12 +8,13 @@ import hashlib
 import re
 import tarfile
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from .files import filesystem, name_in, name_of, open_bytes, split_in
 from .record import ReadOptions, Record, Rejected, is_image_name
 from .table import captions_of, choose, parse_json
+from .truth import only_true
 
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
@@ -24,6 +25,11 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     """The captions of a tar archive (of the folder or pattern `source`), one record each; `line`: of the sample, from
     1. Raises ValueError when it is broken or has no captions.
     """
+    yield from only_true(chain.from_iterable(map(captions_of, _samples(source, url, options))), options, url)
+
+
+def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """A record for each sample of a tar archive, maybe with a list of captions as its text."""
     name, file_split = name_in(source, url), split_in(url)
     asked = options.changed(image_column="image", id_column="", keep_columns=())
     chosen = None
@@ -51,7 +57,8 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         split = fields.get(chosen.split, "") if chosen and chosen.split else file_split
         language = fields.get(chosen.language) if chosen and chosen.language else options.language
         kept = tuple(map(fields.get, options.keep_columns))
-        yield from captions_of(Record(name, line, image or key, text, split, language, None, key, kept))
+        truth = {name: fields.get(name) for name in chosen.truth} if chosen and chosen.truth else None
+        yield Record(name, line, image or key, text, split, language, None, key, kept, truth)
 
 
 def content(url: str) -> dict[str, Any]:

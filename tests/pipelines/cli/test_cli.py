@@ -139,7 +139,7 @@ BAD_INPUT = {
     "BUILD --limit 0": "limit must be >= 1, was: 0",
     "BUILD --set shard_size=ten": "shard_size: input should be a valid integer",
     "BUILD --set min_concretness=0.5": "min_concretness is no setting of negcap build; did you mean min_concreteness?",
-    "BUILD --columns photo": "--columns must be image|caption|split|id|language=NAME between commas, was: photo",
+    "BUILD --columns photo": "--columns must be image|caption|split|id|language|truth=NAME between commas, was: photo",
     "BUILD --only parse": "CAPTIONS is read by ingest, which --only leaves out",
     "BUILD --workers 0": "workers must be >= 1, was: 0",
     "BUILD --scheduler dask": "scheduler must be tcp://host:port, tls://host:port, a scheduler file",

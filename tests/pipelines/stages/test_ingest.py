@@ -201,7 +201,7 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
     reasons = ["no_text", "duplicate_caption_id", "not_utf8", "no_image", "unsafe_path", "ambiguous_image",
                "not_a_record", "too_long", "control_characters"]  # fmt: skip
     assert [(row["line"], row["reason"]) for row in rejected(tmp_path / "run")] == list(enumerate(reasons, 2))
-    elsewhere = {"too_many_captions", "no_language", "other_language", "boilerplate"}
+    elsewhere = {"too_many_captions", "no_language", "false_caption", "no_truth", "other_language", "boilerplate"}
     elsewhere |= {"duplicate_text", "near_duplicate_text"}
     assert {*reasons, *elsewhere} == set(RECORD_REASONS)
     assert made.counts == {"captions": 2, "images": 2, **{f"rejected.{reason}": 1 for reason in reasons}}

@@ -1,0 +1,68 @@
+"""Take the cells of a table apart: a cell may be a list of texts, or hold one that is written as text."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from typing import Any
+
+from .record import MAX_CAPTIONS, MAX_TEXT
+
+# A longer text is no list of captions that could all be kept, and parsing takes a multiple of its size as memory.
+MAX_LISTED = MAX_CAPTIONS * MAX_TEXT
+_STRING = re.compile(r"""[uU]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)  # as Python writes it
+
+
+def items_of(cell: Any) -> list[Any]:
+    """The items of a cell: of a list, or of a text that is wholly one list, its items; else the cell itself.
+
+    A list may be written as JSON, as Python prints it, or as numpy does, without commas. `[blurred] A man walks.` and
+    `[blurred]` are texts.
+    """
+    if isinstance(cell, list | tuple):
+        return list(cell)
+    if isinstance(cell, str) and (items := _written_list(cell)) is not None:
+        return items
+    return [cell]
+
+
+def captions_in(cell: Any) -> list[Any]:
+    """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost."""
+    return items_of(cell) or [[]]
+
+
+def _written_list(text: str) -> list[Any] | None:
+    """The list that a text consists of, or None if it is something else."""
+    if "[" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
+        return None
+    text = text.strip()
+    if text[:1] != "[" or text[-1:] != "]":
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # for a backslash that escapes nothing
+            warnings.simplefilter("ignore", DeprecationWarning)  # the same, before Python 3.12
+            strings = _strings_in(text[1:-1])
+            value = [ast.literal_eval(string) for string in strings] if strings else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _strings_in(inner: str) -> list[str]:
+    """The strings, in their quotes, that stand in a row between commas or white space; [] if anything else is there.
+
+    Python itself would join two strings without a comma to one, which numpy writes between captions.
+    """
+    strings = _STRING.findall(inner)
+    if not strings:
+        return []
+    first, *between, last = _STRING.split(inner)
+    separated = all(gap and gap.strip() in ("", ",") for gap in between)
+    return strings if separated and not first.strip() and last.strip() in ("", ",") else []

@@ -1,0 +1,128 @@
+"""Leave out captions that a column calls false of their image: `is_true` 0 or, of VizWiz, `is_rejected` true.
+
+Such a column is recognised by its name and its values, which are those of TRUE and FALSE. `label` and the like may be a
+class of the image as well, so for them the user is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Any
+
+from .cells import items_of
+from .record import ReadOptions, Record, Rejected, plain_name, reject
+
+SAYS_TRUE = ("is_true", "is_correct", "correct")
+SAYS_FALSE = ("is_false", "is_rejected", "is_precanned")  # the last two are VizWiz-Captions'
+UNSURE = ("label", "labels", "target", "true", "truth")
+NO_COLUMN = "none"
+TRUE, FALSE = ("1", "1.0", "true", "t", "yes", "y"), ("0", "0.0", "false", "f", "no", "n")
+RULE = "0 or 1, true or false, yes or no"
+LOOKED_AT = 1000  # captions whose values decide whether a column is one of truth; a file is read in one pass
+_MEANING = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}
+
+
+@lru_cache(maxsize=64)
+def truth_columns(names: tuple[str, ...], wanted: str) -> tuple[str, ...]:
+    """The columns that may say whether a caption is true: that which the user names, or those with a usual name.
+
+    Args:
+        names: of the columns, without those that are read as something else.
+        wanted: ReadOptions.truth_column.
+    """
+    if wanted:
+        return tuple(name for name in names if plain_name(name) == plain_name(wanted) and wanted != NO_COLUMN)
+    certain = tuple(name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE)
+    return certain + tuple(name for name in names if plain_name(name) in UNSURE)
+
+
+def values_of(row: Mapping[str, Any], options: ReadOptions) -> dict[str, Any] | None:
+    """The values of a row's `truth_columns`, which become Record.truth."""
+    return {name: row[name] for name in truth_columns(tuple(row), options.truth_column)} or None
+
+
+def values_of_items(values: Mapping[str, Any] | None, count: int) -> list[dict[str, Any] | None]:
+    """Record.truth of each of `count` captions in one cell: a list of as many values has one for each."""
+    if values is None:
+        return [None] * count
+    cells = {name: items_of(value) for name, value in values.items()}
+    return [
+        {name: items[number] if len(items) == count else values[name] for name, items in cells.items()}
+        for number in range(count)
+    ]
+
+
+def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where: str) -> Iterator[Record | Rejected]:
+    """The records of one file; those that Record.truth calls false, or says nothing clear of, become rejected.
+
+    Which columns say so is decided by their values in the first LOOKED_AT records.
+
+    Raises:
+        ValueError: a column may be one of truth or not, or the one that the user names is not there or has other
+            values. The message names the file `where`.
+    """
+    records = iter(records)
+    first = list(islice(records, LOOKED_AT))
+    truths = [record.truth for record in first if isinstance(record, Record) and record.truth is not None]
+    wanted = "" if options.truth_column == NO_COLUMN else options.truth_column
+    if wanted and not truths and any(isinstance(record, Record) for record in first):
+        raise ValueError(f"{where}: truth column must be in the records, was: {wanted}; none of the first has it")
+    columns = {name: plain_name(name) in SAYS_FALSE for name in _recognised(truths, wanted, where)}
+    for record in chain(first, records):
+        yield _checked(record, columns) if columns and isinstance(record, Record) else record
+
+
+def _recognised(truths: Sequence[Mapping[str, Any]], wanted: str, where: str) -> list[str]:
+    """The columns of truth, given the values of the first records. Raises ValueError if that is unsure."""
+    names = list(dict.fromkeys(chain.from_iterable(truths)))
+    values = {name: [truth[name] for truth in truths if not _is_missing(truth.get(name))] for name in names}
+    # A column that is named, or whose name leaves no doubt, must not be half understood.
+    certain = [name for name in names if wanted or plain_name(name) not in UNSURE]
+    for name in certain:
+        other = next((value for value in values[name] if _meaning(value) is None), None)
+        if other is not None and (wanted or any(_meaning(value) is not None for value in values[name])):
+            raise ValueError(
+                f"{where}: truth column {name} must be {RULE}, was: {other!r:.80}; "
+                f"--columns truth={NO_COLUMN} takes all captions as true"
+            )
+    if wanted:
+        return names
+    plain = [name for name in names if values[name] and all(_meaning(value) is not None for value in values[name])]
+    if said := [name for name in plain if name in certain]:
+        return said
+    if plain:
+        has = " and ".join(sorted({str(value) for value in values[plain[0]]})[:2])
+        raise ValueError(
+            f"{where}: the column {plain[0]}, of {has}, may say whether captions are true of their images, or be a "
+            f"class: --columns truth={plain[0]} takes only the true captions, --columns truth={NO_COLUMN} takes all"
+        )
+    return []
+
+
+def _checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
+    """The record, or it as rejected. columns: of truth, and whether a yes there marks a false caption."""
+    for name, marks_false in columns.items():
+        value = (record.truth or {}).get(name)
+        if marks_false and _is_missing(value):  # an annotation without the mark is not marked
+            continue
+        meaning = _meaning(value)
+        if meaning is None:
+            was = "is missing" if _is_missing(value) else f"was: {value!r:.80}"
+            return reject(record, "no_truth", f"{name} must be {RULE}, {was}")
+        if meaning == marks_false:
+            return reject(record, "false_caption", f"caption must be true of its image, {name} was: {value!s:.80}")
+    return record
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a cell is empty; NaN, which pandas writes for that, differs from itself."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip())
+
+
+def _meaning(value: Any) -> bool | None:
+    """What a cell says, yes or no; None for other values."""
+    if isinstance(value, str) and value in _MEANING:  # as in nearly every cell: millions are looked at
+        return _MEANING[value]
+    return _MEANING.get(str(value).strip().lower()) if isinstance(value, str | int | float) else None
