@@ -62,13 +62,13 @@ class Augmenter:
             seed: seed of the random choices; the same seed gives the same negatives.
             max_true: the highest estimated probability that one more caption of the image would make a negative true,
                 None: 0.025.
-            spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser. cloze: the file of a cloze
-            model of your own, by which replacements are drawn; None: the shipped one. preferred_unnatural: the highest
-            estimated probability that a reader calls a negative odd; None: 0.25. Lower ones
-                give fewer and less odd negatives.
+            spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
+            cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
+            preferred_unnatural: the highest estimated probability that a rater calls a negative unnatural; None: 0.25.
+                Lower ones give fewer and more natural negatives.
             max_unnatural: where noun, object or attribute has no other negative of a text, the highest probability that
-            the
-                one it then makes is called odd or true as well; None: 0.35. Also the limit of all others if lower.
+                the one it then makes is called unnatural or true as well; None: 0.35. Also the limit of all others if
+                lower.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
