@@ -27,6 +27,7 @@ import numpy as np
 
 from .candidates import FREE, Batch, Limits
 from .caption import Caption
+from .checks import Case, contradicts_the_captions, is_unlikely_to_be_true
 from .evidence import batches, gather_evidence
 from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
@@ -107,10 +108,13 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
     """Whether no caption says that a candidate is true of the image, nor makes it likely."""
     evidence = batch.evidence[int(batch.candidates.caption_of_candidate[candidate])]
     row = replacer.row(candidate, batch)
-    if row is None or row.reason is not None or replacer.violation(row, evidence, batch.lexicon) is not None:
+    if row is None or row.reason is not None:
         return False
-    p_true = None if evidence.image is None else evidence.image.p_true(row, evidence.caption)
-    return p_true is None or evidence.image is None or p_true <= evidence.image.truth.max_p_true
+    case = Case(replacer, evidence, batch.lexicon)
+    contradicts_the_captions(row, case)
+    if row.reason is None:
+        is_unlikely_to_be_true(row, case)
+    return row.reason is None
 
 
 def _joined(parts: Sequence[Exchanges]) -> Exchanges:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -58,11 +59,6 @@ class Limits:
         """The highest probability of being unnatural, of all but fallbacks."""
         return min(self.preferred_unnatural, self.max_unnatural)
 
-    @property
-    def fallback(self) -> float:
-        """The highest probability of being unnatural or compatible, of fallbacks; of these no other is lower."""
-        return max(self.unnatural, self.max_unnatural)
-
 
 @dataclass(eq=False)
 class Candidates:
@@ -83,6 +79,8 @@ class Candidates:
         asked. No text that replaces more than one unit is estimated.
     p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where they are not.
     is_rated: whether it was asked for its ratings.
+    is_proposed: whether it may be sampled as far as is known without its ratings. What operators take by weight depends
+        on this column and not on `reason`, which also knows for which candidates others have asked.
     """
 
     slots: list[Slot]
@@ -99,12 +97,14 @@ class Candidates:
     p_unnatural: np.ndarray = field(init=False)
     p_compatible: np.ndarray = field(init=False)
     is_rated: np.ndarray = field(init=False)
+    is_proposed: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         size = len(self.slot)
         self.least_unnatural = np.zeros(size)
         self.p_unnatural, self.p_compatible = np.full(size, np.nan), np.full(size, np.nan)
         self.is_rated = np.zeros(size, bool)
+        self.is_proposed = np.zeros(size, bool)
 
     @classmethod
     def join(cls, tables: Iterable[Candidates]) -> Candidates:
@@ -150,11 +150,22 @@ class Candidates:
         """The numbers of the candidates of some kinds of word."""
         return np.flatnonzero(self.is_of_kinds(kinds)[self.slot])
 
+    @cached_property
+    def rows_of_slots(self) -> list[slice]:
+        """The candidates of each slot."""
+        return rows_of_slots(self.slot, len(self.slots))
+
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
         """Give candidates, by number or mask, a reason, unless they have one."""
         numbers = np.flatnonzero(candidates) if candidates.dtype == bool else candidates
         numbers = numbers[self.reason[numbers] == FREE]
         self.reason[numbers] = REASONS.index(reason)
+
+
+def rows_of_slots(slot: np.ndarray, slots: int) -> list[slice]:
+    """The candidates of each of so many slots; slot: of each candidate, the number of its slot, ascending."""
+    ends = np.searchsorted(slot, np.arange(slots), "right").tolist()
+    return [slice(start, end) for start, end in pairwise([0, *ends])]
 
 
 class RatingEstimates:
@@ -239,7 +250,7 @@ class RatingEstimates:
         comparisons[numeral] = LEAST_OF_NUMERALS
         unnatural, _ = self._rate(numbers, comparisons)
         table.least_unnatural[numbers] = np.where(numeral, 0.0, unnatural)
-        limit = np.where(numeral, self._limits.unnatural, self._limits.fallback)
+        limit = np.where(numeral, self._limits.unnatural, self._limits.max_unnatural)
         table.refuse(numbers[unnatural > limit], UNNATURAL)
 
     def rate(self, numbers: np.ndarray) -> None:

@@ -315,9 +315,9 @@ def fill(
         read: whether rows that are not rated are read; if not, they are accepted.
     """
     seen = {number: {row.text.lower() for row in results[number].accepted} for number in wanted}
-    waiting, asked = dict(wanted), dict(wanted)
-    while waiting:
-        taken = source.take({number: asked[number] for number in waiting})
+    asked = dict(wanted)
+    while asked:
+        taken = source.take(asked)
         passed: dict[int, list[Row]] = {number: [] for number in taken}
         for number, rows in taken.items():
             evidence = batch.evidence[number]
@@ -334,13 +334,12 @@ def fill(
             for row in rows:
                 if len(accepted) < wanted[number]:
                     (accepted if row.reason is None else rejected).append(row)
-        waiting = {
-            number: wanted[number] - len(results[number].accepted)
+        # A caption of which most rows are refused is asked for more at a time, so that it needs few rounds.
+        asked = {
+            number: GROWTH * asked[number]
             for number, rows in taken.items()
             if len(rows) == asked[number] and len(results[number].accepted) < wanted[number]
         }
-        # A caption of which most rows are refused is asked for more at a time, so that it needs few rounds.
-        asked = {number: max(lacking, GROWTH * asked[number]) for number, lacking in waiting.items()}
 
 
 def candidates_by_caption(operator: Operator, batch: Batch) -> list[np.ndarray]:

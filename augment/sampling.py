@@ -32,10 +32,10 @@ def name_keys(names: tuple[str, ...]) -> np.ndarray:
     return hash_keys(names)
 
 
-def exponentials(
+def uniforms(
     seed: int, operator: str, caption_ids: Sequence[str], positions: np.ndarray, names: np.ndarray
 ) -> np.ndarray:
-    """Exponential random numbers, one for each candidate: (candidates,).
+    """Random numbers between 0 and 1, one for each candidate: (candidates,).
 
     Args:
         seed, operator: of the random stream.
@@ -46,7 +46,14 @@ def exponentials(
     distinct = {caption_id: number for number, caption_id in enumerate(dict.fromkeys(caption_ids))}
     keys = hash_keys(f"{seed}\x1f{operator}\x1f{caption_id}" for caption_id in distinct)
     of_caption = keys[[distinct[caption_id] for caption_id in caption_ids]] if len(keys) else np.zeros(0, np.uint64)
-    return -log(uniform(mixed(counted(of_caption, np.asarray(positions)) ^ names)))
+    return uniform(mixed(counted(of_caption, np.asarray(positions)) ^ names))
+
+
+def exponentials(
+    seed: int, operator: str, caption_ids: Sequence[str], positions: np.ndarray, names: np.ndarray
+) -> np.ndarray:
+    """Exponential random numbers, one for each candidate: (candidates,); the arguments are those of `uniforms`."""
+    return -log(uniforms(seed, operator, caption_ids, positions, names))
 
 
 def order_keys(seed: int, operator: str, caption_id: str, names: Sequence[str]) -> np.ndarray:
@@ -66,7 +73,7 @@ class Sampler:
         """
         table, evidence = batch.candidates, batch.evidence
         self._batch = batch
-        usable = (table.reason[candidates] == FREE) & (weights > 0)
+        usable = table.is_proposed[candidates] & (weights > 0)
         candidates, weights = candidates[usable], weights[usable]
         slot = table.slot[candidates]
         caption = table.caption[slot]

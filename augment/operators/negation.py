@@ -30,9 +30,9 @@ from ..language.grammar import ARTICLES, article
 from ..language.semantic_classes import head
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
-from ..reproducible import exp
+from ..reproducible import exp, hash_keys
 from ..rows import BOTH, NO, Row
-from ..sampling import Sampler, exponentials, name_keys, order_keys
+from ..sampling import Sampler, exponentials, name_keys, order_keys, uniforms
 from ..slots.nouns import noun_slots
 from ..truth.contradiction import Violation
 from .negation_sites import FRAMES, NOUNS, Site, added_sites, negated_nouns, noun_sites, shown_nouns
@@ -135,7 +135,7 @@ class TrueNegation(Negation):
 
 def _chance(seed: int, operator: str, caption: Caption, name: str) -> float:
     """A number between 0 and 1 by chance."""
-    return float(exp(-order_keys(seed, operator, caption.caption_id, [name]))[0])
+    return float(uniforms(seed, operator, [caption.caption_id], np.zeros(1, int), hash_keys([name]))[0])
 
 
 def _corrected(caption: Caption, correction: Correction) -> Row:

@@ -13,13 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from ..candidates import Batch
 from ..evidence import Evidence
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
-from ..slots.nouns import Slot
 from ..truth.contradiction import Violation
 
 
@@ -79,33 +76,6 @@ class Operator(ABC):
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why a row of this operator may be true of the image by what its captions say; None if nothing tells."""
         return None
-
-
-class WordReplacer(ABC):
-    """What is special about replacing words of one kind: where, by what never, and how the text changes."""
-
-    kind: str
-
-    @abstractmethod
-    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The words of a caption that may be replaced."""
-
-    @abstractmethod
-    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
-        """The row that inserts the entry `new` in a slot; None if it has no form that fits, and with a reason if the
-        sentence around it cannot be made grammatical.
-        """
-
-    def form(self, slot: Slot, evidence: Evidence) -> str:
-        """The form that a replacement has, as of `plausibility.entry_units`."""
-        return ""
-
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the entries that never replace the word in a slot, and those of them that may be true of the
-        same thing as this word, which is worth telling.
-        """
-        nothing = np.zeros(0, int)
-        return nothing, nothing
 
 
 class ListedRows:

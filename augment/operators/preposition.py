@@ -79,8 +79,8 @@ class ReplacePreposition(ReplacingOperator):
 
 @cached(1 << 11)
 def _never_replaces(entry: str, names: tuple[str, ...], several: bool, place: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `WordReplacer.never_replaces`: what `Prepositions.may_replace` excludes, "without", and before one thing (not
-    `several`) also "between" and "among". place: the noun, if the table has it.
+    """As `ReplacingOperator.never_replaces`: what `Prepositions.may_replace` excludes, "without", and before one thing
+    (not `several`) also "between" and "among". place: the noun, if the table has it.
     """
     may_replace = prepositions().may_replace
     compatible = [number for number, name in enumerate(names) if not may_replace(entry, name, place)]

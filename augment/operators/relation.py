@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..candidates import Batch
+from ..caption import Caption, cached_on_caption
 from ..evidence import Evidence
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
 from ..scene_graph import Relation, scene_graph
 from ..slots.nouns import Slot
 from ..truth.contradiction import Violation
-from .operator import Traits, WordReplacer
+from .operator import Traits
 from .replacement import ReplacingOperator, SamplingOperator
 
 SUBJECT, OBJECT, WORD = range(3)  # the parts of a relation, which are replaced equally often
@@ -32,14 +33,14 @@ class ReplaceRelation(SamplingOperator):
         super().__init__(name, traits)
         self.replacers = replacers
 
-    def replacer(self, kind: str) -> WordReplacer:
+    def replacer(self, kind: str) -> ReplacingOperator:
         """The operator that replaces words of the kind."""
         return self.replacers[kind]
 
     def weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The candidates in triples; the weights of each part of a caption's triples sum to 1."""
         table = batch.candidates
-        relations = {number: scene_graph(batch.evidence[number].caption).relations for number in set(table.caption)}
+        relations = {number: relations_of(batch.evidence[number].caption) for number in set(table.caption)}
         parts = [parts_of(slot, relations[number]) for slot, number in zip(table.slots, table.caption, strict=True)]
         is_part = np.array(parts, bool).reshape(-1, 3)
         candidates = table.of_kinds(list(self.replacers))
@@ -47,7 +48,7 @@ class ReplaceRelation(SamplingOperator):
         slot = table.slot[candidates]
         weights = np.zeros(len(candidates))
         for part in (SUBJECT, OBJECT, WORD):
-            own = np.where(is_part[slot, part] & (table.reason[candidates] == 0), table.weight[candidates], 0.0)
+            own = np.where(is_part[slot, part] & table.is_proposed[candidates], table.weight[candidates], 0.0)
             sums = np.bincount(table.caption[slot], own, len(batch.evidence))
             weights += own / np.maximum(sums, 1e-300)[table.caption[slot]]
         return candidates, weights
@@ -55,6 +56,12 @@ class ReplaceRelation(SamplingOperator):
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """As the operator that replaces words of this kind."""
         return self.replacers[row.change].violation(row, evidence, lexicon)
+
+
+@cached_on_caption
+def relations_of(caption: Caption) -> tuple[Relation, ...]:
+    """The relations of a caption's scene graph."""
+    return scene_graph(caption).relations
 
 
 def parts_of(slot: Slot, relations: Sequence[Relation]) -> tuple[bool, bool, bool]:

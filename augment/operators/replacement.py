@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..candidates import REASONS, Batch, Candidates, Limits, RatingEstimates
+from ..candidates import FREE, REASONS, Batch, Candidates, Limits, RatingEstimates, rows_of_slots
 from ..evidence import Evidence
 from ..kinds import KINDS
 from ..language.grammar import ARTICLES
@@ -19,7 +19,7 @@ from ..reproducible import exp, log
 from ..rows import COMPATIBLE, LIKELY_TRUE, Row
 from ..sampling import Sampler
 from ..slots.nouns import Slot
-from .operator import Operator, Source, Traits, WordReplacer
+from .operator import Operator, Source, Traits
 
 LOWEST = -1e30  # below all log p, but above -inf, that of what never replaces a word
 PLURAL_NOUNS = "nns"  # the form of a lexicon's nouns in the plural
@@ -33,8 +33,8 @@ class SamplingOperator(Operator):
         """The numbers of the candidates that it may take, and their weights before the ratings; both (candidates,)."""
 
     @abstractmethod
-    def replacer(self, kind: str) -> WordReplacer:
-        """What makes the edits that replace a word of a kind."""
+    def replacer(self, kind: str) -> ReplacingOperator:
+        """The operator whose edits replace a word of a kind."""
 
     def rows(self, batch: Batch, seed: int) -> Source:
         """As `Operator.rows`."""
@@ -87,8 +87,10 @@ class SampledRows(NamedTuple):
         return taken
 
 
-class ReplacingOperator(SamplingOperator, WordReplacer):
-    """An operator that replaces words of one kind, and knows all that is special about these."""
+class ReplacingOperator(SamplingOperator):
+    """An operator that replaces words of one kind, and knows what is special about these: where they may be replaced,
+    by what never, and how the text changes.
+    """
 
     def __init__(self, name: str, traits: Traits) -> None:
         """The only kind in the traits is that of the words."""
@@ -100,9 +102,30 @@ class ReplacingOperator(SamplingOperator, WordReplacer):
         candidates = batch.candidates.of_kinds([self.kind])
         return candidates, batch.candidates.weight[candidates]
 
-    def replacer(self, kind: str) -> WordReplacer:
+    def replacer(self, kind: str) -> ReplacingOperator:
         """The operator itself."""
         return self
+
+    @abstractmethod
+    def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
+        """The words of a caption that may be replaced."""
+
+    @abstractmethod
+    def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
+        """The row that inserts the entry `new` in a slot; None if it has no form that fits, and with a reason if the
+        sentence around it cannot be made grammatical.
+        """
+
+    def form(self, slot: Slot, evidence: Evidence) -> str:
+        """The form that a replacement has, as of `plausibility.entry_units`."""
+        return ""
+
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the entries that never replace the word in a slot, and those of them that may be true of the
+        same thing as this word, which is worth telling.
+        """
+        nothing = np.zeros(0, int)
+        return nothing, nothing
 
     def propose(self, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
         """List the entries of the lexicon that are plausible in some slots, each with the number of its caption.
@@ -155,7 +178,7 @@ class ReplacingOperator(SamplingOperator, WordReplacer):
             log_p=log_p[slot_of, entry].astype(float),
             log_odds=(log_p[slot_of, entry] - old_log_p[slot_of]).astype(float),
             weight=np.where(is_refused, 0.0, weight),
-            reason=np.where(is_refused, REASONS.index(COMPATIBLE), 0).astype(np.int8),
+            reason=np.where(is_refused, REASONS.index(COMPATIBLE), FREE).astype(np.int8),
         )
 
     def old_log_p(
@@ -208,12 +231,9 @@ def lift_scores(
 
     The other arguments are those of `ReplacingOperator.scores`.
     """
-    ends = np.searchsorted(slot_of, np.arange(len(slots)), "right").tolist()
     lifts = [np.zeros(0)]
-    start = 0
-    for (_, slot), end in zip(slots, ends, strict=True):
-        lifts.append(entries.lift(slot.contexts[:2])[entry[start:end]])
-        start = end
+    for (_, slot), rows in zip(slots, rows_of_slots(slot_of, len(slots)), strict=True):
+        lifts.append(entries.lift(slot.contexts[:2])[entry[rows]])
     log_lift = np.minimum(log(np.concatenate(lifts) + 1e-9), max_lift)
     return (log_p[slot_of, entry] + power * log_lift).astype(log_p.dtype)
 
@@ -231,6 +251,7 @@ def propose_batch(
     refuse_possible(candidates, by_kind, evidence, lexicon)
     estimates = RatingEstimates(candidates, evidence, limits)
     estimates.rate_at_best()
+    candidates.is_proposed = candidates.reason == FREE
     return Batch(evidence, lexicon, limits, candidates, estimates)
 
 
@@ -241,12 +262,10 @@ def refuse_possible(
 
     replacers: by kind.
     """
-    ends = np.searchsorted(candidates.slot, np.arange(len(candidates.slots)), "right").tolist()
     is_possible = np.zeros(len(candidates), bool)
-    start = 0
-    for slot, number, end in zip(candidates.slots, candidates.caption.tolist(), ends, strict=True):
+    slots = zip(candidates.slots, candidates.caption.tolist(), candidates.rows_of_slots, strict=True)
+    for slot, number, rows in slots:
         possible = replacers[slot.kind].possible(slot, evidence[number], lexicon)
         if possible is not None:
-            is_possible[start:end] = possible[candidates.entry[start:end]]
-        start = end
+            is_possible[rows] = possible[candidates.entry[rows]]
     candidates.refuse(is_possible, LIKELY_TRUE)

@@ -131,8 +131,8 @@ def test_a_joined_table_has_the_candidates_of_its_parts_in_their_slots() -> None
 
 def test_limits_of_all_but_fallbacks_and_of_these() -> None:
     assert Limits() == Limits(PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE)
-    assert (Limits(0.2, 0.3).unnatural, Limits(0.2, 0.3).fallback) == (0.2, 0.3)
-    assert (Limits(0.4, 0.3).unnatural, Limits(0.4, 0.3).fallback) == (0.3, 0.3)
+    assert (Limits(0.2, 0.3).unnatural, Limits(0.2, 0.3).max_unnatural) == (0.2, 0.3)
+    assert (Limits(0.4, 0.3).unnatural, Limits(0.4, 0.3).max_unnatural) == (0.3, 0.3)
 
 
 def test_ratings_do_not_depend_on_what_is_rated_together() -> None:

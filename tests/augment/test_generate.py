@@ -103,6 +103,20 @@ def test_another_operator_changes_no_rows(rows: tuple) -> None:
     assert alone == [row for row in rows[0] if row["operator"] == "preposition"]
 
 
+@pytest.fixture(scope="module")
+def all_rows() -> tuple[list[dict], list[dict]]:
+    """The negatives and rejections of all operators that check what they make."""
+    return made(NegativesConfig(operators=PRESETS["all"]))[:2]
+
+
+@pytest.mark.parametrize("name", PRESETS["all"])
+def test_an_operator_makes_the_same_alone_as_among_all_others(
+    name: str, all_rows: tuple[list[dict], list[dict]]
+) -> None:
+    alone = made(NegativesConfig(operators=(name,)))[:2]
+    assert alone == tuple([row for row in table if row["operator"] == name] for table in all_rows)
+
+
 @settings(max_examples=3, deadline=None)
 @given(st.permutations(range(20)))
 def test_order_of_images_and_shards_changes_no_rows(rows: tuple, order: list[int]) -> None:
