@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     mentions: what a caption asserts by words of this kind: things for nouns and verbs, else (thing, value) pairs.
     estimate: how the probability is estimated that a replacement is true of the image, see
         `negcap.augment.truth.estimates`: by association with all that the captions mention, or by how often one
-        caption of an image gives another value to the same thing (transition).
+        caption of an image gives another value to the same thing (transition); None: it is not.
     floor: the lowest log p(word | rest of the caption) of a replacement, in nats.
     others_agree: whether other words change with a replacement ("two dogs **run**"), so that only reading the whole
         negative tells how plausible it is.
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     name: str
     slots: Callable[[Caption], tuple[Slot, ...]]
     mentions: Callable[[Caption], frozenset[Any]]
-    estimate: Literal["association", "transition"]
+    estimate: Literal["association", "transition"] | None
     floor: float
     others_agree: bool
     least_count: int | None
@@ -51,7 +51,7 @@ class Kind(NamedTuple):
 
 
 def _same_preposition(old: str, new: str) -> bool:
-    return (old, new) in prepositions().synonyms
+    return prepositions().same_relation(old, new)
 
 
 def _same_number(old: str, new: str) -> bool:
@@ -77,7 +77,8 @@ KINDS: dict[str, Kind] = {
             name="preposition",
             slots=preposition_slots,
             mentions=mentioned_prepositions,
-            estimate="transition",
+            # What other captions say stands on a table is mostly another thing: the relations in space decide.
+            estimate=None,
             floor=-9.0,
             others_agree=False,
             least_count=3,

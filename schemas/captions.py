@@ -229,14 +229,14 @@ BALANCE = schema(
 )
 
 
-TRUTH_KINDS = ("noun", "verb", "numeral", "preposition", "attribute")
+TRUTH_KINDS = ("noun", "verb", "numeral", "attribute")
 
 TRUTH = schema(
     "truth",
     1,
     kind=text("what is estimated, ", words=TRUTH_KINDS),
-    said=text("what one caption mentions: a word, or a quantity, preposition or attribute; empty: any"),
-    of=text("the noun that the quantity, preposition or attribute belongs to; empty for nouns and verbs"),
+    said=text("what one caption mentions: a word, or a number or attribute; empty: any"),
+    of=text("the noun that the number or attribute belongs to; empty for nouns and verbs"),
     entry=text("lexicon entry or value that another caption of the image makes true; empty: any"),
     count=int64("number of ordered pairs of captions of one image"),
     coefficients=column(

@@ -71,7 +71,7 @@ def verb_and_preposition(relation: str) -> tuple[str, str]:
 def relations_are_incompatible(one: str, other: str) -> bool:
     """Whether two relations cannot hold at once between the same two things: on~under, eat~drive, sit on~stand on.
 
-    True only if the tables say so: for two prepositions that share no overlap set, alone or after the same verb of the
+    True only if the tables say so: for two prepositions that exclude each other, alone or after the same verb of the
     table `body`; for two incompatible verbs, both with an object, or both before a preposition.
     """
     (verb, preposition), (verb2, preposition2) = verb_and_preposition(one), verb_and_preposition(other)
@@ -80,7 +80,7 @@ def relations_are_incompatible(one: str, other: str) -> bool:
     if not preposition:
         known = all(WordNet.load().senses(word, "v") for word in (verb, verb2))
         return known and verbs.are_incompatible(verb, verb2, OBJECT)
-    apart = not prepositions().overlap(preposition, preposition2)
+    apart = prepositions().exclude(preposition, preposition2)
     if not verb:
         return apart
     if verb == verb2:
@@ -267,8 +267,8 @@ class Exclusions:
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: on~atop, on~sit on; not sit on~stand on."""
         verb, preposition = verb_and_preposition(mentioned)
-        overlap = prepositions().overlap
-        same = {other for other in self._prepositions if other and preposition and overlap(other, preposition)}
+        exclude = prepositions().exclude
+        same = {other for other in self._prepositions if other and preposition and not exclude(other, preposition)}
         ids = frozenset[int]().union(*(self._prepositions.get(other, ()) for other in same or {preposition}))
         if not verb:
             return ids

@@ -151,6 +151,7 @@ is_location = _names(
 )
 is_furnishing = _names("furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01")
 is_worn = _names("clothing.n.01", "footwear.n.01", "headdress.n.01")
+is_body_part = _names("body_part.n.01")
 
 
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
@@ -237,9 +238,9 @@ class Prepositions:
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
     idioms, governors, owned: words that form a set phrase with a preposition. beside: entries that express nearness.
-    symmetric: those that hold in both directions. synonyms: pairs that mean the same. sets: the numbers of the sets in
-    VSE-C's Table 8 that have an entry. overlaps: pairs that may both be true. places: noun -> entries that may all be
-    true of it at once.
+    symmetric: those that hold in both directions. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
+    relations: entry -> its relation in space. exclusions: pairs of relations that no photo shows of the same two
+    things. places: noun -> entries that may all be true of it at once.
     """
 
     entries: frozenset[str]
@@ -250,23 +251,32 @@ class Prepositions:
     owned: dict[str, frozenset[str]]
     beside: frozenset[str]
     symmetric: frozenset[str]
-    synonyms: frozenset[tuple[str, str]]
     sets: dict[str, tuple[int, ...]]
-    overlaps: frozenset[tuple[str, str]]
+    relations: dict[str, str]
+    exclusions: frozenset[tuple[str, str]]
     places: dict[str, frozenset[str]]
 
-    def may_replace(self, old: str, new: str, noun: str) -> bool:
-        """Whether `new` is no synonym of `old` and shares no set with it in VSE-C's Table 8 (Shi et al. 2018), and the
-        two are not among those that may both be true of this noun.
-        """
-        both_fit = self.places.get(noun, frozenset()).issuperset((old, new))
-        if old == new or (old, new) in self.synonyms or both_fit:
-            return False
-        return set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))
+    def exclude(self, one: str, other: str, noun: str = "") -> bool:
+        """Whether no photo shows both of the same two things: a cat on and under a table.
 
-    def overlap(self, a: str, b: str) -> bool:
-        """Whether two prepositions may both be true of the same two things."""
-        return a == b or (a, b) in self.overlaps
+        noun: the second thing; of some both are true at once ("in" and "on" a bus). "": of none.
+        """
+        if self.places.get(noun, frozenset()).issuperset((one, other)):
+            return False
+        return (self.relations.get(one), self.relations.get(other)) in self.exclusions
+
+    def imply(self, one: str, other: str, noun: str) -> bool:
+        """Whether a caption that says the one makes it likely that the other is true: of one relation, of one set of
+        VSE-C's Table 8 (Shi et al. 2018), or both fit the noun.
+        """
+        both_fit = self.places.get(noun, frozenset()).issuperset((one, other))
+        in_one_set = not set(self.sets.get(one, ())).isdisjoint(self.sets.get(other, ()))
+        return both_fit or in_one_set or self.same_relation(one, other)
+
+    def same_relation(self, one: str, other: str) -> bool:
+        """Whether two prepositions say the same of two things: "near" and "next to"."""
+        relation = self.relations.get(one)
+        return one == other or (relation is not None and relation == self.relations.get(other))
 
 
 @cache
@@ -279,12 +289,12 @@ def prepositions() -> Prepositions:
     for number, words in enumerate(table8, start=1):
         for word in words:
             sets[word] += (number,)
-    overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
+    exclusions = ([relation, other] for relation, others in table["exclusions"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
-        "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
-        "overlaps": pairs(table8, overlaps),
+        "relations": {word: relation for relation, words in table["relations"].items() for word in words},
+        "exclusions": pairs(exclusions),
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
     }
     return Prepositions(**table | computed)

@@ -36,11 +36,12 @@ def _as_in_paper(family: str, share: float) -> Traits:
     return Traits(family, share, is_checked=False, is_rated=False)
 
 
+_NUMERAL = ReplaceNumeral("numeral", Traits("numeral", 1.0, ("numeral",)))
 _REPLACING: dict[str, ReplacingOperator] = {
     operator.name: operator
     for operator in (
         ReplaceNoun("noun", Traits("noun", 1.0, ("noun",), has_fallback=True)),
-        ReplaceNumeral("numeral", Traits("numeral", 1.0, ("numeral",))),
+        _NUMERAL,
         ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",))),
         ReplaceAttribute("attribute", Traits("attribute", 0.25, ("attribute",), has_fallback=True)),
         ReplaceVerb("verb", Traits("relation", 0.25, ("verb",))),
@@ -55,7 +56,7 @@ OPERATORS: dict[str, Operator] = {
     for operator in (
         _REPLACING["noun"],
         _REPLACING["numeral"],
-        Shuffle("shuffle", Traits("relation", 0.5)),
+        Shuffle("shuffle", Traits("relation", 0.5), _NUMERAL),
         _REPLACING["preposition"],
         ReplaceNoun("object", Traits("object", 0.25, ("noun",), has_fallback=True)),
         _REPLACING["attribute"],

@@ -48,6 +48,9 @@ MIN_ODDS = -2.0
 MAX_DIFFERENCE = 1.5
 # The log-odds of a noun, given a caption, above which the caption implies it: "a surfer with no surfboard".
 IMPLIED = 0.0
+# The log-odds of a noun, given a caption, above which its scene may well have the noun, although no caption says so: that
+# "there is a train in the picture" is false only of a kitchen.
+MAX_EXPECTED = -6.5
 RARE = -4.0  # the log-odds of a noun, given a caption, below which nobody would think of negating it
 CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely
 MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's
@@ -182,7 +185,8 @@ def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) ->
 
 
 def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
-    """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, in random order.
+    """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, which is not to be
+    expected in its scene, in random order.
 
     Of a person, if there is none and nothing to correct: "There are no actors in the picture".
     """
@@ -191,6 +195,9 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
     if site is None:
         return []
     allowed, priors, weighed = _allowed(nouns.names, "exists"), nouns.priors[""], []
+    expected = None if evidence.image is None else evidence.image.expected_nouns(caption)
+    if expected is not None:
+        allowed = allowed & (expected <= MAX_EXPECTED)
     shown = _shown_by_siblings(evidence, "exists") | dict(sorted(shown_nouns(caption, "exists")))
     if not shown and not has_corrections:
         persons = sorted(shown_nouns(caption, "exists", persons=True))
@@ -309,11 +316,13 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
     rows = []
     for number, contrast in enumerate(pairs):
         site, present, absent, _ = contrast
-        false = [
-            contrast.row((site.negate(**_words(lexicon, contrast, present)),), present, NO + present),
-            contrast.row(_assertion(caption, lexicon, contrast, absent), NO + absent, absent),
-        ]
-        if both := _both(caption, lexicon, contrast, absent, present):
+        false = [contrast.row((site.negate(**_words(lexicon, contrast, present)),), present, NO + present)]
+        # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
+        may_assert = site.frame != "exists" or evidence.image is not None
+        if may_assert:
+            false.append(contrast.row(_assertion(caption, lexicon, contrast, absent), NO + absent, absent))
+        both = _both(caption, lexicon, contrast, absent, present)
+        if may_assert and both is not None:
             false.append(contrast.row((both,), present + BOTH + NO + absent, absent + BOTH + NO + present))
         names = [f"{number} {row.replacement}" for row in false]
         rows += [false[i] for i in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]

@@ -13,7 +13,7 @@ from ..evidence import Evidence
 from ..language.coreference import may_corefer, related_or_same_person
 from ..language.grammar import agreement_edits, article, plural, pronoun_edits
 from ..language.negation import is_bound, is_negated
-from ..language.semantic_classes import GROUPS, gender, is_person, overlaps
+from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
 from ..reproducible import log
@@ -34,6 +34,7 @@ COLLECTIVE = frozenset(
 )
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
+FREQUENCY_POWER = 0.5  # numerals are sampled by this power of their probability: "two" is the likeliest nearly everywhere
 MIN_RATIO = 0.02  # numerals below this ratio to the likeliest one in a slot are not tried
 
 
@@ -64,7 +65,7 @@ class ReplaceNumeral(ReplacingOperator):
         values, digits = _values(entries.names)
         p[(values == values[old][:, None]) | (digits != digits[old][:, None])] = 0.0
         p[p < MIN_RATIO * np.maximum.reduce(p, axis=1, initial=0.0, keepdims=True)] = 0.0
-        single = np.array([_may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
+        single = np.array([may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
         p[(values == 1) & ~single[:, None]] = 0.0
         slot_of, entry = p.nonzero()
         return Candidates(
@@ -76,7 +77,7 @@ class ReplaceNumeral(ReplacingOperator):
             is_head=np.zeros(len(entry), bool),
             log_p=log(p[slot_of, entry]),
             log_odds=np.full(len(entry), np.nan),
-            weight=p[slot_of, entry] * balance_ratios(entries, slots, slot_of, entry),
+            weight=p[slot_of, entry] ** FREQUENCY_POWER * balance_ratios(entries, slots, slot_of, entry),
             reason=np.zeros(len(entry), np.int8),
         )
 
@@ -123,7 +124,7 @@ def _values(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     return read_only(np.array(values, int)), read_only(np.array(digits, bool))
 
 
-def _may_be_one(caption: Caption, slot: Slot) -> bool:
+def may_be_one(caption: Caption, slot: Slot) -> bool:
     """Whether "a" or "one" can be in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
     if not MUTUAL.isdisjoint(caption.lowered):
         return False
@@ -151,6 +152,24 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 
 
+def _has_one_of_its_own(caption: Caption, noun: int) -> bool:
+    """Whether a noun has one thing that several would not share: "a man in a wetsuit", "a dog with a tail"."""
+    for preposition in caption.dependents(noun, "prep"):
+        for thing in caption.dependents(preposition.index, "pobj"):
+            is_one = thing.tag == "NN" and caption.has(thing.index, "det", "poss")
+            if preposition.lower in ("in", "with") and is_one and (is_worn(thing.lemma) or is_body_part(thing.lemma)):
+                return True
+    clauses = [*caption.dependents(noun, "acl", "relcl")]
+    if caption.tokens[noun].dep == "nsubj":
+        clauses.append(caption.tokens[caption.tokens[noun].head])
+    return any(
+        thing.tag == "NN" and caption.has(thing.index, "det") and is_worn(thing.lemma)
+        for clause in clauses
+        for thing in caption.dependents(clause.index, "dobj")
+        if clause.lemma in ("wear", "have")
+    )
+
+
 @cached_on_caption
 def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
@@ -160,7 +179,7 @@ def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edi
         return None
     verbs = agreement_edits(caption, slot.noun, plural=many)
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
-    if verbs is None or pronouns is None:
+    if verbs is None or pronouns is None or (many and _has_one_of_its_own(caption, noun.index)):
         return None
     if many and not pronouns and gender(noun.lemma) == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)

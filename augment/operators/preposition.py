@@ -12,13 +12,14 @@ from ..evidence import Evidence
 from ..language.negation import is_negated
 from ..language.semantic_classes import prepositions
 from ..lexicon.lexicon import Lexicon
+from ..reproducible import log
 from ..rows import Row
 from ..slots.nouns import Slot
 from ..slots.verbs import preposition_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator
 
-WITHOUT = "without"  # never inserted: raters called all of 10 unnatural
+FREQUENCY_POWER = 0.5  # the weight of a preposition is divided by this power of its frequency in the corpus
 OF_SEVERAL = ("between", "among")  # never inserted before one thing
 
 
@@ -29,18 +30,19 @@ class ReplacePreposition(ReplacingOperator):
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The prepositions of the lexicon before a common noun that is not denied."""
-        caption = evidence.caption
+        """The prepositions of the lexicon that say where something is, before a common noun that is not denied."""
+        caption, relations = evidence.caption, prepositions().relations
         return [
             slot
             for slot in preposition_slots(caption)
             if slot.entry in lexicon.prepositions.number
+            and slot.entry in relations
             and caption.tokens[slot.noun].pos == "NOUN"
-            and (slot.entry == WITHOUT or not is_negated(caption, slot.noun))
+            and not is_negated(caption, slot.noun)
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
-        """Those that may be true together with the one there."""
+        """Those that do not exclude the one there, and those that are only said of several things."""
         caption = evidence.caption
         object = caption.tokens[slot.noun]
         several = object.tag == "NNS" or caption.has(slot.noun, "conj")
@@ -53,25 +55,32 @@ class ReplacePreposition(ReplacingOperator):
         """Unknown: what follows from another preposition is told by the whole text."""
         return np.full(len(slots), np.nan)
 
+    def scores(
+        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
+        lexicon: Lexicon,
+    ) -> np.ndarray:  # fmt: skip
+        """log p(new | rest) less a part of the log of its frequency, so that no few prepositions are most of what is
+        inserted.
+        """
+        counts = lexicon.prepositions.counts
+        shares = (counts + 1.0) / (np.add.reduce(counts) + len(counts))
+        return (log_p[slot_of, entry] - FREQUENCY_POWER * log(shares)[entry]).astype(log_p.dtype)
+
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """Insert a preposition."""
         return replace_preposition(evidence.caption, slot, new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """It may be true together with the old one before the same object ("on" and "above" a table), or with one that
-        another caption has before this object.
+        """It does not exclude the old one before the same object ("on" and "above" a table), or another caption has one
+        before this object that implies it.
         """
-        object, may_replace = evidence.caption.tokens[row.tokens[1]].lemma, prepositions().may_replace
-        if not may_replace(row.replaced, row.replacement, object):
+        object, table = evidence.caption.tokens[row.tokens[1]].lemma, prepositions()
+        if not table.exclude(row.replaced, row.replacement, object):
             return Violation("preposition_overlap")
 
         def fits(mention: tuple[str, str]) -> bool:
             thing, preposition = mention
-            return (
-                thing == object
-                and preposition != row.replaced
-                and not may_replace(preposition, row.replacement, object)
-            )
+            return thing == object and preposition != row.replaced and table.imply(preposition, row.replacement, object)
 
         by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, fits)
         return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, fits)
@@ -79,14 +88,14 @@ class ReplacePreposition(ReplacingOperator):
 
 @cached(1 << 11)
 def _never_replaces(entry: str, names: tuple[str, ...], several: bool, place: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `ReplacingOperator.never_replaces`: what `Prepositions.may_replace` excludes, "without", and before one thing
-    (not `several`) also "between" and "among". place: the noun, if the table has it.
+    """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, and before one thing (not
+    `several`) also "between" and "among". place: the noun, if the table has it.
     """
-    may_replace = prepositions().may_replace
-    compatible = [number for number, name in enumerate(names) if not may_replace(entry, name, place)]
-    unfit = {WITHOUT, *(() if several else OF_SEVERAL)}
+    table = prepositions()
+    compatible = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
+    unfit = () if several else OF_SEVERAL
     never = sorted({*compatible, *(number for number, name in enumerate(names) if name in unfit)})
-    others = [number for number in compatible if names[number] != entry]
+    others = [number for number in compatible if names[number] in table.relations and names[number] != entry]
     return read_only(np.array(never, int)), read_only(np.array(others, int))
 
 

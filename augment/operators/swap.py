@@ -31,10 +31,11 @@ from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import BOTH, Row, exchanged
 from ..sampling import order_keys
-from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots
+from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots, numeral_value
 from ..truth.contradiction import Violation, interchangeable
 from .attribute import attribute_violation, replace_attribute
-from .operator import ListingOperator
+from .numeral import ReplaceNumeral, may_be_one
+from .operator import ListingOperator, Traits
 
 # The lowest sum of the log-odds of two nouns in each other's place, in nats.
 MIN_LOG_ODDS = -15.0
@@ -71,8 +72,15 @@ def in_random_order(rows: list[Row], seed: int, operator: str, caption: Caption)
 class Shuffle(ListingOperator):
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place.
+    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place. Where two
+    phrases have different numbers, also these alone are swapped, which VSE-C does not: "two boys next to a dog" -> "a
+    boy next to two dogs".
     """
+
+    def __init__(self, name: str, traits: Traits, numerals: ReplaceNumeral) -> None:
+        """numerals: the operator that replaces numerals."""
+        super().__init__(name, traits)
+        self.numerals = numerals
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
         """As `ListingOperator.list_rows`."""
@@ -95,11 +103,37 @@ class Shuffle(ListingOperator):
             and not (is_worn(one.entry) and is_worn(other.entry))
         ]
         rows = [_swapped(caption, chunks, one, other) for one, other in _plausible(evidence, pairs)]
+        rows += self._with_numbers_swapped(evidence, batch.lexicon)
         return in_random_order(rows, seed, self.name, caption)
 
-    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """The two heads name the same kind of thing, or swapping them may leave the caption true."""
+    def _with_numbers_swapped(self, evidence: Evidence, lexicon: Lexicon) -> Iterator[Row]:
+        """The rows that give each of two nouns the number of the other: "a" or "one", and more than one."""
         caption = evidence.caption
+        slots = self.numerals.slots(evidence, lexicon)
+        for one, other in combinations(slots, 2):
+            several = one if one.value > 1 else other
+            if (one.value > 1) == (other.value > 1) or not may_be_one(caption, several):
+                continue
+            halves = [
+                self.numerals.edit(one, other.entry, evidence, lexicon),
+                self.numerals.edit(other, one.entry, evidence, lexicon),
+            ]
+            edits = sorted(edit for half in halves for edit in half.edits)
+            is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
+            if is_disjoint and all(half.edits and half.reason is None for half in halves):
+                yield Row("swap", tuple(edits), (one.noun, other.noun), *exchanged(one.entry, other.entry))
+
+    def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
+        """The two heads name the same kind of thing, or swapping them may leave the caption true; of swapped numbers, the
+        greater one may be true of its noun.
+        """
+        caption = evidence.caption
+        old, new = row.replaced.split(BOTH)
+        if old in lexicon.numerals.number:
+            numbers = dict(zip(row.tokens, (new, old), strict=True))  # which each noun has now
+            noun, number = max(numbers.items(), key=lambda item: numeral_value(item[1]))
+            single = min(numbers.values(), key=numeral_value)
+            return self.numerals.violation(Row("numeral", (), (noun,), single, number), evidence, lexicon)
         one, other = (caption.tokens[index] for index in row.tokens)
         same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
         return Violation("interchangeable") if same or interchangeable(caption, one, other) else None
@@ -152,8 +186,8 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
 def _moves(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase can be moved, and moving it changes what the caption says.
 
-    False if it contains a pronoun or is negated; if "of" or a particle follows; if it is in a list, or after "of" or
-    "with"; and if its head occurs twice.
+    False if it contains a pronoun or is negated; if "of" or a particle follows, or an apposition; if it is after "of"
+    or "with"; and if its head occurs twice.
     """
     tokens = caption.tokens
     root = tokens[chunk.root]
@@ -161,7 +195,7 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
         return False
     if is_negated(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
         return False
-    if root.dep == "conj" or caption.has(root.index, "conj", "appos"):
+    if caption.has(root.index, "appos"):
         return False
     if root.dep == "pobj" and caption.lowered[root.head] in ("of", "with"):
         return False

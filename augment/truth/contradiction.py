@@ -16,7 +16,7 @@ from ..caption import Caption, Token, cached_on_caption, cached_on_context, read
 from ..evidence import Evidence
 from ..kinds import KINDS
 from ..language.coreference import CoreferenceIndex, entry_numbers
-from ..language.semantic_classes import prepositions
+from ..language.semantic_classes import is_worn, prepositions
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns
 from ..rows import Row
@@ -134,13 +134,12 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
         above = caption.tokens[one.head].head
         if above == caption.tokens[other.head].head and caption.tokens[above].pos == "NOUN":
             return True
-    return (
-        any(_is_with(caption, *pair) for pair in pairs)
-        or _listed(caption, one, other)
-        or _follows_after_swap(caption, one.index, other.index)
-        or first[0].index == first[1].index
-        or any(_symmetric(caption, *pair) for pair in pairs)
-    )
+    if any(_is_with(caption, *pair) for pair in pairs) or _listed(caption, one, other):
+        return True
+    if _follows_after_swap(caption, one.index, other.index):
+        return True
+    is_side_by_side = first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
+    return is_side_by_side and not _tells_apart(caption, one, other)
 
 
 class Statement(NamedTuple):
@@ -155,7 +154,7 @@ class Statement(NamedTuple):
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
-        if not prepositions().overlap(self.preposition, other.preposition):
+        if prepositions().exclude(self.preposition, other.preposition):
             return False
         orders = [(self.subject, self.object)]
         if other.preposition in prepositions().symmetric if other.preposition else other.verb in SYMMETRIC_VERBS:
@@ -184,6 +183,20 @@ def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
         if old.subject in swapped or old.object in swapped
     ]
     return bool(new) and all(any(old.implies(statement, caption) for old in stated) for statement in new)
+
+
+def _tells_apart(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether a caption says of one of two things that are near each other what need not be true of the other: that it
+    does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. Where it is does not
+    count: what is near it is mostly there, too.
+    """
+    both = (one.index, other.index)
+    return any(
+        (statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS})
+        or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma))
+        for statement in _statements(caption)
+        if statement.subject in both and statement.object not in both
+    )
 
 
 def _same(caption: Caption, one: int, other: int) -> bool:

@@ -52,7 +52,7 @@ def leaves_open(kind: str, old: str, new: str) -> bool:
     if kind == "verb":
         return _may_be_below(old, new, "v") or _may_be_below(new, old, "v")
     if kind == "preposition":
-        return prepositions().overlap(old, new)
+        return not prepositions().exclude(old, new)
     return kind == "numeral" and numeral_value(new) == 1
 
 
@@ -147,7 +147,7 @@ def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | N
 
 
 def _is_near(preposition: str) -> bool:
-    return preposition == "near" or (preposition, "near") in prepositions().synonyms
+    return prepositions().same_relation(preposition, "near")
 
 
 def may_change_places(caption: Caption, nouns: Sequence[int], edits: Sequence[Edit]) -> bool:

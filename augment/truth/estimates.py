@@ -11,14 +11,13 @@ y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given th
     p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
 
 Transitions say how often one caption says "two" of a thing of which another of the image says "three". An assertion is
-a value that a caption gives to a thing: a quantity, a preposition or an attribute. Let n be counts of ordered pairs of
+a value that a caption gives to a thing: a number or an attribute. Prepositions have no estimate: what
+another caption says stands on the table is mostly another thing. Let n be counts of ordered pairs of
 captions of one image, the first of which asserts `old` of a thing and the second `new`:
 
     p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
 
-and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`. Few captions place
-anything by the same object: of prepositions, only pairs are counted whose second caption does, and the estimate is the
-probability that one more caption that does so makes a candidate true.
+and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`.
 """
 
 from __future__ import annotations
@@ -52,7 +51,9 @@ MAX_P_TRUE = 0.025
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
 # log odds need no correction, and the more captions there are, the less remains unmentioned.
 EXPECTED_OF_ESTIMATE = {"association": (0.0, 1.0, 1.0, 0.0, -0.5), "transition": (0.0, 1.0, 0.0, -0.5)}
-EXPECTED: dict[str, tuple[float, ...]] = {name: EXPECTED_OF_ESTIMATE[kind.estimate] for name, kind in KINDS.items()}
+EXPECTED: dict[str, tuple[float, ...]] = {
+    name: EXPECTED_OF_ESTIMATE[kind.estimate] for name, kind in KINDS.items() if kind.estimate is not None
+}
 DIGITS = 4
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
@@ -67,30 +68,31 @@ def is_transition(kind: str) -> bool:
 
 
 def assertions(kind: str, caption: Caption) -> set[Assertion]:
-    """The assertions of a caption by words of a kind: numbers of things ("0" for a bare plural), prepositions before
-    objects, or attributes.
-    """
+    """The assertions of a caption by words of a kind: numbers of things ("0" for a bare plural), or attributes."""
     return {(thing, str(value)) for thing, value in KINDS[kind].mentions(caption) if thing}
 
 
 @lru_cache(maxsize=1 << 12)
 def value(kind: str, entry: str) -> str:
-    """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay."""
-    return str(numeral_value(entry)) if kind == "numeral" else entry
+    """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay.
+
+    "One" is not the 1 of "a": of two dogs, a caption in twelve says "a dog" all the same, but none "one dog".
+    """
+    return str(numeral_value(entry)) if kind == "numeral" and entry not in ("one", "1") else entry
 
 
 @lru_cache(maxsize=1 << 16)
-def is_same_thing(kind: str, thing: str, other: str) -> bool:
-    """Whether assertions of a kind about these two nouns count as assertions about one thing."""
-    return thing == other or (kind != "preposition" and may_corefer(thing, other))
+def is_same_thing(thing: str, other: str) -> bool:
+    """Whether assertions about these two nouns count as assertions about one thing."""
+    return thing == other or may_corefer(thing, other)
 
 
-def values_of(kind: str, thing: str, asserted: Iterable[Assertion]) -> set[str]:
+def values_of(thing: str, asserted: Iterable[Assertion]) -> set[str]:
     """The values that a caption's assertions give to a thing, such as the numbers that it gives to dogs.
 
-    kind: of the assertions. thing: the lemma of a noun. asserted: (thing, value) pairs.
+    thing: the lemma of a noun. asserted: (thing, value) pairs.
     """
-    return {value for other, value in asserted if is_same_thing(kind, thing, other)}
+    return {value for other, value in asserted if is_same_thing(thing, other)}
 
 
 @cached(THINGS)
@@ -100,7 +102,7 @@ def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
     "A black dog and a brown dog" mentions dogs twice: "two black dogs and a brown dog" is not true of two dogs. Always
     true for kinds other than "numeral".
     """
-    return kind != "numeral" or sum([is_same_thing(kind, thing, head.lemma) for head in chunk_heads(caption)]) <= 1
+    return kind != "numeral" or sum([is_same_thing(thing, head.lemma) for head in chunk_heads(caption)]) <= 1
 
 
 class Associations:

@@ -187,11 +187,8 @@ def _incidence(ids: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return distinct, has
 
 
-def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
-    """Count the transitions in images; each image is a list of the assertions of its captions.
-
-    Of prepositions, only pairs are counted whose second caption has the object with any preposition.
-    """
+def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
+    """Count the transitions in images; each image is a list of the assertions of its captions."""
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
         values: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
@@ -200,12 +197,12 @@ def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> 
                 values.setdefault(thing, {}).setdefault(number, set()).add(asserted)
         for thing, given in values.items():
             news = given  # by caption, the values given to any noun for the same thing
-            same = [] if kind == "preposition" else [values[o] for o in values if is_same_thing(kind, thing, o)]
+            same = [values[other] for other in values if is_same_thing(thing, other)]
             if len(same) > 1:
                 numbers = set(chain.from_iterable(same))
                 news = {number: set[str]().union(*(its.get(number, ()) for its in same)) for number in numbers}
             total = Counter(new for its in news.values() for new in its)
-            others_asked = len(given if kind == "preposition" else captions) - 1
+            others_asked = len(captions) - 1
             for number, olds in given.items():
                 for old in olds:
                     counts[old, thing, ""] += others_asked
@@ -243,7 +240,7 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
         seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
         tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, pairs[row, column].astype(int)))
     for kind in filter(is_transition, KINDS):  # by the assertion of the first and the value that the second gives
-        counts = count_transitions(kind, ([assertions(kind, caption) for caption in captions] for captions in images))
+        counts = count_transitions(([assertions(kind, caption) for caption in captions] for captions in images))
         said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
         tables.append(rows(kind, said, of, entry, list(counts.values())))
     return pa.concat_tables(tables)
@@ -324,7 +321,7 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
                 for row in proposed[kind][number]:
                     features = estimates[number].features(row, shown[0])
                     true = is_true(row, shown[0], held_out, entailed)
-                    if features is not None and true is not None:
+                    if features is not None:
                         rows.append((kind, features, true))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     return table_of(rows, pa.schema(columns))
@@ -375,16 +372,13 @@ def _proposed(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
     return [result.accepted for result in results]
 
 
-def is_true(row: Row, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool | None:
-    """Whether the caption `other` of the same image makes a row for `caption` true; None if it does not tell: it
-    has no preposition with the object of one that is replaced.
-    """
+def is_true(row: Row, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
+    """Whether the caption `other` of the same image makes a row for `caption` true."""
     kind = row.change
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[row.replacement] in entailed(kind, other)
     thing = caption.tokens[row.tokens[-1]].lemma
-    values = values_of(kind, thing, assertions(kind, other))
-    return value(kind, row.replacement) in values if values or kind != "preposition" else None
+    return value(kind, row.replacement) in values_of(thing, assertions(kind, other))
 
 
 def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...augment.cloze.file import JUDGEMENT, PARTS, stored
+from ...augment.cloze.file import JUDGEMENT, PARTS, read_arrays, stored
 from ...augment.cloze.model import ClozeModel
 from ...augment.language.parse import parse
 from ...augment.plausibility import compare, encode
-from ...augment.raters import CHANGES, FEATURES, Inputs, inputs
+from ...augment.raters import CHANGES, FEATURES, Inputs, RaterModel, inputs
 from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
 from .cloze.network import write_part
@@ -80,26 +80,47 @@ class Network(nn.Module):
         odds = self.output(nn.functional.dropout(hidden, self.config.dropout / 2, self.training))
         return odds + lists * (kinds @ self.kinds_of_lists)
 
+    def start_from(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take the parameters of a network that was written before, whose sizes are the same."""
+        with torch.no_grad():
+            for name, parameter in self._stored().items():
+                parameter.copy_(torch.from_numpy(arrays[f"{JUDGEMENT}{name}"]))
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The parameters as they stand in the file of a cloze model, see `negcap.augment.cloze.file`."""
-        weights = [part.weight for part in self.parts.values()] + [self.output.weight]
-        named = {f"{name}.weight": its for name, its in zip(PARTS, weights, strict=True)}
-        named |= {"hidden.bias": self.bias, "output.bias": self.output.bias}
         found: dict[str, np.ndarray] = {}
-        for name, its in named.items():
-            found |= stored(f"{JUDGEMENT}{name}", torch.as_tensor(its).detach().numpy())
+        for name, parameter in self._stored().items():
+            found |= stored(f"{JUDGEMENT}{name}", parameter.detach().numpy())
         return found
+
+    def _stored(self) -> dict[str, nn.Parameter]:
+        """The parameters that are written, by name; those for lists are not."""
+        parts = [part.get_parameter("weight") for part in self.parts.values()]
+        weights = [*parts, self.output.weight]
+        named = {f"{name}.weight": weight for name, weight in zip(PARTS, weights, strict=True)}
+        return named | {"hidden.bias": self.bias, "output.bias": self.output.bias}
 
 
 @torch.random.fork_rng(devices=[])
-def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
-    """The network, fitted to what readers said of negatives. given: its inputs. asked: the answers, one for each."""
+def fit(
+    given: Inputs, asked: Labels, config: JudgementConfig, start: Mapping[str, np.ndarray] | None = None
+) -> Network:
+    """The network, fitted to what readers said of negatives.
+
+    Args:
+        given: its inputs.
+        asked: the answers, one for each.
+        config: how it is fitted.
+        start: the parameters to start from, as in a model's file; None: random ones.
+    """
     torch.manual_seed(config.seed)
     tensors, target = tensors_of(given, asked.lists), torch.from_numpy(asked.said).float()
     weights = torch.from_numpy(asked.weights * np.where(asked.lists, 1.0, config.pair_weight)).float()[:, None]
     weights = weights * ~target.isnan()
     target = target.nan_to_num()
     net = Network(given.units.shape[1], config)
+    if start is not None:
+        net.start_from(start)
 
     def error(numbers: np.ndarray) -> Tensor:
         asked_of = net([its[numbers] for its in tensors]), target[numbers], weights[numbers]
@@ -146,7 +167,9 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
 
     labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
     shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do,
-    and learns from those of lists as well. The record has the number of labels, the area under the ROC curve (None if
+    and learns from those of lists as well. Of a negative of which nobody was asked (odd and both are empty) it learns
+    to say what the model's network says now; if there are such, it starts from that network, and so keeps what it has
+    learnt from readings that are not among the labels. The record has the number of labels, the area under the ROC curve (None if
     all said the same), and by predicted probability the number of negatives and the share of which it was said, all of
     pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError or ValueError for
     bad input.
@@ -159,15 +182,31 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     encodings = encode(captions, loaded)
     rows = [recover(caption, text).row for caption, text in zip(captions, texts, strict=True)]
     given = inputs(captions, encodings, rows, compare(captions, encodings, rows))
+    is_read = ~np.isnan(asked.said).all(axis=1)
+    start = None
+    if not is_read.all():
+        start = read_arrays(model, JUDGEMENT)
+        if not start:
+            raise ValueError(f"{model} has no network that could say what no reader has said: fill in odd or both")
+        each = np.arange(len(is_read))
+        raters = RaterModel(start, own=True)
+        places, units = raters.project_places(given.places), raters.project_units(given.units)
+        now = np.stack(raters.predict(given.changes, given.features, places, units, each, each), axis=1)
+        asked = asked._replace(said=np.where(is_read[:, None], asked.said, now))
     number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
     fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
     predicted = np.zeros(asked.said.shape)
     for left_out in range(FOLDS):
         apart, others = np.flatnonzero(fold == left_out), np.flatnonzero(fold != left_out)
-        net = fit(given.take(others), asked.take(others), config)
+        net = fit(given.take(others), asked.take(others), config, start)
         predicted[apart] = torch.sigmoid(net(tensors_of(given.take(apart), asked.lists[apart]))).detach().numpy()
-    measured = asked.lists.all() | ~asked.lists
-    record: dict[str, Any] = {"labels": len(fold), "pairs": int((~asked.lists).sum()), "training": config.model_dump()}
+    measured = is_read & (asked.lists.all() | ~asked.lists)
+    record: dict[str, Any] = {
+        "labels": int(is_read.sum()),
+        "pairs": int((is_read & ~asked.lists).sum()),
+        "kept": int((~is_read).sum()),
+        "training": config.model_dump(),
+    }
     for name, its, of in zip(("odd", "both"), predicted.T, asked.said.T, strict=True):
         known = ~np.isnan(of) & measured
         tenths = np.minimum((its * 10).astype(int), 9)
@@ -181,5 +220,5 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
                 if at.any()
             ],
         }
-    write_part(model, output, JUDGEMENT, fit(given, asked, config).arrays(), {"judgement": record})
+    write_part(model, output, JUDGEMENT, fit(given, asked, config, start).arrays(), {"judgement": record})
     return record

@@ -45,7 +45,9 @@ def test_weights_are_the_probabilities_above_the_floor(kind: str) -> None:
         own = np.flatnonzero((table.slot == number) & (table.weight > 0))
         assert table.entry[own].tolist() == np.flatnonzero(likely >= KINDS[kind].floor).tolist()
         assert len(own) > 1
-        assert table.weight[own] == pytest.approx(np.exp(likely[table.entry[own]].astype(float)))
+        everywhere = np.zeros(len(own), int)
+        scores = replacer.scores(likely[None], everywhere, table.entry[own], [(0, slot)], lexicon)
+        assert table.weight[own] == pytest.approx(np.exp(scores.astype(float)), rel=1e-5)
         assert table.log_p[own] == pytest.approx(likely[table.entry[own]])
     assert table.reason[table.weight > 0].tolist() == [FREE] * int((table.weight > 0).sum())
 

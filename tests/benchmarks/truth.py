@@ -111,7 +111,7 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     said = thing(kind, caption, row) if row["replaced"] else None
     if said is None or not is_mentioned_once(kind, said, caption):
         return None
-    if not any(value(kind, new) in values_of(kind, said, assertions(kind, other)) for other in held):
+    if not any(value(kind, new) in values_of(said, assertions(kind, other)) for other in held):
         return None
     return "part" if kind == "numeral" and numeral_value(new) < numeral_value(row["replaced"]) else "said"
 

@@ -81,7 +81,7 @@ def relation_may_be_same(one: str, other: str) -> bool:
     if one == other or bool(preposition) != bool(preposition2):
         return one == other
     may_be = not verb or not verb2 or may_be_same(verb, verb2)
-    return may_be and (not preposition or prepositions().overlap(preposition, preposition2))
+    return may_be and (not preposition or not prepositions().exclude(preposition, preposition2))
 
 
 def test_a_row_is_the_graph_of_its_caption() -> None:
