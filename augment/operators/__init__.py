@@ -97,6 +97,8 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c": ("noun", "numeral", "shuffle", "preposition"),
     "univse": ("object", "attribute", "relation"),
     "negation": ("negation", "true_negation"),
+    # Those of which enough is left when what can be guessed without the image is taken out: for test sets.
+    "benchmark": ("noun", "numeral", "shuffle", "preposition", "attribute", "relation", "swap_attribute", "verb"),
     "all": tuple(name for name, operator in OPERATORS.items() if operator.traits.is_checked),
     "vse-c-paper": ("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     "univse-paper": ("uniform_object", "uniform_attribute", "uniform_relation"),

@@ -42,10 +42,10 @@ class LexiconSource(Settings):
 class BuildConfig(LexiconSource):
     """What a build makes beside the configs of its stages."""
 
-    preset: Literal["vse-c", "univse", "negation", "all", "vse-c-paper", "univse-paper"] | None = Field(
+    preset: Literal["vse-c", "univse", "negation", "benchmark", "all", "vse-c-paper", "univse-paper"] | None = Field(
         None,
-        description="operators of a paper; -paper: drawn as the paper does, unchecked; all: all that are checked; "
-        "none: vse-c",
+        description="operators of a paper; -paper: drawn as the paper does, unchecked; benchmark: for test sets; "
+        "all: all that are checked; none: vse-c",
     )
     components: bool = Field(False, description="also make the tables of scene graph components")
 
