@@ -17,6 +17,7 @@ import numpy as np
 from .cloze.states import Place
 from .cloze.surrogate import Surrogate, surrogate_of
 from .evidence import Evidence
+from .kinds import KINDS
 from .lexicon.lexicon import Lexicon
 from .plausibility import REPLACED, WINDOW, Comparison
 from .raters import (
@@ -24,6 +25,7 @@ from .raters import (
     MAX_COMPATIBLE,
     MAX_UNNATURAL,
     PREFERRED_UNNATURAL,
+    cap_opposites,
     change_number,
     features,
     is_fallback,
@@ -78,6 +80,7 @@ class Candidates:
     least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 before this is
         asked. No text that replaces more than one unit is estimated.
     p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where they are not.
+    is_opposite: whether it is the opposite of the word that it replaces.
     is_rated: whether it was asked for its ratings.
     is_proposed: whether it may be sampled as far as is known without its ratings. What operators take by weight depends
         on this column and not on `reason`, which also knows for which candidates others have asked.
@@ -96,6 +99,7 @@ class Candidates:
     least_unnatural: np.ndarray = field(init=False)
     p_unnatural: np.ndarray = field(init=False)
     p_compatible: np.ndarray = field(init=False)
+    is_opposite: np.ndarray = field(init=False)
     is_rated: np.ndarray = field(init=False)
     is_proposed: np.ndarray = field(init=False)
 
@@ -103,6 +107,7 @@ class Candidates:
         size = len(self.slot)
         self.least_unnatural = np.zeros(size)
         self.p_unnatural, self.p_compatible = np.full(size, np.nan), np.full(size, np.nan)
+        self.is_opposite = np.zeros(size, bool)
         self.is_rated = np.zeros(size, bool)
         self.is_proposed = np.zeros(size, bool)
 
@@ -154,6 +159,14 @@ class Candidates:
     def rows_of_slots(self) -> list[slice]:
         """The candidates of each slot."""
         return rows_of_slots(self.slot, len(self.slots))
+
+    def mark_opposites(self, lexicon: Lexicon) -> None:
+        """Fill in `is_opposite`; lexicon: that of the entries."""
+        for slot, rows in zip(self.slots, self.rows_of_slots, strict=True):
+            test = KINDS[slot.kind].are_opposite if slot.kind in KINDS else None
+            if test is not None:
+                names = lexicon.entries(slot.kind).names
+                self.is_opposite[rows] = [test(slot.entry, names[entry]) for entry in self.entry[rows].tolist()]
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
         """Give candidates, by number or mask, a reason, unless they have one."""
@@ -264,6 +277,7 @@ class RatingEstimates:
         of = self._number_of_slot[table.slot[numbers]]
         estimates = self._surrogate.estimate(self._slot_shares, of, table.unit[numbers], WINDOW)
         unnatural, compatible = self._rate(numbers, np.stack(estimates, axis=1))
+        compatible = cap_opposites(compatible, table.is_opposite[numbers])
         table.p_unnatural[numbers], table.p_compatible[numbers] = unnatural, compatible
         # What only the whole text tells is as plausible as that is estimated to be.
         unknown = np.isnan(table.log_odds[numbers])

@@ -38,6 +38,8 @@ class Kind(NamedTuple):
         negative tells how plausible it is.
     least_count: how often a corpus must have a word that may replace others; None: as often as its setting `min_count`.
     is_more_general: (old, new) -> whether whatever `old` says is also said by `new`: dog -> animal.
+    are_opposite: (old, new) -> whether they exclude each other by what they mean, whatever the raters' model
+        estimates; None: no words of this kind are known to be opposites.
     """
 
     name: str
@@ -48,10 +50,15 @@ class Kind(NamedTuple):
     others_agree: bool
     least_count: int | None
     is_more_general: Callable[[str, str], bool]
+    are_opposite: Callable[[str, str], bool] | None = None
 
 
 def _same_preposition(old: str, new: str) -> bool:
     return prepositions().same_relation(old, new)
+
+
+def _opposite_prepositions(old: str, new: str) -> bool:
+    return prepositions().are_opposite(old, new)
 
 
 def _same_number(old: str, new: str) -> bool:
@@ -83,6 +90,7 @@ KINDS: dict[str, Kind] = {
             others_agree=False,
             least_count=3,
             is_more_general=_same_preposition,
+            are_opposite=_opposite_prepositions,
         ),
         Kind(
             name="numeral",

@@ -27,11 +27,13 @@ from .cloze.model import CaptionEncoding, ClozeModel
 from .cloze.network import single_threaded
 from .cloze.states import Place
 from .data import data_path
+from .kinds import KINDS
 from .plausibility import Comparison, compare, replacements
 from .reproducible import log, sigmoid
 from .rows import COMPATIBLE, UNNATURAL, Change, Row
 
 PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE = 0.25, 0.35, 0.12
+OPPOSITES = 0.05  # the share of opposites ("in front of", "behind") that raters found compatible, of 56
 PREFERENCE = 2.0  # the power of the odds in `preference`
 SURE = 0.01  # the lowest probability of being unnatural or compatible that counts
 CHANGES: tuple[Change, ...] = get_args(Change)
@@ -251,10 +253,26 @@ def rate(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows
         return
     comparisons = compare(captions, encodings, rows)
     ratings = predict_ratings(comparisons, captions, encodings, rows)
+    opposite = np.array([are_opposite(row.change, row.replaced, row.replacement) for row in rows], bool)
+    compatible = cap_opposites(ratings.compatible, opposite)
     for number, row in enumerate(rows):
         row.plausibility = comparisons[number].log_odds
         row.p_unnatural = float(ratings.unnatural[number])
-        row.p_compatible = float(ratings.compatible[number])
+        row.p_compatible = float(compatible[number])
+
+
+def are_opposite(change: str, old: str, new: str) -> bool:
+    """Whether a change replaces a word by its opposite, see `negcap.augment.kinds`."""
+    test = KINDS[change].are_opposite if change in KINDS else None
+    return test is not None and test(old, new)
+
+
+def cap_opposites(compatible: np.ndarray, opposite: np.ndarray) -> np.ndarray:
+    """The probabilities of being compatible, at most OPPOSITES where the change is to the opposite: (negatives,).
+
+    The network has seen few opposites, and contradicts readings of them.
+    """
+    return np.where(opposite, np.minimum(compatible, OPPOSITES), compatible)
 
 
 def refusals(unnatural: np.ndarray, compatible: np.ndarray, max_unnatural: float, max_compatible: float) -> np.ndarray:
