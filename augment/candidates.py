@@ -202,6 +202,8 @@ class RatingEstimates:
         self._model = encodings[0].model if encodings else None
         is_change = np.array([slot.kind in CHANGES for slot in candidates.slots], bool)
         self._can_estimate = (candidates.unit >= 0) & (known & is_change)[candidates.slot]
+        preferences = [KINDS[slot.kind].preference if slot.kind in KINDS else 0.0 for slot in candidates.slots]
+        self._preference_of_slot = np.array(preferences, float)
         self._replaces_one_unit = candidates.is_of_kinds(REPLACED)
         self._surrogate: Surrogate | None = None
         if self._model is None or not self._can_estimate.any():
@@ -292,13 +294,15 @@ class RatingEstimates:
         None is above the factor of the best possible rating, by which `negcap.augment.sampling` orders candidates.
         """
         table = self._candidates
-        factors = preference(table.p_unnatural[numbers], table.p_compatible[numbers])
+        power = self._preference_of_slot[table.slot[numbers]]
+        factors = preference(table.p_unnatural[numbers], table.p_compatible[numbers], power)
         return np.minimum(factors, self.best_preferences(numbers))
 
     def best_preferences(self, numbers: np.ndarray) -> np.ndarray:
         """The factors of candidates' weights if they were rated as well as the best are; 1 if nothing is estimated."""
         least = self._candidates.least_unnatural[numbers]
-        return np.where(least > 0, preference(least, np.zeros(len(least))), 1.0)
+        power = self._preference_of_slot[self._candidates.slot[numbers]]
+        return np.where(least > 0, preference(least, np.zeros(len(least)), power), 1.0)
 
     def fallbacks(self, numbers: np.ndarray) -> np.ndarray:
         """Those of some candidates that may be taken where there is nothing better, see `raters.is_fallback`."""

@@ -37,6 +37,8 @@ class Kind(NamedTuple):
     others_agree: whether other words change with a replacement ("two dogs **run**"), so that only reading the whole
         negative tells how plausible it is.
     least_count: how often a corpus must have a word that may replace others; None: as often as its setting `min_count`.
+    preference: how much better ratings raise the chance of a replacement: the power of the odds of being good, see
+        `negcap.augment.raters.preference`.
     is_more_general: (old, new) -> whether whatever `old` says is also said by `new`: dog -> animal.
     are_opposite: (old, new) -> whether they exclude each other by what they mean, whatever the raters' model
         estimates; None: no words of this kind are known to be opposites.
@@ -49,6 +51,7 @@ class Kind(NamedTuple):
     floor: float
     others_agree: bool
     least_count: int | None
+    preference: float
     is_more_general: Callable[[str, str], bool]
     are_opposite: Callable[[str, str], bool] | None = None
 
@@ -78,6 +81,7 @@ KINDS: dict[str, Kind] = {
             floor=-8.0,
             others_agree=False,
             least_count=None,
+            preference=2.0,
             is_more_general=hypernymy.is_noun_of,
         ),
         Kind(
@@ -89,6 +93,7 @@ KINDS: dict[str, Kind] = {
             floor=-9.0,
             others_agree=False,
             least_count=3,
+            preference=0.5,
             is_more_general=_same_preposition,
             are_opposite=_opposite_prepositions,
         ),
@@ -100,6 +105,7 @@ KINDS: dict[str, Kind] = {
             floor=float("-inf"),
             others_agree=True,
             least_count=3,
+            preference=2.0,
             is_more_general=_same_number,
         ),
         Kind(
@@ -110,6 +116,7 @@ KINDS: dict[str, Kind] = {
             floor=-8.0,
             others_agree=False,
             least_count=None,
+            preference=2.0,
             is_more_general=hypernymy.is_attribute_of,
         ),
         Kind(
@@ -120,6 +127,7 @@ KINDS: dict[str, Kind] = {
             floor=-7.0,
             others_agree=False,
             least_count=None,
+            preference=2.0,
             is_more_general=hypernymy.is_verb_of,
         ),
     )

@@ -34,7 +34,6 @@ from .rows import COMPATIBLE, UNNATURAL, Change, Row
 
 PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE = 0.25, 0.35, 0.12
 OPPOSITES = 0.05  # the share of opposites ("in front of", "behind") that raters found compatible, of 56
-PREFERENCE = 2.0  # the power of the odds in `preference`
 SURE = 0.01  # the lowest probability of being unnatural or compatible that counts
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
@@ -144,15 +143,15 @@ def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
     return 1 - (1 - unnatural) * (1 - compatible)
 
 
-def preference(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
-    """The factor of each negative's weight in sampling: ((1 - p) / p) ** PREFERENCE, where p is `p_bad`,
-    at least SURE.
+def preference(unnatural: np.ndarray, compatible: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """The factor of each negative's weight in sampling: ((1 - p) / p) ** power, where p is `p_bad`, at least SURE.
 
-    unnatural, compatible: the `Ratings`, NaN where they are not known yet: then the factor is 1. The result has their
-    shape.
+    Args:
+        unnatural, compatible: the `Ratings`, NaN where they are not known yet: then the factor is 1.
+        power: `negcap.augment.kinds.Kind.preference` of each. All have one shape, that of the result.
     """
     bad = np.maximum(p_bad(unnatural, compatible), SURE)
-    return np.nan_to_num(((1 - bad) / bad) ** PREFERENCE, nan=1.0)
+    return np.nan_to_num(((1 - bad) / bad) ** power, nan=1.0)
 
 
 def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:

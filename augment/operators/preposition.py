@@ -11,6 +11,7 @@ from ..edits import replace
 from ..evidence import Evidence
 from ..language.negation import is_negated
 from ..language.semantic_classes import prepositions
+from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..reproducible import log
 from ..rows import Row
@@ -19,7 +20,7 @@ from ..slots.verbs import preposition_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator
 
-FREQUENCY_POWER = 0.5  # the weight of a preposition is divided by this power of its frequency in the corpus
+LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposition
 OF_SEVERAL = ("between", "among")  # never inserted before one thing
 
 
@@ -59,12 +60,11 @@ class ReplacePreposition(ReplacingOperator):
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """log p(new | rest) less a part of the log of its frequency, so that no few prepositions are most of what is
-        inserted.
+        """A part of log p(new | rest), plus log p(new | its relation) less log p(relation), by the corpus: "next to",
+        "beside", "near" and "by" have together about the chance of "behind".
         """
-        counts = lexicon.prepositions.counts
-        shares = (counts + 1.0) / (np.add.reduce(counts) + len(counts))
-        return (log_p[slot_of, entry] - FREQUENCY_POWER * log(shares)[entry]).astype(log_p.dtype)
+        scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_chances(lexicon.prepositions)[entry]
+        return scores.astype(log_p.dtype)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """Insert a preposition."""
@@ -84,6 +84,20 @@ class ReplacePreposition(ReplacingOperator):
 
         by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, fits)
         return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, fits)
+
+
+@cached(8)
+def _log_chances(entries: Entries) -> np.ndarray:
+    """Of each preposition the log of p(preposition | its relation in space) / p(relation), (entries,).
+
+    The prepositions of a relation have chances by the square roots of their frequencies.
+    """
+    shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
+    relations = [prepositions().relations.get(name, name) for name in entries.names]
+    _, relation = np.unique(relations, return_inverse=True)
+    roots = np.sqrt(shares)
+    of_relation = roots / np.bincount(relation, roots)[relation]
+    return read_only(log(of_relation / np.bincount(relation, shares)[relation]))
 
 
 @cached(1 << 11)
