@@ -23,7 +23,9 @@ from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
 ONE = (400, 413, 415, 422)  # of HTTP: this request is not accepted; by others the endpoint cannot be used
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
-GRACE = 3.0  # seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
+GRACE = (
+    3.0  # seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
+)
 SAID = 200  # characters of what a server says that an error repeats
 AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
 _OPEN = """

@@ -24,7 +24,8 @@ MAX_TEXT = 2000  # characters of a negative in an answer
 THOUGHT, THOUGHT_END = "<think>", "</think>"  # around what a model that reasons writes before its answer
 _START = re.compile(r"[{\[]")
 _FENCE = "```"
-_EFFORT = 50  # times that a text is read, at most, in search of JSON; a good answer needs one or two
+_EFFORT = 50  # times that an answer is read, at most, in search of JSON; a good one needs one or two
+_USUAL = 200_000  # characters that an answer counts for, at least: brackets in a short one are all tried
 
 
 class EndpointConfig(Settings):
@@ -177,17 +178,18 @@ def json_in(text: str) -> Any:
 
 def _last_json(text: str) -> Any:
     """The last JSON object or list in a text that is not inside another, or None. The time is linear in the text: of
-    thousands of brackets that begin nothing, each would be read to the end of the text.
+    thousands of brackets that begin nothing, each would be tried on the rest of the text.
     """
-    decoder, value, position, left = json.JSONDecoder(), None, 0, _EFFORT * len(text)
+    decoder, value, position = json.JSONDecoder(), None, 0
+    left = _EFFORT * max(len(text), _USUAL)  # characters
     while left > 0 and (match := _START.search(text, position)):
         start = match.start()
         try:
             value, position = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            # an error names the place where it was noticed, but a string that never ends was read to the end
-            known = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
-            left -= (error.pos if known else len(text)) - start + 1  # type: ignore[union-attr]
+            # an error counts the lines before its place, and a string that never ends was read to the end
+            is_placed = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
+            left -= error.pos + 1 if is_placed else len(text)  # type: ignore[union-attr]
             position = start + 1
     return value
 

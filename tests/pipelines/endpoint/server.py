@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-Reply = dict[str, Any]  # status, headers, body (bytes), or text: that of a good answer; cut: bytes left out at the end
+# status, headers, body (bytes), or text: that of a good answer; cut: bytes left out at the end; raw: instead of these,
+# what is sent piece by piece (an iterator of bytes), status line and all
+Reply = dict[str, Any]
 Behaviour = Callable[[dict[str, Any], int], Reply]
 
 
@@ -19,6 +21,7 @@ class Server:
         self.bodies: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
         self.answered = self.running = self.most_running = 0
+        self.sent = 0  # bytes of raw answers
         self.lock = threading.Lock()
         self.url = ""
 
@@ -54,6 +57,13 @@ def serving(behaviour: Behaviour) -> Iterator[Server]:
                 state.most_running = max(state.most_running, state.running)
             try:
                 reply = state.behaviour(body, number)
+                if "raw" in reply:
+                    self.close_connection = True
+                    for piece in reply["raw"]:
+                        self.wfile.write(piece)
+                        self.wfile.flush()
+                        state.sent += len(piece)
+                    return
                 data = reply.get("body", completion(reply["text"]) if "text" in reply else b"")
                 self.send_response(reply.get("status", 200))
                 for name, value in reply.get("headers", {}).items():
