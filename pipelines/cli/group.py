@@ -230,13 +230,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = error.format_message()
         if isinstance(error, click.MissingParameter):
             message = f"{message.rstrip('.')}; see {where} --help"
-    except (KeyboardInterrupt, click.Abort):
-        print(f"negcap: interrupted; {CONTINUES}", file=sys.stderr)
+    except (KeyboardInterrupt, click.Abort) as interrupt:
+        print(f"negcap: interrupted; {_note(interrupt)}", file=sys.stderr)
         return INTERRUPTED
     except Stopped as stopped:
         (number,) = stopped.args
         with suppress(OSError):  # SIGHUP: the terminal is gone
-            print(f"negcap: stopped by {signal.Signals(number).name}; {CONTINUES}", file=sys.stderr)
+            print(f"negcap: stopped by {signal.Signals(number).name}; {_note(stopped)}", file=sys.stderr)
         return 128 + int(number)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -248,6 +248,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = cause(error) if is_named or isinstance(error, MemoryError) else str(error)
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
     return BAD_INPUT
+
+
+def _note(end: BaseException) -> str:
+    """What the end of a command means for its work: the note that the command has added, else CONTINUES."""
+    noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end  # click's of a KeyboardInterrupt
+    return next(iter(getattr(noted, "__notes__", [])), CONTINUES)
 
 
 @contextmanager
