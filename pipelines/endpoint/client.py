@@ -121,6 +121,7 @@ class Endpoint:
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
             http_client=BoundedClient(config.timeout, config.max_bytes),
         )
+        self._create = self._client.chat.completions.with_raw_response.create  # here, as it imports much
         # Requests are tasks of one event loop in a thread of its own: a task can be given up at any moment.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
@@ -207,10 +208,9 @@ class Endpoint:
         import openai
 
         url, model, messages = self._config.chat_url, value.pop("model", ""), value.pop("messages")
-        create = self._client.chat.completions.with_raw_response.create
         cost, response = Spent(), None
         try:
-            raw = await create(model=model, messages=messages, extra_body=value, extra_headers=self._headers)
+            raw = await self._create(model=model, messages=messages, extra_body=value, extra_headers=self._headers)
             cost = Spent(1, tokens)
             data = raw.content
             if len(data) > self._config.max_bytes:

@@ -3,13 +3,12 @@
 import base64
 import gzip
 import html
-import itertools
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -27,7 +26,7 @@ from negcap.pipelines.endpoint.messages import (
     parse_answer,
     without_thoughts,
 )
-from tests.pipelines.endpoint.server import completion, serving
+from tests.pipelines.endpoint.server import DRIPS, ENDLESS, OK, completion, serving
 
 
 @pytest.fixture(autouse=True)
@@ -234,26 +233,6 @@ def test_a_key_is_not_printed_where_a_redirect_or_a_reason_repeats_it(
         assert KEY[:10] not in str(error.value) and quote_plus(KEY)[:10] not in str(error.value), head
 
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-
-
-def drip(*first: bytes, piece: bytes = b" ") -> Iterator[bytes]:
-    """What begins at once and then goes on, byte by byte, without an end."""
-    yield from first
-    while True:
-        time.sleep(0.05)
-        yield piece
-
-
-DRIPS = {  # where a slow answer is when the time is over
-    "status": lambda: drip(b"HTTP/1.1 200 ", piece=b"K"),
-    "headers": lambda: drip(OK, piece=b"X: y\r\n"),
-    "body": lambda: drip(OK + b"\r\n"),
-    "chunks": lambda: drip(OK + b"Transfer-Encoding: chunked\r\n\r\n", piece=b"1\r\n \r\n"),
-    "an error": lambda: drip(b"HTTP/1.1 400 Bad\r\n\r\n"),
-}
-
-
 @pytest.mark.parametrize("place", DRIPS)
 def test_an_answer_that_drips_has_as_much_time_as_any_other(place: str, tmp_path: Path) -> None:
     with serving(lambda body, number: {"raw": DRIPS[place]()}) as server:
@@ -279,14 +258,6 @@ def test_a_caller_who_stops_does_not_wait_for_an_answer_that_drips(
         answers.close()
         assert time.monotonic() - began < 2
         assert endpoint.spent.requests >= len(server.bodies)  # those given up may have to be paid
-
-
-LARGE = gzip.compress(bytes(50_000_000), 1)
-ENDLESS = {  # answers without an end, or that become large when they are unpacked
-    "text": lambda: itertools.chain([OK + b"\r\n"], itertools.repeat(b" " * 65536)),
-    "an error": lambda: itertools.chain([b"HTTP/1.1 400 Bad\r\n\r\n"], itertools.repeat(b"x" * 65536)),
-    "packed": lambda: [OK + b"Content-Encoding: gzip\r\n\r\n", LARGE],
-}
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
