@@ -55,8 +55,7 @@ def _annotations(url: str, options: ReadOptions) -> Records:
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
         key, image_id = annotation.get("id"), annotation.get("image_id")
-        is_known = isinstance(image_id, int | str)
-        image = file_names.get(image_id, image_id) if is_known else image_id
+        image = file_names.get(image_id, image_id) if isinstance(image_id, int | str) else image_id
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
         record = record._replace(truth=values_of(annotation, options))
         if isinstance(key, int | str):
@@ -64,7 +63,7 @@ def _annotations(url: str, options: ReadOptions) -> Records:
                 yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
                 continue
             seen.add(key)
-        if is_known and image_id in ambiguous:
+        if isinstance(image_id, int | str) and image_id in ambiguous:
             names = f"{file_names[image_id]} and {ambiguous[image_id]}"
             detail = f"image_id must be of one image, is of several: {image_id} of {names}"
             yield reject(record, "ambiguous_image", detail[:DETAIL])
