@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 @pytest.mark.slow
 def test_no_fault_costs_a_run_and_no_damage_is_accepted() -> None:
-    kinds = ("signal", "damage", "two builds")
+    kinds = ("signal", "damage", "two builds", "input", "stream")
     options = [word for kind in kinds for word in ("--kind", kind)]
     command = [sys.executable, "-m", "tests.benchmarks.faults", "--share", "0.01", *options]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)

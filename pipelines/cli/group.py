@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import signal
@@ -12,11 +13,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..engine.errors import EngineError
+from ..engine.errors import EngineError, cause
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -167,6 +169,19 @@ def negcap(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+def escaped(error: UnicodeError) -> tuple[str, int]:
+    """What is printed of characters that the stream's encoding lacks: `\\u2192`, as JSON has it, so that what is
+    printed as JSON stays the same value. Raises the error if it is not of encoding.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+ESCAPED = "negcap.escaped"
+codecs.register_error(ESCAPED, escaped)
+
+
 class Stopped(BaseException):
     """Raised in the main thread when SIGTERM or SIGHUP asks the process to end; args: the signal's number."""
 
@@ -204,6 +219,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the caller has closed it: another file would take its place
             setattr(sys, name, open(os.devnull, mode))  # it gets the lowest number that is free
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors=ESCAPED)
     where = "negcap"
     try:
         with stopped_by_signals():
@@ -213,13 +230,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = error.format_message()
         if isinstance(error, click.MissingParameter):
             message = f"{message.rstrip('.')}; see {where} --help"
-    except (KeyboardInterrupt, click.Abort):
-        print(f"negcap: interrupted; {CONTINUES}", file=sys.stderr)
+    except (KeyboardInterrupt, click.Abort) as interrupt:
+        print(f"negcap: interrupted; {_note(interrupt)}", file=sys.stderr)
         return INTERRUPTED
     except Stopped as stopped:
         (number,) = stopped.args
         with suppress(OSError):  # SIGHUP: the terminal is gone
-            print(f"negcap: stopped by {signal.Signals(number).name}; {CONTINUES}", file=sys.stderr)
+            print(f"negcap: stopped by {signal.Signals(number).name}; {_note(stopped)}", file=sys.stderr)
         return 128 + int(number)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -227,11 +244,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ANSWERED as error:
         if os.environ.get("NEGCAP_TRACEBACK"):
             raise
-        message = str(error) or ("out of memory" if isinstance(error, MemoryError) else "")
-        if isinstance(error, OSError) and error.filename and error.strerror:
-            message = f"{error.filename}: {error.strerror}"
+        is_named = isinstance(error, OSError) and error.filename and error.strerror
+        message = cause(error) if is_named or isinstance(error, MemoryError) else str(error)
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
     return BAD_INPUT
+
+
+def _note(end: BaseException) -> str:
+    """What the end of a command means for its work: the note that the command has added, else CONTINUES."""
+    noted = end.__cause__ if isinstance(end, click.Abort) and end.__cause__ else end  # click's of a KeyboardInterrupt
+    return next(iter(getattr(noted, "__notes__", [])), CONTINUES)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 import threading
 import warnings
 from http import HTTPStatus
@@ -23,6 +24,7 @@ from ..report.pages import page_environment, script
 from ..report.rows import Row, summary
 
 HOST = "127.0.0.1"
+ENDED = "the page is closed"
 EXAMPLE = ("A dog sleeps on a red couch.", "A brown puppy takes a nap in the living room.")
 MOST = 20_000  # bytes of a question
 MEASURES = ("p_true", "p_unnatural", "p_compatible", "plausibility")
@@ -58,6 +60,11 @@ class Demo(ThreadingHTTPServer):
         fields = {name: field.default for name, field in Question.model_fields.items()}
         shown = {"example": EXAMPLE, "presets": PRESETS, "operators": operators, "limits": LIMITS, "says": says}
         self.page = page.render(script=code, fields=fields, **shown).encode()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that the browser has closed, as it does when a page is loaded anew."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -142,7 +149,11 @@ def serve(config: DemoConfig) -> None:
         server.load()
         if config.browser:
             webbrowser.open(server.address)
-        server.serve_forever()
+        try:
+            server.serve_forever()
+        except BaseException as end:  # a signal
+            end.add_note(ENDED)  # what the command line says of it
+            raise
 
 
 LEXICON = "reference"  # the captions of a visitor are too few to count
@@ -186,9 +197,13 @@ def answer(question: Question) -> dict[str, Any]:
 
     from ... import graph, negatives  # as the code that is shown
 
-    captions = [text for text in question.captions if text.strip()]
+    # A caption is one line, as the rows of a run have it: another line would be one of the commands.
+    captions = [line for text in question.captions if (line := " ".join(text.split()))]
     if not captions:
         raise ValueError("captions must have one that is not blank")
+    if isinstance(question.operators, str) and question.operators not in PRESETS:
+        presets = ", ".join(PRESETS)
+        raise ValueError(f"operators must be a preset ({presets}) or a list of operators, was: {question.operators}")
     default = {name: Question.model_fields[name].default for name in LIMITS}
     limits = {name: value for name in LIMITS if (value := getattr(question, name)) != default[name]}
     chosen = question.operators if isinstance(question.operators, str) else list(question.operators)
@@ -206,8 +221,7 @@ def answer(question: Question) -> dict[str, Any]:
         found[row["caption_id"]]["rejections"].setdefault(row["reason"], []).append(summary(row))
     for one in found.values():
         one["graph"] = graph(one["caption"])._asdict()
-    is_preset = isinstance(chosen, str) and chosen in PRESETS
-    named = [f"--preset {chosen}"] if is_preset else [f"--operator {name}" for name in question.operators]
+    named = [f"--preset {chosen}"] if isinstance(chosen, str) else [f"--operator {name}" for name in chosen]
     rows = io.StringIO()
     csv.writer(rows, lineterminator="\n").writerows([("image", "caption"), *(("photo", text) for text in captions)])
     sets = [f"--set {name}={value}" for name, value in arguments.items() if name != "operators"]

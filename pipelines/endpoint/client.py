@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
+import ssl
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Coroutine, Iterable, Iterator
+from concurrent.futures import Future
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +18,15 @@ from typing import Any, NamedTuple
 from ..engine.errors import EngineError, require_libraries
 from ..engine.places import local_path
 from ..engine.progress import Progress
+from .keys import without_key
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
 ONE = (400, 413, 415, 422)  # of HTTP: this request is not accepted; by others the endpoint cannot be used
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
+GRACE = (
+    3.0  # seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
+)
+SAID = 200  # characters of what a server says that an error repeats
 AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
 _OPEN = """
 PRAGMA journal_mode = WAL;
@@ -91,33 +98,44 @@ class Endpoint:
     """A chat endpoint, asked by the library openai (ImportError without it); a context manager. cache: file of the
     answers, shared by processes; purpose: what spending counts under. What a request may cost (one, and
     `Request.tokens`) is reserved before it is sent, so the budget holds with any number in flight; it counts once, also
-    if it is sent again or times out.
+    if it is sent again, times out or is given up.
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
         require_libraries('an endpoint needs the library openai: pip install "negcap[endpoint]"', "openai")
         import openai
 
-        key = os.environ.get(config.key_variable)
-        if key and not key.isascii():
-            raise ValueError(f"{config.key_variable} must be an API key, in ASCII, was not")
+        from .transport import BoundedClient
+
+        self._key = os.environ.get(config.key_variable, "").strip()
+        if not self._key.isascii() or not self._key.isprintable() or " " in self._key:
+            raise ValueError(f"{config.key_variable} must be an API key, in ASCII and without spaces, was not")
         self._config, self._cache, self._purpose = config, AnswerCache(cache), purpose
-        self._changed, self._stopping = threading.Condition(), threading.Event()
         self._reserved = Spent()
         self._answered = self._refused = 0
-        self._headers: Any = {} if key else {"Authorization": openai.Omit()}
-        self._client = openai.OpenAI(
+        self._headers: Any = {} if self._key else {"Authorization": openai.Omit()}
+        self._client = openai.AsyncOpenAI(
             base_url=config.url,
-            api_key=key or "none",  # the library insists on one, servers need not
+            api_key=self._key or "none",  # the library insists on one, servers need not
             max_retries=config.attempts - 1,
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
+            http_client=BoundedClient(config.timeout, config.max_bytes),
         )
+        self._create = self._client.chat.completions.with_raw_response.create  # here, as it imports much
+        # Requests are tasks of one event loop in a thread of its own: a task can be given up at any moment.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
+        self._slots, self._changed, self._stopping = asyncio.Semaphore(config.concurrency), asyncio.Condition(), False
 
     def __enter__(self) -> Endpoint:
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        self._in_loop(self._client.close()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
         self._cache.close()
 
     @property
@@ -134,67 +152,86 @@ class Endpoint:
         """Yield the answer to each request, in order. Cached ones cost nothing; equal requests are sent once; failures
         that may pass (no connection, timeout, HTTP 408, 409, 429, 5xx) are tried again after growing waits or
         Retry-After. Raises EndpointError when `attempts` were in vain or the server refuses everything. Then, or if the
-        caller stops, no new request is sent, and answers that still come are kept.
+        caller stops, no new request is sent, answers that come within GRACE seconds are kept, and others given up.
         """
-        self._stopping.clear()
+        self._stopping = False
         futures: dict[str, Future[Answer | None]] = {}
         waiting: deque[Future[Answer | None]] = deque()
-        threads = ThreadPoolExecutor(self._config.concurrency, "endpoint")
         try:
             for request in requests:
                 body = request.body(self._config)
                 key = request_key(self._config, body)
                 if key not in futures:
-                    futures[key] = threads.submit(self._answer, key, body, request.tokens(self._config))
+                    futures[key] = self._in_loop(self._answer(key, body, request.tokens(self._config)))
                 waiting.append(futures[key])
                 while len(waiting) > AHEAD * self._config.concurrency:
                     yield from filter(None, [waiting.popleft().result()])  # None if another stops all
             while waiting:
                 yield from filter(None, [waiting.popleft().result()])  # None if another stops all
         finally:
-            self._stopping.set()
-            threads.shutdown(wait=True, cancel_futures=True)
+            self._in_loop(self._stop()).result()
 
-    def _answer(self, key: str, body: bytes, tokens: int) -> Answer | None:
+    def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _stop(self) -> None:
+        """Begin no request, and wait for those in flight, GRACE seconds at most."""
+        self._stopping = True
+        async with self._changed:
+            self._changed.notify_all()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=GRACE)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _answer(self, key: str, body: bytes, tokens: int) -> Answer | None:
         """The answer to a request, which is kept and counted; None if another one stops all."""
-        if (kept := self._cache.get(key)) is not None:
-            return parse_answer(kept, cached=True)
-        if not self._reserve(tokens):
-            return None if self._stopping.is_set() else Answer("budget", detail="the budget is spent")
-        try:
-            return self._send(key, json.loads(body), tokens)
-        except BaseException:
-            self._stopping.set()  # before another thread begins a request
-            raise
-        finally:
-            with self._changed:
+        async with self._slots:
+            if (kept := self._cache.get(key)) is not None:
+                return parse_answer(kept, cached=True)
+            if not await self._reserve(tokens):
+                return None if self._stopping else Answer("budget", detail="the budget is spent")
+            try:
+                return await self._send(key, json.loads(body), tokens)
+            except BaseException:
+                self._stopping = True  # before another task begins a request
+                raise
+            finally:
                 self._reserved = Spent(self._reserved.requests - 1, self._reserved.tokens - tokens)
-                self._changed.notify_all()
+                async with self._changed:
+                    self._changed.notify_all()
 
-    def _send(self, key: str, value: dict[str, Any], tokens: int) -> Answer:
+    async def _send(self, key: str, value: dict[str, Any], tokens: int) -> Answer:
         """Ask; count the cost and keep the answer. Raises EndpointError."""
         import openai
 
         url, model, messages = self._config.chat_url, value.pop("model", ""), value.pop("messages")
-        create = self._client.chat.completions.with_raw_response.create
         cost, response = Spent(), None
         try:
-            data = create(model=model, messages=messages, extra_body=value, extra_headers=self._headers).content
+            raw = await self._create(model=model, messages=messages, extra_body=value, extra_headers=self._headers)
             cost = Spent(1, tokens)
+            data = raw.content
+            if len(data) > self._config.max_bytes:
+                raise ValueError(f"an answer must have <= {self._config.max_bytes:,} bytes (max_bytes), has more")
             answer, response = parse_answer(data), data
             cost = Spent(1, tokens if answer.tokens is None else answer.tokens)
             self._answered += 1
             return answer
         except ValueError as error:
-            why = str(error)
+            why = self._shown(str(error))
+        except asyncio.CancelledError:
+            cost = Spent(1, tokens)  # it may have to be paid
+            raise
         except openai.APITimeoutError:
             cost = Spent(1, tokens)
             raise EndpointError(f"{url}: no answer within {self._config.timeout:g} s, at any attempt") from None
         except openai.APIConnectionError as error:
-            raise EndpointError(f"{url}: no connection, at any attempt: {error.__cause__}") from None
+            cause = self._shown(_why_no_connection(error))
+            raise EndpointError(f"{url}: no connection, at any attempt: {cause}") from None
         except openai.APIStatusError as error:
-            said = " ".join(error.response.text[:200].split())
-            why = f"HTTP {error.status_code} {error.response.reason_phrase}".rstrip() + (f": {said}" if said else "")
+            why = self._status(error.response)
             if error.status_code not in ONE:
                 raise EndpointError(f"{url}: {why}") from None
         finally:
@@ -205,12 +242,25 @@ class Endpoint:
             raise EndpointError(f"{url}: refuses every request: {why}")
         return Answer("refused", detail=why)
 
-    def _reserve(self, tokens: int) -> bool:
+    def _status(self, response: Any) -> str:
+        """What a response says that is no answer: HTTP status, and where it points or how its text begins."""
+        status = self._shown(f"HTTP {response.status_code} {response.reason_phrase}")
+        if response.has_redirect_location:
+            place = self._shown(response.headers["location"])
+            return f"{status}: points to {place}, which is not followed: if you trust it, give its address as url"
+        said = self._shown(response.text)
+        return f"{status}: {said}" if said else status
+
+    def _shown(self, text: str) -> str:
+        """The beginning of what a server says, in one line and without the API key."""
+        return " ".join(without_key(text[: 10 * SAID], self._key).split())[:SAID]
+
+    async def _reserve(self, tokens: int) -> bool:
         """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
-        with self._changed:
-            while not (fits := self._fits(tokens)) and self._reserved.requests:
-                self._changed.wait()  # for what others have reserved and may give back
-            if self._stopping.is_set() or not fits:
+        async with self._changed:
+            # what others have reserved they may give back
+            await self._changed.wait_for(lambda: self._stopping or self._fits(tokens) or not self._reserved.requests)
+            if self._stopping or not self._fits(tokens):
                 return False
             self._reserved = Spent(self._reserved.requests + 1, self._reserved.tokens + tokens)
             return True
@@ -219,6 +269,20 @@ class Endpoint:
         used = zip(self.spent, self._reserved, (1, tokens), strict=True)
         limits = (self._config.max_requests, self._config.max_total_tokens)
         return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))
+
+
+def _why_no_connection(error: BaseException) -> str:
+    """What the system says of a connection that failed, else what the library does. The system's error is the last of
+    a chain of five: the libraries below say no more than "All connection attempts failed".
+    """
+    deeper: BaseException | None = error.__cause__
+    while deeper is not None:
+        if isinstance(deeper, BaseExceptionGroup):  # of several addresses of a host
+            deeper = deeper.exceptions[0]
+        if isinstance(deeper, OSError) and deeper.errno is not None and not isinstance(deeper, ssl.SSLError):
+            return os.strerror(deeper.errno) if deeper.errno > 0 else str(deeper)  # below 0: of names of hosts
+        deeper = deeper.__cause__ or deeper.__context__
+    return str(error.__cause__)
 
 
 class Answers(NamedTuple):

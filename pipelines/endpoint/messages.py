@@ -21,9 +21,11 @@ Value = TypeVar("Value")
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 MAX_TEXT = 2000  # characters of a negative in an answer
-THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)  # of a model that reasons, before its answer
+THOUGHT, THOUGHT_END = "<think>", "</think>"  # around what a model that reasons writes before its answer
 _START = re.compile(r"[{\[]")
-_FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
+_FENCE = "```"
+_EFFORT = 50  # times that an answer is read, at most, in search of JSON; a good one needs one or two
+_USUAL = 200_000  # characters that an answer counts for, at least: brackets in a short one are all tried
 
 
 class EndpointConfig(Settings):
@@ -37,7 +39,8 @@ class EndpointConfig(Settings):
     extra: str = Field("{}", description="further fields of each request, as JSON; a null removes a field")
     key_variable: str = Field("OPENAI_API_KEY", description="environment variable with the API key, if one is wanted")
     concurrency: AtLeastOne = Field(8, description="requests in flight at once")
-    timeout: AboveZero = Field(120.0, description="seconds to wait for an answer")
+    timeout: AboveZero = Field(120.0, description="seconds to wait for a whole answer")
+    max_bytes: AtLeastOne = Field(4_000_000, description="bytes of an answer, at most")
     attempts: AtLeastOne = Field(6, description="times that a request is sent before giving up")
     max_requests: NotNegative | None = Field(
         None, description="budget of this run: requests, earlier calls included; none: no limit"
@@ -153,20 +156,42 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
     return Answer("answered", text, "", model, fingerprint, sum(counted) if counted else None, cached)
 
 
+def without_thoughts(text: str) -> str:
+    """An answer without what the model has thought, in `<think>` and `</think>`, before it."""
+    kept, position = [], 0
+    while (start := text.find(THOUGHT, position)) >= 0 and (end := text.find(THOUGHT_END, start)) >= 0:
+        kept.append(text[position:start])
+        position = end + len(THOUGHT_END)
+    return "".join([*kept, text[position:]])
+
+
 def json_in(text: str) -> Any:
     """The JSON object or list in an answer: alone, fenced, or the last after other words. ValueError if none is."""
-    text = THOUGHT.sub("", text)
-    decoder = json.JSONDecoder()
-    for part in (*_FENCED.findall(text), text):
-        found, at = None, 0
-        while start := _START.search(part, at):
-            try:
-                found, at = decoder.raw_decode(part, start.start())
-            except (ValueError, RecursionError):
-                at = start.end()
-        if found is not None:
-            return found
+    text = without_thoughts(text)
+    *fenced, _ = text.split(_FENCE)  # the last one is not closed
+    for part in (*fenced[1::2], text):
+        value = _last_json(part)
+        if value is not None:
+            return value
     raise ValueError("must be JSON, has none")
+
+
+def _last_json(text: str) -> Any:
+    """The last JSON object or list in a text that is not inside another, or None. The time is linear in the text: of
+    thousands of brackets that begin nothing, each would be tried on the rest of the text.
+    """
+    decoder, value, position = json.JSONDecoder(), None, 0
+    left = _EFFORT * max(len(text), _USUAL)  # characters
+    while left > 0 and (match := _START.search(text, position)):
+        start = match.start()
+        try:
+            value, position = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            # an error counts the lines before its place, and a string that never ends was read to the end
+            is_placed = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
+            left -= error.pos + 1 if is_placed else len(text)  # type: ignore[union-attr]
+            position = start + 1
+    return value
 
 
 def negatives_in(text: str, k: int) -> list[str]:

@@ -33,6 +33,12 @@ class TaskError(EngineError):
         self.position = position
 
 
+OUT_OF_MEMORY = (
+    "out of memory: fewer --workers, smaller shards (--set shard_size=N) or a higher limit (ulimit -v) may help; "
+    "the same command continues from here"
+)
+
+
 class OtherConfigError(ValueError):
     """A table was made with another config, input or code: the message names the first difference."""
 
@@ -50,6 +56,9 @@ def cause(error: BaseException) -> str:
     """A one-line description of an error."""
     if isinstance(error, EngineError):
         return str(error)
+    if isinstance(error, MemoryError):  # it mostly has no message
+        said = next(iter(str(error).splitlines()), "")
+        return f"{OUT_OF_MEMORY}: {said}" if said else OUT_OF_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

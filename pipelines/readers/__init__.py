@@ -175,7 +175,7 @@ def _of_file(source: str) -> str:
 def _of_json(source: str) -> str:
     """Whether a JSON file is of COCO or Karpathy, by the first image or annotation; it is read no further."""
     with files.open_json(source, "complete JSON") as file:
-        for prefix, event, _ in ijson.parse(file, use_float=True):
+        for prefix, event, _ in ijson.parse(file, use_float=True, buf_size=files.BUFFER):
             if prefix == "images.item.sentences":
                 return "karpathy"
             if prefix in ("images.item", "annotations.item") and event == "end_map":

@@ -7,7 +7,9 @@ from __future__ import annotations
 import hashlib
 import io
 import lzma
+import os
 import re
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -20,12 +22,18 @@ from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
 HEAD = 1 << 16
+BUFFER = 1 << 18  # characters of JSON that are parsed at a time
+MAX_STRING = 1 << 24  # characters of a string in JSON: the parser begins a longer one anew with every buffer
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
 _SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
 _USER = re.compile(r"(?<=://)[^/\s@]+@")
 _QUERY = re.compile(r"(?<=[^\s:?])\?[^\s:'\"]*=[^\s:'\"]*")
+_STRING = r'"(?:[^"\\]+|\\.)*(?:"|\Z)'
+_NO_NUMBER = re.compile(rf"{_STRING}|(?P<value>-?(?:NaN|Infinity))", re.DOTALL)
+_WORD_BEGUN = re.compile(r"[A-Za-z-]{1,9}\Z")  # maybe the beginning of -Infinity
+_NUMBER = "0123456789+-.eE"
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _FOUND = (FileNotFoundError, ValueError, MemoryError, RecursionError, AssertionError)  # they name file and rule
 
@@ -56,7 +64,12 @@ def naming(source: str) -> Iterator[None]:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used."""
+    """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used, or if it
+    is a pipe, which could not be read twice, nor at all while nobody writes.
+    """
+    place = url.rpartition("::")[2].removeprefix("file://").removeprefix("local://")
+    if "://" not in place and _is_pipe(place):
+        raise ValueError(f"{url}: is a pipe, must be a file: write it to one first (cat PIPE > captions.jsonl)")
     try:
         fs, path = fsspec.core.url_to_fs(url)
         if fs.protocol == "data":
@@ -64,6 +77,26 @@ def filesystem(url: str) -> tuple[Any, str]:
         return fs, path
     except (ImportError, TypeError, ValueError) as error:  # TypeError: for want of settings that no URL has
         raise ValueError(f"{url}: cannot be opened: {first_line(error)}") from None
+
+
+def _is_pipe(path: str) -> bool:
+    """Whether a path is a pipe (`mkfifo`, `<(…)`, /dev/stdin behind `|`), a socket or a terminal."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # also of patterns
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and _is_terminal(path))
+
+
+def _is_terminal(path: str) -> bool:
+    try:
+        device = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.isatty(device)
+    finally:
+        os.close(device)
 
 
 def is_folder(url: str) -> bool:
@@ -228,27 +261,58 @@ def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
             yield line if ends else line.rstrip("\r\n")
 
 
-class _Utf8:
-    """The bytes of a JSON file, in which U+FFFD stands for what is not UTF-8, so that it costs one record, not all."""
+class _JsonBytes:
+    """The bytes of a JSON file, in which U+FFFD stands for what is not UTF-8, and null for NaN and Infinity, which
+    Python writes and JSON does not have: either costs a record, not all. Raises ijson.JSONError for a string or number
+    that does not end.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
+        self._held = ""  # the end of what was read, if it may go on
+        self._in_string = False
+        self._open = 0  # characters of the string or number that has not ended yet
 
     def read(self, size: int = -1) -> bytes:
-        return self._text.read(size).encode()
+        """About `size` characters, none at the end alone."""
+        while True:
+            read = self._text.read(size)
+            text = self._held + read
+            keep = len(text)
+            if read and (len(text) - len(text.rstrip("\\"))) % 2 == 1:  # what it escapes is in the next buffer
+                keep -= 1
+            elif read and (begun := _WORD_BEGUN.search(text, max(len(text) - 9, 0))):
+                keep = begun.start()
+            text, self._held = text[:keep], text[keep:]
+            if text or not read:
+                return self._follow(text).encode()
+
+    def _follow(self, text: str) -> str:
+        """The next piece of text, made JSON."""
+        first = '"' if self._in_string else ""  # so that strings begin and end in what is searched
+        plain = text.replace("\\\\", "").replace('\\"', "")
+        if "NaN" in text or "Infinity" in text:
+            text = _NO_NUMBER.sub(lambda match: "null" if match["value"] else match[0], first + text)[len(first) :]
+        self._in_string ^= plain.count('"') % 2 == 1
+        ended = plain.rfind('"') if self._in_string else len(plain.rstrip(_NUMBER)) - 1
+        self._open = self._open + len(text) if ended < 0 else len(plain) - ended - 1
+        if self._open > MAX_STRING:
+            kind = "string" if self._in_string else "number"
+            raise ijson.JSONError(f"a {kind} in it has more than {MAX_STRING:,} characters: does it end?")
+        return text
 
 
 @contextmanager
 def open_json(url: str, expected: str) -> Iterator[Any]:
     """Open a JSON file for ijson. Raises ValueError, naming the file and what was `expected`, when it is broken."""
     with open_bytes(url, expected, ijson.JSONError, UnicodeDecodeError) as file:
-        yield _Utf8(file)
+        yield _JsonBytes(file)
 
 
 def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
     """The items of a list in a JSON file of any size: `annotations.item`, or `item` if the file is the list."""
     with open_json(url, expected) as file:
-        yield from ijson.items(file, prefix, use_float=True, buf_size=1 << 18)
+        yield from ijson.items(file, prefix, use_float=True, buf_size=BUFFER)
 
 
 def content(url: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import count, zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
 from .record import MAX_NUMBER, ReadOptions, Record, Rejected, reject
@@ -16,6 +16,7 @@ from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
 CAPTIONS_PER_IMAGE = 5
+DETAIL = 300  # characters, at most, of names in a detail
 VSEPP_LINES = "VSE++ captions, five lines per image"
 VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
@@ -30,7 +31,8 @@ def split_order(split: str) -> tuple[int, str]:
 
 def coco(source: str, url: str, options: ReadOptions) -> Records:
     """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
-    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id. Annotations
+    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id. Captions of an
+    id that several images with other names have become rejected: whose they are is not known. So do annotations
     that VizWiz-Captions (Gurari et al. 2020) calls `is_rejected` or `is_precanned` become rejected, see `only_true`.
     """
     yield from only_true(_annotations(url, options), options, url)
@@ -39,20 +41,21 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
 def _annotations(url: str, options: ReadOptions) -> Records:
     """A record for each annotation of COCO JSON."""
     name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
-    file_names = {
-        image["id"]: image["file_name"]
-        for image in json_items(url, "images.item", expected)
-        if isinstance(image, dict) and isinstance(image.get("id"), int | str) and image.get("file_name")
-    }
+    file_names: dict[int | str, Any] = {}
+    ambiguous: dict[int | str, Any] = {}  # another name of an image, by the id that both have
+    for image in json_items(url, "images.item", expected):
+        if isinstance(image, dict) and isinstance(image.get("id"), int | str) and (named := image.get("file_name")):
+            first = file_names.setdefault(image["id"], named)
+            if first != named:
+                ambiguous.setdefault(image["id"], named)
     seen: set[int | str] = set()
     for number, annotation in enumerate(json_items(url, "annotations.item", expected), 1):
         if not isinstance(annotation, dict):
             detail = f"an annotation must be an object, was: {annotation!r:.80}"
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
-        key, image = annotation.get("id"), annotation.get("image_id")
-        if isinstance(image, int | str):
-            image = file_names.get(image, image)
+        key, image_id = annotation.get("id"), annotation.get("image_id")
+        image = file_names.get(image_id, image_id) if isinstance(image_id, int | str) else image_id
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
         record = record._replace(truth=values_of(annotation, options))
         if isinstance(key, int | str):
@@ -60,6 +63,11 @@ def _annotations(url: str, options: ReadOptions) -> Records:
                 yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
                 continue
             seen.add(key)
+        if isinstance(image_id, int | str) and image_id in ambiguous:
+            names = f"{file_names[image_id]} and {ambiguous[image_id]}"
+            detail = f"image_id must be of one image, is of several: {image_id} of {names}"
+            yield reject(record, "ambiguous_image", detail[:DETAIL])
+            continue
         yield record
 
 

@@ -164,7 +164,7 @@ def _rows(url: str, suffix: str) -> Iterator[tuple[str, Any]]:
         yield from (("", row) for row in table.parquet_rows(url, EXPECTED))
     elif suffix == ".json" and files.head(url).lstrip().startswith(b"{"):  # an object for each id, which may come twice
         with files.open_json(url, EXPECTED) as items:
-            yield from ijson.kvitems(items, "", use_float=True)
+            yield from ijson.kvitems(items, "", use_float=True, buf_size=files.BUFFER)
     elif suffix in (".json", ".jsonl"):
         yield from (("", row) for _, row in table.objects(url, suffix[1:], EXPECTED))
     else:

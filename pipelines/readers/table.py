@@ -347,6 +347,7 @@ def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, all columns; of embedded images only the paths."""
     with files.open_bytes(url, expected, pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
+        check_single(parquet.schema_arrow.names, parquet.schema_arrow, url)
         read = [name for field in parquet.schema_arrow for name in without_bytes(field)]
         for batch in parquet.iter_batches(batch_size=1000, columns=read):
             yield from batch.to_pylist()
@@ -365,10 +366,25 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
     """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read."""
+    role = [plain_name(options.caption_column)] if options.caption_column else CAPTION
+    packed = [column.name for column in schema if _is_binary(column.type)]
+    if (name := guess(role, packed)) and not guess(role, [name for name in schema.names if name not in packed]):
+        raise ValueError(
+            f"{where}: the caption column {name} is binary, must be text: write it as such, e.g. cast({name} as string)"
+        )
     images = {column.name: path for column in schema if (path := _path_in(column.type)) is not None}
     structs = [column.name for column in schema if pa.types.is_struct(column.type) and column.name not in images]
     plain = [name for name in schema.names if name not in images and name not in structs]
-    return choose(plain, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
+    chosen = choose(plain, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
+    check_single(chosen.names, schema, where)
+    return chosen
+
+
+def check_single(names: Iterable[str], schema: pa.Schema, where: str) -> None:
+    """Raise ValueError, naming the file `where`, if an Arrow table has several columns of one of these names."""
+    for name in names:
+        if (count := schema.names.count(name)) > 1:
+            raise ValueError(f"{where}: must have one column {name}, has {count}: rename or drop the others")
 
 
 def without_bytes(column: pa.Field) -> list[str]:
@@ -382,7 +398,7 @@ def _path_in(kind: pa.DataType) -> str | None:
     fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
     if "path" in fields and (_is_text(fields["path"]) or pa.types.is_null(fields["path"])):
         return "path"
-    return "" if "bytes" in fields or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else None
+    return "" if "bytes" in fields or _is_binary(kind) else None
 
 
 def rows_of(
@@ -421,6 +437,11 @@ def _cells(column: Any) -> list[Any]:
         rows = column.cast(pa.large_list(pa.large_binary())).to_pylist()
         return [None if row is None else list(map(decoded, row)) for row in rows]
     return column.to_pylist()
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    variable = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return variable or pa.types.is_fixed_size_binary(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..endpoint.client import Endpoint, cache_path, collect
-from ..endpoint.messages import THOUGHT, EndpointConfig, Request, chat
+from ..endpoint.messages import EndpointConfig, Request, chat, without_thoughts
 from ..engine.progress import Progress
 from .protocols import Measured, grouped
 from .test_set import ScoreConfig, TestSet
@@ -90,11 +90,11 @@ def _requests(tests: TestSet, pairs: pd.DataFrame) -> Iterator[Request]:
 
 def letter(text: str) -> str:
     """ "A" or "B", if an answer begins with one of them, in any of the usual ways; else ""."""
-    found = LETTER.match(THOUGHT.sub("", text).strip())
+    found = LETTER.match(without_thoughts(text).strip())
     return found[1].upper() if found else ""
 
 
 def yes(text: str) -> str:
     """ "yes" or "no", if an answer begins with one of them; else ""."""
-    found = YES.match(THOUGHT.sub("", text).strip())
+    found = YES.match(without_thoughts(text).strip())
     return found[1].lower() if found else ""

@@ -21,6 +21,8 @@ from negcap.augment.operators import PRESETS
 from negcap.augment.operators.noun import ReplaceNoun
 from negcap.augment.settings import words_of
 from negcap.pipelines.cli import main, negcap, options
+from negcap.pipelines.cli.group import ESCAPED
+from negcap.pipelines.engine.errors import OUT_OF_MEMORY
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.engine.progress import STATISTICS
@@ -505,7 +507,8 @@ def test_completion_offers_the_choices() -> None:
     [
         (OverflowError("too large"), "too large"),
         (RecursionError("too deep"), "too deep"),
-        (MemoryError(), "out of memory"),
+        (MemoryError(), OUT_OF_MEMORY),
+        (MemoryError("Unable to allocate 7 GiB\nfor x"), f"{OUT_OF_MEMORY}: Unable to allocate 7 GiB"),
         (ImportError("failed to\nmap a.so"), "failed to map a.so"),
         (OSError("several\nlines"), "several lines"),
         (RuntimeError("a fault of ours"), None),  # is raised
@@ -521,6 +524,32 @@ def test_what_the_machine_lacks_is_one_line(
     else:
         assert negcap_exits("show", "x") == 2
         assert capsys.readouterr().err == f"negcap: {said}\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_stream_without_some_characters_gets_them_as_json_has_them(encoding: str, sample_run: Path) -> None:
+    def shown(*arguments: str, **environment: str) -> str:
+        command = [sys.executable, "-m", "negcap", *arguments]
+        place = {**os.environ, "PYTHONPATH": str(ROOT.parent), **environment}
+        done = subprocess.run(command, env=place, capture_output=True, cwd=ROOT.parent)
+        assert done.returncode == 0 and done.stderr == b""
+        return done.stdout.decode(environment["PYTHONIOENCODING"])
+
+    assert shown("info", str(sample_run), PYTHONIOENCODING=encoding)
+    texts = [shown("show", str(sample_run), "--n", "3", PYTHONIOENCODING=name) for name in ("utf-8", encoding)]
+    assert "\\u2192" in texts[1]
+    assert re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), texts[1]) == texts[0]
+    rows = [shown("show", str(sample_run), "--n", "3", "--json", PYTHONIOENCODING=name) for name in ("utf-8", encoding)]
+    values = [[json.loads(line) for line in text.splitlines()] for text in rows]
+    assert values[0] == values[1] and len(values[0]) == 3
+
+
+def test_escapes_of_a_stream_are_those_of_json() -> None:
+    text = 'A dog 🐕 → "caf\u00e9" \udcff'
+    encoded = json.dumps(text, ensure_ascii=False).encode("ascii", ESCAPED)
+    assert json.loads(encoded) == text
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("ascii", ESCAPED)
 
 
 def test_a_loop_of_links_is_no_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,13 @@
+import csv
 import http.client
 import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +20,7 @@ from negcap.pipelines.demo import Demo
 from negcap.pipelines.demo.server import EXAMPLE, MOST
 from negcap.pipelines.report.rows import pieces
 from tests.browser import IN_BROWSER, document
+from tests.conftest import ROOT
 from tests.tables import rows_of
 
 
@@ -86,6 +95,9 @@ def _plain(value: Any) -> Any:
         ({"captions": ["A dog."], "max_unnatural": "2"}, "max_unnatural must be <= 1, was: 2"),
         ({"captions": ["A dog."], "operators": "nouns"}, "operators must be a preset (vse-c, "),
         ({"captions": ["A dog."], "operators": []}, "operators must not be empty"),
+        ({"captions": ["A dog."], "operators": "noun"}, "operators must be a preset (vse-c, "),
+        ({"captions": ["A dog."], "operators": "noun attribute"}, "operators must be a preset (vse-c, "),
+        ({"captions": ["A dog."], "operators": ["vse-c"]}, "operator"),
         ({"captions": ["A dog."], "lexicon": "/etc"}, "lexicon is no setting of Question"),
         ({"captions": ["A" * 3000]}, "captions left out: "),
     ],
@@ -93,6 +105,56 @@ def _plain(value: Any) -> Any:
 def test_an_error_is_one_line(question: dict[str, Any], error: str, server: Demo) -> None:
     status, answer = ask(server, **question)
     assert status == 400 and answer["error"].startswith(error) and "\n" not in answer["error"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x0b", "\u2028", "\n\n"])
+def test_a_caption_of_several_lines_is_one_row_of_the_commands(end: str, server: Demo, tmp_path: Path) -> None:
+    caption = f"A dog sleeps.{end}END{end}touch {tmp_path}/injected{end}cat > captions.csv <<'END'"
+    status, answer = ask(server, captions=[caption, "A cat sits on a mat."], operators=["noun"])
+    assert status == 200
+    *commands, _, _, _ = answer["commands"].splitlines()
+    assert [line.partition(",")[0] for line in commands] == [
+        "cat > captions.csv <<'END'",
+        "image",
+        "photo",
+        "photo",
+        "END",
+    ]
+    subprocess.run(["sh"], input="\n".join(commands), text=True, cwd=tmp_path, check=True)
+    assert not (tmp_path / "injected").exists()
+    with open(tmp_path / "captions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["caption"] for row in rows] == [one["caption"] for one in answer["captions"]]
+
+
+def test_a_closed_connection_is_no_error(server: Demo, capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.dumps({"captions": ["A dog sleeps on a red couch."]}).encode()
+    head = f"POST /negatives HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json\r\n"
+    for sent in (f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body, head.encode(), b"GET / HTTP/1.1\r\n"):
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
+                # a reset, not an orderly end
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.sendall(sent)
+    assert ask(server, captions=["A dog."])[0] == 200  # after the others, as they are answered one at a time
+    time.sleep(0.2)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_its_end_says_what_has_ended(number: signal.Signals, status: int) -> None:
+    command = [sys.executable, "-m", "negcap", "demo", "--no-browser"]
+    with subprocess.Popen(
+        command, cwd=ROOT.parent, env={**os.environ, "PYTHONPATH": str(ROOT.parent)}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stdout.readline().startswith("http://127.0.0.1:")
+        time.sleep(0.2)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    line = err.strip()  # of Ctrl-C, after an empty one
+    assert process.returncode == status and line.startswith("negcap: ") and line.endswith("; the page is closed")
+    assert "\n" not in line
 
 
 def test_words_that_were_refused_before_a_draw_are_named(server: Demo) -> None:

@@ -1,14 +1,47 @@
 """A chat endpoint on the loopback, of known behaviour, that counts what it was asked."""
 
+import gzip
 import http.server
+import itertools
 import json
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-Reply = dict[str, Any]  # status, headers, body (bytes), or text: that of a good answer; cut: bytes left out at the end
+# status, headers, body (bytes), or text: that of a good answer; cut: bytes left out at the end; raw: instead of these,
+# what is sent piece by piece (an iterator of bytes), status line and all
+Reply = dict[str, Any]
 Behaviour = Callable[[dict[str, Any], int], Reply]
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def drip(*first: bytes, piece: bytes = b" ") -> Iterator[bytes]:
+    """What begins at once and then goes on, byte by byte, without an end."""
+    yield from first
+    while True:
+        time.sleep(0.05)
+        yield piece
+
+
+DRIPS: dict[str, Callable[[], Iterator[bytes]]] = {  # where a slow answer is when the time is over
+    "status": lambda: drip(b"HTTP/1.1 200 ", piece=b"K"),
+    "headers": lambda: drip(OK, piece=b"X: y\r\n"),
+    "body": lambda: drip(OK + b"\r\n"),
+    "chunks": lambda: drip(OK + b"Transfer-Encoding: chunked\r\n\r\n", piece=b"1\r\n \r\n"),
+    "an error": lambda: drip(b"HTTP/1.1 400 Bad\r\n\r\n"),
+}
+LARGE = gzip.compress(bytes(50_000_000), 1)
+ENDLESS: dict[
+    str, Callable[[], Iterable[bytes]]
+] = {  # answers without an end, or that become large when they are unpacked
+    "text": lambda: itertools.chain([OK + b"\r\n"], itertools.repeat(b" " * 65536)),
+    "an error": lambda: itertools.chain([b"HTTP/1.1 400 Bad\r\n\r\n"], itertools.repeat(b"x" * 65536)),
+    "packed": lambda: [OK + b"Content-Encoding: gzip\r\n\r\n", LARGE],
+}
 
 
 class Server:
@@ -19,6 +52,7 @@ class Server:
         self.bodies: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
         self.answered = self.running = self.most_running = 0
+        self.sent = 0  # bytes of raw answers
         self.lock = threading.Lock()
         self.url = ""
 
@@ -54,6 +88,13 @@ def serving(behaviour: Behaviour) -> Iterator[Server]:
                 state.most_running = max(state.most_running, state.running)
             try:
                 reply = state.behaviour(body, number)
+                if "raw" in reply:
+                    self.close_connection = True
+                    for piece in reply["raw"]:
+                        self.wfile.write(piece)
+                        self.wfile.flush()
+                        state.sent += len(piece)
+                    return
                 data = reply.get("body", completion(reply["text"]) if "text" in reply else b"")
                 self.send_response(reply.get("status", 200))
                 for name, value in reply.get("headers", {}).items():

@@ -1,18 +1,32 @@
 """The client of chat endpoints, against servers on the loopback that answer well, badly, slowly or not at all."""
 
+import base64
+import gzip
+import html
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus
 
 import pytest
 
 from negcap.pipelines.endpoint import client
 from negcap.pipelines.endpoint.client import AnswerCache, Endpoint, EndpointError, Spent
-from negcap.pipelines.endpoint.messages import Answer, EndpointConfig, Request, chat, json_in, parse_answer
-from tests.pipelines.endpoint.server import completion, serving
+from negcap.pipelines.endpoint.messages import (
+    Answer,
+    EndpointConfig,
+    Request,
+    chat,
+    json_in,
+    parse_answer,
+    without_thoughts,
+)
+from tests.pipelines.endpoint.server import DRIPS, ENDLESS, OK, completion, serving
 
 
 @pytest.fixture(autouse=True)
@@ -44,9 +58,11 @@ def test_answers_come_with_what_the_server_says_of_itself(tmp_path: Path, monkey
         assert server.headers["authorization"] == "Bearer sk-secret"
         own = {"model": "mock", "temperature": 0.5, "max_tokens": 30, "seed": 7, "top_p": 0.9}
         assert server.bodies == [{**own, "messages": [{"role": "user", "content": "hello"}]}]
-        monkeypatch.setenv("OPENAI_API_KEY", "ключ")
-        with pytest.raises(ValueError, match="OPENAI_API_KEY must be an API key, in ASCII"):
-            ask(server.url, tmp_path, ["hello"])
+        for wrong in ("ключ", "sk-a\nsk-b", "sk-a sk-b"):
+            monkeypatch.setenv("OPENAI_API_KEY", wrong)
+            with pytest.raises(ValueError, match="OPENAI_API_KEY must be an API key, in ASCII") as error:
+                ask(server.url, tmp_path, ["hello"])
+            assert "sk-a" not in str(error.value)
         monkeypatch.delenv("OPENAI_API_KEY")
         ask(server.url, tmp_path, ["without a key"])
         assert "authorization" not in server.headers
@@ -126,6 +142,11 @@ def test_what_answers_say_beside_json_or_in_counts_that_cannot_be() -> None:
         ('{"a": 1}', {"a": 1}),
         ('Sure:\n```json\n{"a": [1]}\n```\nAs in [2].', {"a": [1]}),
         ('<think>{"a": 0}</think>I say [1], or rather {"a": 2}', {"a": 2}),
+        ('<think>{"a": 0}<think></think>[3]</think> [4', [3]),
+        ('In {x} and [y, [z], "[" I find ["a [b"] … {"a": [1, {"b": 2}', {"b": 2}),
+        ("```\nfirst\n``` then ```json[5]``` and ```[6]", [5]),
+        ("```json\n[7]", [7]),
+        ("{no} " * 500 + '{"a": 8}', {"a": 8}),
     ):
         assert json_in(text) == found
 
@@ -156,6 +177,153 @@ def test_one_request_may_be_refused_but_not_all_and_some_refusals_stop_at_once(t
         assert answers[1].detail == "HTTP 400 Bad Request: content filter" and spent.requests == 1
         with pytest.raises(EndpointError, match="refuses every request: HTTP 400"):
             ask(server.url, tmp_path, [f"bad {i}" for i in range(9)], concurrency=1)
+
+
+KEY = "sk-proj/Ab+Cd-0123456789-SECRET"
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "header": "Authorization: Bearer {}".format,
+    "upper case": str.upper,
+    "first half": lambda key: f"wrong key {key[:16]}",
+    "last characters": lambda key: f"wrong key ****{key[-10:]}",
+    "cut off": lambda key: " x" * 92 + key,
+    "in a URL": quote_plus,
+    "twice in a URL": lambda key: quote_plus(quote_plus(key)),
+    "HTML": lambda key: html.escape("".join(f"&#{ord(letter)};" for letter in key), quote=False).replace("&amp;", "&"),
+    "JSON": lambda key: "".join(f"\\u{ord(letter):04x}" for letter in key),
+    "slashes of JSON": lambda key: key[:14].replace("/", "\\/"),
+    "over lines": lambda key: "\n".join(key),
+    "base64": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("spelt", SPELLINGS)
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_key_that_the_server_repeats_is_not_printed(
+    spelt: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    echoed = SPELLINGS[spelt](KEY)
+    with (
+        serving(lambda body, number: {"status": status, "body": f"No: {echoed} is bad".encode()}) as server,
+        pytest.raises(EndpointError, match=f"HTTP {status}") as error,
+    ):
+        ask(server.url, tmp_path, [f"text {i}" for i in range(9)], attempts=1, concurrency=1)
+    shown = str(error.value)
+    assert "[API key]"[:5] in shown
+    for piece in (KEY[:10], KEY[-8:], KEY[8:18], SPELLINGS[spelt](KEY)[-8:]):
+        assert piece.lower() not in shown.lower()
+
+
+def test_a_key_is_not_printed_where_a_redirect_or_a_reason_repeats_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for head in (
+        f"HTTP/1.1 401 wrong {KEY}",
+        f"HTTP/1.1 307 Moved\r\nLocation: http://elsewhere.example/?key={quote_plus(KEY)}",
+        f"HTTP/1.1 2{KEY}",
+    ):
+        raw = f"{head}\r\nContent-Length: 0\r\n\r\n".encode()
+        with (
+            serving(lambda body, number: {"raw": [raw]}) as server,  # noqa: B023
+            pytest.raises(EndpointError) as error,
+        ):
+            ask(server.url, tmp_path, ["hello"], attempts=1)
+        assert KEY[:10] not in str(error.value) and quote_plus(KEY)[:10] not in str(error.value), head
+
+
+@pytest.mark.parametrize("place", DRIPS)
+def test_an_answer_that_drips_has_as_much_time_as_any_other(place: str, tmp_path: Path) -> None:
+    with serving(lambda body, number: {"raw": DRIPS[place]()}) as server:
+        began = time.monotonic()
+        with pytest.raises(EndpointError, match=r"no answer within 0.5 s, at any attempt"):
+            ask(server.url, tmp_path, ["hello"], timeout=0.5, attempts=2)
+        assert time.monotonic() - began < 4 and len(server.bodies) == 2
+
+
+@pytest.mark.parametrize("place", DRIPS)
+def test_a_caller_who_stops_does_not_wait_for_an_answer_that_drips(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "GRACE", 0.3)
+
+    def first_only(body: dict[str, Any], number: int) -> dict[str, Any]:
+        return echo(body, number) if "text 0" in str(body) else {"raw": DRIPS[place]()}
+
+    with serving(first_only) as server, Endpoint(config(server.url), tmp_path / "a.sqlite", "test") as endpoint:
+        answers = endpoint.ask(chat(f"text {i}") for i in range(100))
+        next(answers)
+        began = time.monotonic()
+        answers.close()
+        assert time.monotonic() - began < 2
+        assert endpoint.spent.requests >= len(server.bodies)  # those given up may have to be paid
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_an_answer_has_a_largest_size(kind: str, tmp_path: Path) -> None:
+    behave = {"raw": lambda: ENDLESS[kind]()}
+    with serving(lambda body, number: {"raw": behave["raw"]()} if number else echo(body, number)) as server:
+        tracemalloc.start()
+        try:
+            answers, spent = ask(server.url, tmp_path, ["one", "two"], max_bytes=100_000, concurrency=1)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert [answer.status for answer in answers] == ["answered", "refused"]
+        refused = "HTTP 400 Bad: xxxx" if kind == "an error" else r"an answer must have <= 100,000 bytes (max_bytes)"
+        assert answers[1].detail.startswith(refused)
+        assert most < 20_000_000 and server.sent < 20_000_000
+
+
+def test_a_packed_answer_is_read_and_a_broken_one_is_tried_again(tmp_path: Path) -> None:
+    head = OK + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n"
+    sent = [b"\x1f\x8b nothing", gzip.compress(completion("yes"))]
+    with serving(lambda body, number: {"raw": [head, sent[min(number, 1)]]}) as server:
+        answers, _ = ask(server.url, tmp_path, ["hello"])
+        assert answers[0].text == "yes" and len(server.bodies) == 2
+
+
+def test_requests_do_not_leave_their_host(tmp_path: Path) -> None:
+    with serving(echo) as other, serving(echo) as server:
+
+        def leads(place: str) -> Callable[[dict[str, Any], int], dict[str, Any]]:
+            return lambda body, number: {"status": 307, "headers": {"Location": place}}
+
+        for place in (f"{other.url}/chat/completions", "//elsewhere.example/v1", "ftp://127.0.0.1/"):
+            server.behaviour = leads(place)
+            with pytest.raises(EndpointError, match=r"HTTP 307 .*: points to \S+, which is not followed: .* as url$"):
+                ask(server.url, tmp_path, ["hello"])
+        assert other.bodies == []
+        server.behaviour = leads("/v1/")  # a circle
+        with pytest.raises(EndpointError, match="points to /v1/, which is not followed"):
+            ask(server.url, tmp_path, ["hello"])
+        server.behaviour = lambda body, number: echo(body, number) if number % 2 else leads("/v2/")(body, number)
+        server.bodies.clear()
+        (answer,), _ = ask(server.url, tmp_path, ["hello"])
+        assert answer.text == "to hello" and len(server.bodies) == 2
+
+
+LONG = {  # texts of which a search for JSON must not read the rest again at every character
+    "lists": "[" * 1_000_000,
+    "objects": '{"a":' * 200_000,
+    "lists in objects": '{["' * 300_000,
+    "strings": "[" + '"[' * 500_000,
+    "long strings": '["' + "a" * 1000 + '",' + '["b",' * 100_000,
+    "thoughts": "<think>" * 200_000,
+    "fences": "```json" + " " * 1_000_000,
+    "many fences": "```" * 300_001,
+    "ends of thoughts": "</think>" * 200_000,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_answers_are_searched_once(kind: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ValueError, match="must be JSON, has none"):
+        json_in(LONG[kind])
+    without_thoughts(LONG[kind])
+    assert time.process_time() - began < 3
 
 
 def test_the_server_says_how_long_to_wait(tmp_path: Path) -> None:
@@ -223,7 +391,7 @@ def test_a_caller_who_stops_keeps_what_is_in_flight(tmp_path: Path) -> None:
     release = threading.Event()
 
     def held(body: dict[str, Any], number: int) -> dict[str, Any]:
-        if number:
+        if "text 0" not in str(body):
             release.wait(5)
         return echo(body, number)
 
@@ -255,6 +423,7 @@ def test_wrong_settings(tmp_path: Path) -> None:
         ("extra", "[1]", r"extra must be a JSON object, was: \[1\]"),
         ("concurrency", 0, "concurrency must be >= 1, was: 0"),
         ("timeout", 0, "timeout must be > 0, was: 0"),
+        ("max_bytes", 0, "max_bytes must be >= 1, was: 0"),
         ("temperature", -1, "temperature must be >= 0, was: -1"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -18,7 +18,7 @@ import pytest
 
 from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Distributed, Executor, executor
-from negcap.pipelines.engine.errors import OtherConfigError, StageError
+from negcap.pipelines.engine.errors import OUT_OF_MEMORY, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Progress, Reports
 from negcap.pipelines.engine.run import Execution, batches, run_stage
@@ -200,6 +200,20 @@ def test_another_config_or_input_is_refused_and_overwrites_on_demand(toys: Path,
         run_toys(toys, ToyConfig(upper=True), scheduler="synchronous")
     run_toys(toys, scheduler="synchronous", overwrite=True)
     assert len(list_shards(toys / "words")) == len(list_shards(toys / "short")) == 2
+
+
+def test_a_lack_of_memory_is_told_with_what_to_do(run: Path) -> None:
+    for error, said in ((MemoryError(), OUT_OF_MEMORY), (pa.ArrowMemoryError("malloc of size 7 failed"), "malloc of")):
+
+        def fail(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        failing = replace(toy_stages.COUNT, partial=fail)
+        with pytest.raises(StageError) as caught:
+            run_stage(failing, run, ToyConfig(), Execution(), metadata={})
+        words = str(caught.value)
+        assert "count stopped at captions/part-00000.parquet: out of memory: fewer --workers, " in words
+        assert said in words and "MemoryError" not in words
 
 
 def test_what_fails_is_named_in_one_line_and_finished_shards_stay(tmp_path: Path, somewhere: dict) -> None:

@@ -2,8 +2,12 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
+import math
+import os
+import time
 import uuid
 import zipfile
 from pathlib import Path
@@ -16,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines import readers
-from negcap.pipelines.readers import ReadOptions, Record, Rejected
-from negcap.pipelines.readers.files import name_of, split_in
+from negcap.pipelines.readers import ReadOptions, Record, Rejected, pairs
+from negcap.pipelines.readers.files import _JsonBytes, name_of, split_in
 from negcap.pipelines.readers.record import clean, image_id
 from negcap.schemas.captions import RECORD_REASONS
 
@@ -132,6 +136,139 @@ def test_coco_skips_nothing_when_images_come_last_and_refuses_a_repeated_annotat
     records, rejected = read(put(tmp_path, {"captions_train2014.json": json.dumps(turned)}))
     assert short(records)[0] == ("000000000009.jpg", "train", OWL)
     assert [(bad.line, bad.reason, bad.text) for bad in rejected] == [(4, "duplicate_caption_id", OWL)]
+
+
+def test_coco_rejects_captions_of_an_id_that_several_images_have(tmp_path):
+    images = [*COCO["images"], {"id": 7, "file_name": "other.jpg"}, {"id": 9, "file_name": "000000000009.jpg"}]
+    records, rejected = read(put(tmp_path, {"a.json": json.dumps({**COCO, "images": images})}))
+    assert short(records) == [("000000000009.jpg", "", OWL), ("000000000009.jpg", "", HEN)]
+    assert [(bad.line, bad.reason, bad.text) for bad in rejected] == [(2, "ambiguous_image", HEN)]
+    assert rejected[0].detail == "image_id must be of one image, is of several: 7 of 000000000007.jpg and other.jpg"
+    assert rejected[0].reason in RECORD_REASONS
+
+
+NAN = float("nan")
+SAYS_NAN = 'A sign says "NaN, -Infinity" \\'
+WITH_NAN = {  # by format: a value of Python; what is read of it; what is rejected
+    "coco": (
+        {
+            "info": {"score": NAN},
+            "images": [{"id": 1, "file_name": "owl.jpg", "date": NAN}, {"id": NAN, "file_name": "x.jpg"}],
+            "annotations": [
+                {"id": 1, "image_id": 1, "caption": SAYS_NAN, "area": -float("inf")},
+                {"id": 2, "image_id": 1, "caption": NAN},
+                {"id": NAN, "image_id": 1, "caption": HEN},
+            ],
+        },
+        [("owl.jpg", "", SAYS_NAN), ("owl.jpg", "", HEN)],
+        [(2, "no_text")],
+    ),
+    "karpathy": (
+        {"images": [{"filename": "owl.jpg", "cocoid": NAN, "split": "val", "sentences": [{"raw": OWL, "p": NAN}]}]},
+        [("owl.jpg", "val", OWL)],
+        [],
+    ),
+    "table": (
+        [{"image": "owl.jpg", "caption": SAYS_NAN, "w": NAN}, {"image": NAN, "caption": HEN}],
+        [("owl.jpg", "", SAYS_NAN)],
+        [(2, "no_image")],
+    ),
+}
+
+
+@pytest.mark.parametrize("buffer", [1, 2, 3, 5, 8, 13, 1 << 18])
+@pytest.mark.parametrize("format", WITH_NAN)
+def test_nan_and_infinity_that_python_writes_are_no_values(format, buffer, tmp_path, monkeypatch):
+    value, expected, bad = WITH_NAN[format]
+    path = put(tmp_path, {"a.json": json.dumps(value)})
+    monkeypatch.setattr("negcap.pipelines.readers.files.BUFFER", buffer)
+    assert readers.detect(path) == format
+    records, rejected = read(path)
+    assert short(records) == expected and [(one.line, one.reason) for one in rejected] == bad
+
+
+@given(
+    st.recursive(st.text(st.sampled_from('NaInfty-\\"{}[], é🐕')) | st.floats() | st.none(), st.lists),
+    st.integers(1, 40),
+)
+def test_json_is_read_whole_in_buffers_of_any_size(value, size):
+    file = _JsonBytes(io.BytesIO(json.dumps(value, ensure_ascii=False).encode()))
+    got = b"".join(iter(lambda: file.read(size), b""))
+
+    def without(some):
+        if isinstance(some, list):
+            return [without(item) for item in some]
+        return None if isinstance(some, float) and not math.isfinite(some) else some
+
+    assert json.loads(got) == without(value)
+
+
+ENDLESS = {  # JSON of which one value does not end
+    "string": ('[{"image": "a.jpg", "caption": "', "no end "),
+    "escapes": ('{"annotations": [{"image_id": 1, "caption": "', "\\\\"),
+    "quotes": ('{"images": [{"id": 1, "file_name": "', '\\"'),
+    "key": ('{"images": [{"', "k"),
+    "number": ('{"annotations": [{"image_id": ', "1"),
+    "first key": ('{"', "a"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_string_or_number_in_json_has_a_largest_size(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("negcap.pipelines.readers.files.MAX_STRING", 1 << 20)
+    begin, more = ENDLESS[kind]
+    path = put(tmp_path, {"a.json": begin + more * (24_000_000 // len(more))})
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"a.json: must be .*, cannot be read: a (string|number) in it has more than"):
+        read(path, "" if begin[0] == "[" else "coco")
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv", "a.csv.gz", "a.parquet", "a.tar", "a_caps.txt"])
+def test_a_pipe_is_no_input(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    reading, writing = os.pipe()
+    try:
+        for path in (
+            f"{tmp_path}/{name}",
+            f"file://{tmp_path}/{name}",
+            f"zip://a::{tmp_path}/{name}",
+            f"/dev/fd/{reading}",
+        ):
+            for attempt in (readers.detect, readers.content, pairs.pair_files):
+                with pytest.raises(ValueError, match=r"is a pipe, must be a file: write it to one first"):
+                    attempt(path)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_parquet_columns_that_cannot_be_told_or_read(tmp_path):
+    texts, images = pa.array([OWL, HEN]), pa.array(["a.jpg", "b.jpg"])
+    for columns, options, said in (
+        ({"image": images, "caption": (texts, texts)}, {}, "must have one column caption, has 2: rename or drop"),
+        ({"image": (images, images), "caption": texts}, {}, "must have one column image, has 2"),
+        (
+            {"image": images, "caption": texts.cast(pa.binary())},
+            {},
+            "the caption column caption is binary, must be text",
+        ),
+        ({"image": images, "said": texts.cast(pa.large_binary())}, {"caption_column": "said"}, "column said is binary"),
+        ({"image": images, "caption": texts, "a": (texts, texts)}, {"keep_columns": ("a",)}, "one column a, has 2"),
+    ):
+        arrays = [
+            (name, array) for name, some in columns.items() for array in (some if type(some) is tuple else [some])
+        ]
+        path = f"{tmp_path}/a.parquet"
+        pq.write_table(pa.Table.from_arrays([array for _, array in arrays], [name for name, _ in arrays]), path)
+        with pytest.raises(ValueError, match=said) as error:
+            read(path, **options)
+        assert str(error.value).startswith(path) and "\n" not in str(error.value)
+    arrays = [images, texts, pa.array([b"1", b"2"]), texts, texts]  # those that are not read may be as they are
+    pq.write_table(pa.Table.from_arrays(arrays, ["image", "caption", "text", "a", "a"]), path)
+    assert len(read(path)[0]) == 2
+    with pytest.raises(ValueError, match=r"a\.parquet: must have one column a, has 2"):
+        list(pairs.read_pairs(path))
 
 
 def multi30k() -> dict[str, str | bytes]:

@@ -1,0 +1,65 @@
+"""Keep an API key out of what is printed, though a server may repeat it in any spelling."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote_plus
+
+HIDDEN = "[API key]"
+SHORTEST = 4  # characters of a key: a shorter one is no secret, and stands in every other word
+PIECE = 8  # characters in a row that the key and a text share, from which they count as the key's
+_ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(?=[^xu]))")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}")
+
+
+def without_key(text: str, key: str) -> str:
+    """A text without the API key and without pieces of it, whatever their case; no text at all if it has the key in
+    another spelling (%2D, &#45;, \\u002d, base64, broken over lines).
+    """
+    if len(key) < SHORTEST:
+        return text
+    pieces = _pieces(key)
+    hidden = [False] * len(text)
+    for start in _found(text, pieces):
+        hidden[start : start + len(pieces[0])] = [True] * len(pieces[0])
+    shown = "".join("\0" if hide else character for character, hide in zip(text, hidden, strict=True))
+    shown = re.sub("\0+", HIDDEN, shown)
+    if any(next(_found(spelt, pieces), None) is not None for spelt in _spellings(shown)):
+        return f"what it says is not shown, it has the {HIDDEN}"
+    return shown
+
+
+def _pieces(key: str) -> list[str]:
+    """All pieces of a key of the length that counts, in lower case; a short key is one piece."""
+    key = key.lower()
+    size = min(PIECE, len(key))
+    return [key[start : start + size] for start in range(len(key) - size + 1)]
+
+
+def _found(text: str, pieces: list[str]) -> Iterator[int]:
+    """Where pieces of the key begin in a text."""
+    size, wanted = len(pieces[0]), set(pieces)
+    lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)  # of the same length
+    for start in range(len(text) - size + 1):
+        if lower[start : start + size] in wanted:
+            yield start
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """What a text says if it is read as quoted in a URL, HTML or JSON, as broken over lines, or as base64."""
+    yield unquote_plus(text)
+    yield unquote_plus(unquote_plus(text))
+    yield html.unescape(text)
+    yield _ESCAPED.sub(lambda match: chr(int(match[1] or match[2], 16)) if match[1] or match[2] else "", text)
+    yield "".join(text.split())
+    for token in _BASE64.findall(text):
+        for skipped in range(4):  # it may begin within the token
+            part = token[skipped:].replace("-", "+").replace("_", "/")
+            try:
+                yield base64.b64decode(part[: len(part) // 4 * 4]).decode("latin-1")
+            except binascii.Error:
+                continue
