@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -24,14 +25,18 @@ class ReplaceAttribute(ReplacingOperator):
     """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The attributes of things that are not denied; none that is part of a phrase: "a leather jacket"."""
+        """The attributes of things that are not denied; none that is part of a phrase ("a leather jacket"), or is said
+        twice ("a red bus … the red bus").
+        """
         caption = evidence.caption
+        given = Counter((slot.entry, caption.tokens[slot.noun].lemma) for slot in attribute_slots(caption))
         return [
             slot
             for slot in attribute_slots(caption)
             if not is_negated(caption, slot.start)
             and not is_negated(caption, slot.noun)
             and evidence.encoding.is_unit(slot.start)
+            and given[slot.entry, caption.tokens[slot.noun].lemma] == 1
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:

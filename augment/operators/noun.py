@@ -11,7 +11,9 @@ from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_negated
+from ..language.reference import is_listed, is_taken_up
 from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
+from ..language.sentences import begins_sentence
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -34,12 +36,15 @@ class ReplaceNoun(ReplacingOperator):
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The nouns that another noun would contradict."""
+        """The nouns that another noun would contradict, and that the caption does not name again."""
         nouns, caption = lexicon.nouns, evidence.caption
         return [
             slot
             for slot in known_slots(caption, nouns)
-            if slot.form in nouns.priors and _excludes_others(caption, slot)
+            if slot.form in nouns.priors
+            and _excludes_others(caption, slot)
+            and not is_taken_up(caption, slot.noun)
+            and not is_listed(caption, slot.noun)
         ]
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
@@ -95,7 +100,9 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
     """The row that inserts a noun of the lexicon in a slot, adjusting article and pronouns."""
     first, old = caption.tokens[slot.start], caption.tokens[slot.start].text
     surface = lexicon.forms(many=slot.plural)[new]
-    written = surface if old.islower() else cased(surface, old, caption.casing, first=slot.start == 0)
+    written = (
+        surface if old.islower() else cased(surface, old, caption.casing, first=begins_sentence(caption, slot.start))
+    )
     edit = Edit(first.start, caption.tokens[slot.noun].end, written)
     edits = with_article(caption, slot.start, edit, surface)
     old_gender = None if slot.plural else gender(slot.entry)

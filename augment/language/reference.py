@@ -1,0 +1,183 @@
+"""Where a caption speaks of one thing or one set of things twice, so that a change in one place contradicts another.
+
+"A plane is flying. **The plane** has two propellers", "two dogs; **one** is brown, **the other** is black", "three
+people: **a man, a woman and a child**".
+"""
+
+from __future__ import annotations
+
+from ..caption import Caption, Token, cached_on_caption
+from .coreference import may_corefer
+from .grammar import NUMBERS
+from .sentences import sentence_number
+
+NOUN_POS = ("NOUN", "PROPN")
+# What begins a noun phrase that takes up a thing the caption has spoken of.
+DEFINITE = frozenset("the this that these those both each either neither his her its their said".split())
+# Nouns of "the other side" and "the first time", which no set of things is divided into.
+PLACES = frozenset(
+    "side end hand direction way day time half corner edge part room place floor row story level".split()
+)
+# Words that stand for members of a set without naming them: "one is brown, the other is black, both look up".
+MEMBERS = frozenset("one ones other others both each either neither former latter rest half most all some".split())
+ORDINALS = frozenset("first second third fourth last".split())
+PAIRS = frozenset("pair couple duo trio group former latter".split())  # "the pair walks", of a man and a woman
+SINGLE = frozenset("single lone sole solitary".split())
+MUTUAL = (("each", "other"), ("one", "another"))
+
+
+def is_taken_up(caption: Caption, noun: int) -> bool:
+    """Whether the thing that the noun at a token names is named again, before it or after it.
+
+    By the same noun, if the later one is definite ("a sink … the sink") or both stand without a determiner in two
+    sentences; in another sentence also by a definite noun that may name the same ("a poodle … The dog").
+    """
+    this = caption.tokens[noun]
+    here = sentence_number(caption, noun)
+    for other in caption.tokens:
+        if other.pos not in NOUN_POS or other.index == noun:
+            continue
+        first, later = sorted((this, other))
+        is_same = other.lemma == this.lemma
+        elsewhere = sentence_number(caption, other.index) != here
+        if not is_same and not (elsewhere and _heads_phrase(caption, other) and _is_definite(caption, later)):
+            continue
+        if is_same and (_is_definite(caption, later) or (elsewhere and _is_bare(caption, later))):
+            return True
+        if not is_same and may_corefer(this.lemma, other.lemma):
+            return True
+    return False
+
+
+def _heads_phrase(caption: Caption, token: Token) -> bool:
+    return token.dep not in ("compound", "nmod", "npadvmod", "poss")
+
+
+def _is_definite(caption: Caption, noun: Token) -> bool:
+    """Whether a noun phrase begins with "the", "both", "his" or the like."""
+    first = caption.phrase_start(noun.index)
+    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has(noun.index, "poss")
+
+
+def _is_bare(caption: Caption, noun: Token) -> bool:
+    return not caption.has(noun.index, "det", "nummod", "poss")
+
+
+@cached_on_caption
+def _members(caption: Caption) -> tuple[tuple[int, str, str], ...]:
+    """The words that stand for members of a set: token, word, and the noun that it stands with, "" if none."""
+    members, lowered = [], caption.lowered
+    for token in caption.tokens:
+        index, word = token.index, token.lower
+        if (word, caption.word(index + 1)) in MUTUAL or (caption.word(index - 1), word) in MUTUAL:
+            continue
+        noun = _noun_of(caption, token)
+        if word in ("other", "others") or word in ORDINALS:
+            if caption.word(index - 1) in ("the", "an", "each", "and") and noun not in PLACES and word != "another":
+                members.append((index, word, noun))
+        elif word in MEMBERS and not noun:
+            if word not in ("all", "some", "most", "half") or caption.word(index + 1) == "of":
+                members.append((index, word, ""))
+        elif word in NUMBERS and caption.word(index - 1) == "the" and not noun:  # "the two are smiling"
+            members.append((index, "both", ""))
+        elif (
+            word in NUMBERS
+            and caption.word(index + 1) == "of"
+            and lowered[index + 2 : index + 3] in (("them",), ("whom",), ("which",))
+        ):
+            members.append((index, "one", ""))
+        elif word in PAIRS and caption.word(index - 1) == "the" and caption.word(index + 1) != "of":
+            members.append((index, "both", ""))
+    return tuple(members)
+
+
+def _noun_of(caption: Caption, token: Token) -> str:
+    """The lemma of the noun that a word is a determiner or number of; "" if it stands alone."""
+    if token.dep in ("det", "nummod", "amod", "predet", "poss", "compound") and token.head > token.index:
+        head = caption.tokens[token.head]
+        return head.lemma if head.pos in NOUN_POS else ""
+    return ""
+
+
+def is_divided(caption: Caption, noun: int, count: int) -> bool:
+    """Whether the caption goes on to say what a counted thing's members are, or lists it among them.
+
+    noun: the token of the thing; count: how many there are.
+    """
+    this = caption.tokens[noun]
+    for index, word, named in _members(caption):
+        if named and named != this.lemma:
+            continue
+        if word in ("both", "each") and not named:
+            # Those before it are its members; what stands behind "each" belongs to every one of them.
+            if index > noun or (word == "each" and index < noun and _same_sentence(caption, noun, index)):
+                return True
+        elif index > noun and (count > 1 or named or word in ("former", "latter")):
+            return True
+        elif index > noun and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
+            return True
+    return noun in _listed(caption)
+
+
+def _same_sentence(caption: Caption, one: int, other: int) -> bool:
+    return sentence_number(caption, one) == sentence_number(caption, other)
+
+
+@cached_on_caption
+def _listed(caption: Caption) -> frozenset[int]:
+    """The nouns that a caption names and then lists, and those of the list: "three people: a man, a woman and a child".
+
+    After a colon, and in apposition: "two men, a black man and a white man, sit". Parses often make the second a
+    conjunct, without a conjunction before it, of a noun that may name the same.
+    """
+    tokens, listed = caption.tokens, set[int]()
+    for token in tokens:
+        if token.pos not in NOUN_POS:
+            continue
+        above = tokens[token.head]
+        if token.dep == "appos" and above.pos in NOUN_POS:
+            listed |= {above.index, *_conjuncts(caption, token)}
+        elif (
+            token.dep == "conj"
+            and above.pos in NOUN_POS
+            and above.dep != "conj"
+            and may_corefer(above.lemma, token.lemma)
+        ):
+            between = caption.lowered[above.index : caption.phrase_start(token.index)]
+            if not {"and", "or", "&", "but"}.intersection(between) and {",", "-", "–", "—", "("}.intersection(between):
+                listed |= {above.index, *_conjuncts(caption, token)}
+    for mark in tokens:
+        if mark.text == ":" and mark.index:
+            before = [
+                chunk.root
+                for chunk in caption.chunks
+                if chunk.end <= mark.index and _same_sentence(caption, chunk.root, mark.index)
+            ]
+            behind = [
+                chunk.root
+                for chunk in caption.chunks
+                if chunk.start > mark.index and _same_sentence(caption, chunk.root, mark.index)
+            ]
+            counted = [root for root in before if caption.has(root, "nummod") or tokens[root].tag == "NNS"]
+            if counted and behind:
+                listed.update(counted, behind)
+    return frozenset(listed)
+
+
+def _conjuncts(caption: Caption, token: Token) -> list[int]:
+    """A token and its conjuncts."""
+    joined = [token.index]
+    for index in joined:
+        joined += [one.index for one in caption.dependents(index, "conj") if one.index not in joined]
+    return joined
+
+
+def is_single(caption: Caption, noun: int) -> bool:
+    """Whether a noun says where a single thing is, so that it has to stay one: "a **single** flower in a **vase**"."""
+    token = caption.tokens[noun]
+    return token.dep == "pobj" and not SINGLE.isdisjoint(caption.lowered[: token.index])
+
+
+def is_listed(caption: Caption, noun: int) -> bool:
+    """Whether a noun names a set that the caption lists, or one of the list."""
+    return noun in _listed(caption)
