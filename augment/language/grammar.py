@@ -28,6 +28,7 @@ MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
 _WORDS = word_lists(data_path("grammar.toml"))
 _PLURALS: dict[str, str] = _WORDS["plurals"]
 _PLURAL_ENDINGS: dict[str, str] = _WORDS["plural_endings"]
+_REGULAR: dict[str, frozenset[str]] = _WORDS["regular_plurals"]
 _PLURAL_VERBS: dict[str, str] = _WORDS["plural_verbs"]
 _SINGULAR_VERBS = {plural: singular for singular, plural in _PLURAL_VERBS.items()}
 # The pronoun of each gender or number as subject, object, possessive or reflexive; and what each pronoun is.
@@ -102,15 +103,20 @@ def plural(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
-    before, separator, last = noun.rpartition(" ")
-    if not separator:
-        before, separator, last = noun.rpartition("-")
+    start = max(noun.rfind(" "), noun.rfind("-")) + 1
+    first, last = noun[:start], noun[start:]
     if last in _PLURALS:
-        return before + separator + _PLURALS[last]
+        return first + _PLURALS[last]
+    if last.endswith("man") and last in _REGULAR["in_man"]:
+        return noun + "s"
     for ending, of_many in _PLURAL_ENDINGS.items():
         if last.endswith(ending):
             return noun[: len(noun) - len(ending)] + of_many
-    return _inflect().plural_noun(noun)
+    if last.endswith(("f", "o")):
+        return noun + ("es" if last in _REGULAR["in_oes"] else "s")
+    many = _inflect().plural_noun(last)
+    # "Jeans", "pants": what ends in "s" and would take another has no singular.
+    return noun if last.endswith("s") and many == last + "s" else first + many
 
 
 @cache
@@ -171,6 +177,13 @@ def is_third_person(word: str) -> bool:
     return base_of_third_person(word) is not None
 
 
+def _may_agree(word: str, *, plural: bool) -> bool:
+    """Whether a word may be a verb that agrees with a noun before its number changes; plural: the new number."""
+    if word in _PLURAL_VERBS or word in _SINGULAR_VERBS:
+        return True
+    return is_third_person(word) if plural else bool(WordNet.load().senses(word, "v"))
+
+
 def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     """Whether a noun has a verb that the parse does not know of, or wrongly, so that nothing is known to agree.
 
@@ -180,11 +193,11 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     tokens = caption.tokens
     head = tokens[noun.head]
     is_subject = noun.dep in ("nsubj", "nsubjpass")
-    if is_subject and head.pos not in ("VERB", "AUX"):
+    if is_subject and head.pos not in ("VERB", "AUX") and _may_agree(head.lower, plural=plural):
         return True
     first = caption.first_conjunct(noun)
     above = tokens[first.head]
-    if noun.dep == "conj" and first.pos not in _NOUN_POS:
+    if noun.dep == "conj" and first.pos not in _NOUN_POS and _may_agree(caption.word(noun.index + 1), plural=plural):
         return True  # "people speak and an engine | revs": a noun joined to a verb
     of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has(noun.index, "conj"))
     if of_many and above.index > noun.index:

@@ -157,7 +157,7 @@ def is_open(caption: Caption, number: int) -> bool:
     word = caption.word
     if word(number - 1) in INEXACT or word(number - 2) in ("rather", "other") and word(number - 1) == "than":
         return True
-    if word(number + 1) in ("or", "to", "plus", "+", "odd", *HYPHENS):
+    if word(number + 1) in ("or", "to", "plus", "+", *HYPHENS):
         return True
     before = word(number - 2)
     return word(number - 1) in BETWEEN_NUMBERS and (before in NUMBER_WORDS or before.isdigit() or before == "out")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..caption import Caption, Token, cached_on_caption
 from .coreference import may_corefer
-from .grammar import NUMBERS
-from .sentences import sentence_number
+from .grammar import NUMBERS, is_third_person
+from .sentences import HYPHENS, sentence_number
 
 NOUN_POS = ("NOUN", "PROPN")
 # What begins a noun phrase that takes up a thing the caption has spoken of.
@@ -20,9 +20,13 @@ PLACES = frozenset(
 )
 # Words that stand for members of a set without naming them: "one is brown, the other is black, both look up".
 MEMBERS = frozenset("one ones other others both each either neither former latter rest half most all some".split())
+QUANTIFIERS = ("all", "some", "most", "half")
 ORDINALS = frozenset("first second third fourth last".split())
 PAIRS = frozenset("pair couple duo trio group former latter".split())  # "the pair walks", of a man and a woman
 SINGLE = frozenset("single lone sole solitary".split())
+# What an apposition may follow, and begin with: "a man, maybe a farmer, drives".
+APPOSING = frozenset([",", "(", *HYPHENS])
+HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparently".split())
 MUTUAL = (("each", "other"), ("one", "another"))
 
 
@@ -76,7 +80,8 @@ def _members(caption: Caption) -> tuple[tuple[int, str, str], ...]:
             if caption.word(index - 1) in ("the", "an", "each", "and") and noun not in PLACES and word != "another":
                 members.append((index, word, noun))
         elif word in MEMBERS and not noun:
-            if word not in ("all", "some", "most", "half") or caption.word(index + 1) == "of":
+            before, following = caption.word(index - 1), caption.word(index + 1)
+            if before == "the" if word == "rest" else following == "of" if word in QUANTIFIERS else True:
                 members.append((index, word, ""))
         elif word in NUMBERS and caption.word(index - 1) == "the" and not noun:  # "the two are smiling"
             members.append((index, "both", ""))
@@ -95,7 +100,8 @@ def _noun_of(caption: Caption, token: Token) -> str:
     """The lemma of the noun that a word is a determiner or number of; "" if it stands alone."""
     if token.dep in ("det", "nummod", "amod", "predet", "poss", "compound") and token.head > token.index:
         head = caption.tokens[token.head]
-        return head.lemma if head.pos in NOUN_POS else ""
+        is_verb = token.lower == "other" and head.tag == "NNS" and is_third_person(head.lower)  # "the other drinks"
+        return head.lemma if head.pos in NOUN_POS and not is_verb else ""
     return ""
 
 
@@ -137,14 +143,11 @@ def _listed(caption: Caption) -> frozenset[int]:
         above = tokens[token.head]
         if token.dep == "appos" and above.pos in NOUN_POS:
             listed |= {above.index, *_conjuncts(caption, token)}
-        elif (
-            token.dep == "conj"
-            and above.pos in NOUN_POS
-            and above.dep != "conj"
-            and may_corefer(above.lemma, token.lemma)
-        ):
-            between = caption.lowered[above.index : caption.phrase_start(token.index)]
-            if not {"and", "or", "&", "but"}.intersection(between) and {",", "-", "–", "—", "("}.intersection(between):
+        elif token.dep == "conj" and above.pos in NOUN_POS and above.dep != "conj" and _follows_comma(caption, token):
+            joined = _conjuncts(caption, above)
+            has_conjunction = any(caption.has(index, "cc") for index in joined)
+            # Two phrases without "and" between them, or a list of what the first already names.
+            if may_corefer(above.lemma, token.lemma) or (len(joined) == 2 and not has_conjunction):
                 listed |= {above.index, *_conjuncts(caption, token)}
     for mark in tokens:
         if mark.text == ":" and mark.index:
@@ -162,6 +165,14 @@ def _listed(caption: Caption) -> frozenset[int]:
             if counted and behind:
                 listed.update(counted, behind)
     return frozenset(listed)
+
+
+def _follows_comma(caption: Caption, conjunct: Token) -> bool:
+    """Whether a comma or a dash precedes the phrase of a conjunct, and no conjunction: "two men, a black man and …"."""
+    before = caption.word(caption.phrase_start(conjunct.index) - 1)
+    return before in APPOSING or (
+        before in HEDGES and caption.word(caption.phrase_start(conjunct.index) - 2) in APPOSING
+    )
 
 
 def _conjuncts(caption: Caption, token: Token) -> list[int]:

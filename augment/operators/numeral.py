@@ -187,6 +187,8 @@ def _is_amount(caption: Caption, slot: Slot) -> bool:
     if noun.dep != "pobj" or above.lower != "of" or slot.value > 1:
         return False
     whole = caption.tokens[above.head]
+    if whole.dep == "pobj" and not caption.has(whole.index, "det", "poss"):
+        return False  # "in front of a house"
     return whole.tag == "NN" and (whole.lemma in PARTS or is_body_part(whole.lemma))
 
 
