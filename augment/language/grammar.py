@@ -140,18 +140,20 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     """
     if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):
         return None
-    edits = []
+    edits, agreeing = [], set[int]()
     for verb in _verbs(caption, caption.tokens[noun], plural=plural):
         finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
+        agreeing.add(finite.index)
         lower, new = finite.lower, None
-        if finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS:
-            continue
+        is_auxiliary = finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS
+        if is_auxiliary and finite.tag != "VBZ":
+            continue  # "can", "gets" aside
         if plural:
-            if (
-                lower in _PLURAL_VERBS
-                or finite.tag == "VBZ"
-                or (finite.tag in ("VBP", "NNS") and is_third_person(lower))
-            ):
+            following = caption.tokens[finite.index + 1 : finite.index + 2]
+            if finite.tag == "NNS" and any(word.pos != "PUNCT" for word in following):
+                return None  # "a man eats and dogs | bark"
+            misread = finite.tag in ("VBP", "NNS") and is_third_person(lower)
+            if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
                 if lower in ("'s", new):
                     return None
@@ -161,7 +163,29 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             new = None if finite.dep in ("aux", "auxpass") else third_person(lower)
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
-    return edits
+    return None if plural and _has_stray_conjunct(caption, agreeing) else edits
+
+
+def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
+    """Whether a verb in the singular follows "and" or "then" behind those that agree with a noun, and is none of them.
+
+    "A man speaks and **moves** objects", "an engine idles, then **begins** to rev".
+    """
+    if not agreeing:
+        return False
+    last = max(agreeing)
+    here = sentence_number(caption, last)
+    for token in caption.tokens[last + 1 :]:
+        if sentence_number(caption, token.index) != here:
+            return False
+        if token.index in agreeing or caption.word(token.index - 1) not in ("and", "then", "or", "but"):
+            continue
+        above = caption.tokens[token.head]
+        takes_verb = token.dep == "nsubj" and token.tag == "NNS" and above.tag == "VBZ"  # a plural before "objects"
+        is_joined = token.dep == "conj" and token.tag in ("NNS", "VBP") and above.index in agreeing
+        if token.tag == "VBZ" or ((takes_verb or is_joined) and is_third_person(token.lower)):
+            return not caption.has(token.index, "nsubj", "nsubjpass") or takes_verb
+    return False
 
 
 @cache
@@ -197,6 +221,9 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
         return True
     first = caption.first_conjunct(noun)
     above = tokens[first.head]
+    begins_clause = noun.dep == "pobj" and head.lower in _CLAUSE_WORDS
+    if begins_clause and _may_agree(caption.word(noun.index + 1), plural=plural):
+        return True  # "as an engine | roars", parsed as a preposition and its object
     if noun.dep == "conj" and first.pos not in _NOUN_POS and _may_agree(caption.word(noun.index + 1), plural=plural):
         return True  # "people speak and an engine | revs": a noun joined to a verb
     of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has(noun.index, "conj"))

@@ -30,30 +30,36 @@ HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparen
 MUTUAL = (("each", "other"), ("one", "another"))
 
 
-def is_taken_up(caption: Caption, noun: int) -> bool:
-    """Whether the thing that the noun at a token names is named again, before it or after it.
+@cached_on_caption
+def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
+    """The nouns, before or behind it, that name the thing which the noun at a token names.
 
-    By the same noun, if the later one is definite ("a sink … the sink") or both stand without a determiner in two
-    sentences; in another sentence also by a definite noun that may name the same ("a poodle … The dog").
+    The same noun, if the later one is definite ("a sink … the sink") or stands without a determiner in another
+    sentence; in another sentence also a definite noun that may name the same ("a poodle … The dog").
     """
     this = caption.tokens[noun]
     here = sentence_number(caption, noun)
+    mentions = []
     for other in caption.tokens:
         if other.pos not in NOUN_POS or other.index == noun:
             continue
-        first, later = sorted((this, other))
-        is_same = other.lemma == this.lemma
+        later = max(this, other)
         elsewhere = sentence_number(caption, other.index) != here
-        if not is_same and not (elsewhere and _heads_phrase(caption, other) and _is_definite(caption, later)):
-            continue
-        if is_same and (_is_definite(caption, later) or (elsewhere and _is_bare(caption, later))):
-            return True
-        if not is_same and may_corefer(this.lemma, other.lemma):
-            return True
-    return False
+        if other.lemma == this.lemma:
+            if _is_definite(caption, later) or (elsewhere and _is_bare(caption, later)):
+                mentions.append(other.index)
+        elif elsewhere and _heads_phrase(other) and _is_definite(caption, later):
+            if may_corefer(this.lemma, other.lemma):
+                mentions.append(other.index)
+    return tuple(mentions)
 
 
-def _heads_phrase(caption: Caption, token: Token) -> bool:
+def is_taken_up(caption: Caption, noun: int) -> bool:
+    """Whether the thing that the noun at a token names is named again, before it or behind it."""
+    return bool(other_mentions(caption, noun))
+
+
+def _heads_phrase(token: Token) -> bool:
     return token.dep not in ("compound", "nmod", "npadvmod", "poss")
 
 

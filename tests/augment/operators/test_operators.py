@@ -57,6 +57,12 @@ def test_what_is_named_again_divided_or_listed_is_kept(name: str, text: str, kep
     assert not [made for made in accepted(name, text) for words in kept if words not in made]
 
 
+@pytest.mark.parametrize(("name", "text", "words"), cases("together", SETS))
+def test_all_mentions_of_a_thing_change(name: str, text: str, words: list[str]) -> None:
+    counts = {made.count(word) for made in accepted(name, text) for word in words}
+    assert counts <= {0, *(text.count(word) for word in words)} and 0 in counts
+
+
 @pytest.mark.parametrize(("name", "text", "expected"), cases("only"))
 def test_this_is_made_and_nothing_else(name: str, text: str, expected: list[str]) -> None:
     assert accepted(name, text) == set(expected)
