@@ -150,9 +150,9 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             continue  # "can", "gets" aside
         if plural:
             following = caption.tokens[finite.index + 1 : finite.index + 2]
-            if finite.tag == "NNS" and any(word.pos != "PUNCT" for word in following):
+            if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
                 return None  # "a man eats and dogs | bark"
-            misread = finite.tag in ("VBP", "NNS") and is_third_person(lower)
+            misread = finite.tag in ("VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
                 if lower in ("'s", new):
@@ -180,6 +180,10 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
             return False
         if token.index in agreeing or caption.word(token.index - 1) not in ("and", "then", "or", "but"):
             continue
+        if token.tag in ("NNS", "NN") and is_third_person(token.lower):
+            base = base_of_third_person(token.lower)
+            if caption.word(token.index - 1) == "then" or not WordNet.load().senses(base or "", "n"):
+                return True  # "squeals tires and | accelerates"
         above = caption.tokens[token.head]
         takes_verb = token.dep == "nsubj" and token.tag == "NNS" and above.tag == "VBZ"  # a plural before "objects"
         is_joined = token.dep == "conj" and token.tag in ("NNS", "VBP") and above.index in agreeing
@@ -201,6 +205,14 @@ def is_third_person(word: str) -> bool:
     return base_of_third_person(word) is not None
 
 
+def _has_no_subject(caption: Caption, verb: Token) -> bool:
+    """Whether nothing that a finite verb may agree with is its subject, and it is joined to no other verb."""
+    subject = next(caption.dependents(verb.index, "nsubj", "nsubjpass", "expl", "csubj"), None)
+    if subject is None:
+        return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
+    return subject.pos in ("VERB", "AUX", "ADV", "ADP")
+
+
 def _may_agree(word: str, *, plural: bool) -> bool:
     """Whether a word may be a verb that agrees with a noun before its number changes; plural: the new number."""
     if word in _PLURAL_VERBS or word in _SINGULAR_VERBS:
@@ -219,6 +231,9 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
     is_subject = noun.dep in ("nsubj", "nsubjpass")
     if is_subject and head.pos not in ("VERB", "AUX") and _may_agree(head.lower, plural=plural):
         return True
+    for following in tokens[noun.index + 1 : noun.index + 2]:
+        if plural and following.tag == "VBZ" and noun.head != following.index and _has_no_subject(caption, following):
+            return True  # "followed by a woman | speaks"
     first = caption.first_conjunct(noun)
     above = tokens[first.head]
     begins_clause = noun.dep == "pobj" and head.lower in _CLAUSE_WORDS

@@ -159,6 +159,9 @@ def is_open(caption: Caption, number: int) -> bool:
         return True
     if word(number + 1) in ("or", "to", "plus", "+", *HYPHENS):
         return True
+    of_the = (word(number - 2), word(number - 1)) == ("of", "the")  # "two of the three men"
+    if of_the and (word(number - 3) in NUMBER_WORDS or word(number - 3).isdigit()):
+        return True
     before = word(number - 2)
     return word(number - 1) in BETWEEN_NUMBERS and (before in NUMBER_WORDS or before.isdigit() or before == "out")
 

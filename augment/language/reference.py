@@ -155,6 +155,10 @@ def _listed(caption: Caption) -> frozenset[int]:
             # Two phrases without "and" between them, or a list of what the first already names.
             if may_corefer(above.lemma, token.lemma) or (len(joined) == 2 and not has_conjunction):
                 listed |= {above.index, *_conjuncts(caption, token)}
+    for token in tokens:
+        if token.pos in NOUN_POS and caption.has(token.index, "nummod"):
+            members = _members_behind(caption, token)
+            listed |= {token.index, *members} if members else set()
     for mark in tokens:
         if mark.text == ":" and mark.index:
             before = [
@@ -171,6 +175,22 @@ def _listed(caption: Caption) -> frozenset[int]:
             if counted and behind:
                 listed.update(counted, behind)
     return frozenset(listed)
+
+
+def _members_behind(caption: Caption, counted: Token) -> set[int]:
+    """What a sentence lists of a counted set behind a comma: "five people in a room, three **men** and two **women**".
+
+    Whatever the parse makes of it: nouns with a determiner or number that may name members of the set.
+    """
+    members, has_comma = set[int](), False
+    for token in caption.tokens[counted.index + 1 :]:
+        if not _same_sentence(caption, counted.index, token.index):
+            break
+        has_comma = has_comma or token.text in APPOSING
+        is_new = token.pos in NOUN_POS and token.lemma != counted.lemma and caption.has(token.index, "nummod", "det")
+        if has_comma and is_new and not _is_definite(caption, token) and may_corefer(counted.lemma, token.lemma):
+            members.add(token.index)
+    return members
 
 
 def _follows_comma(caption: Caption, conjunct: Token) -> bool:
