@@ -143,6 +143,8 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     edits, agreeing = [], set[int]()
     for verb in _verbs(caption, caption.tokens[noun], plural=plural):
         finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
+        if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
+            return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
         agreeing.add(finite.index)
         lower, new = finite.lower, None
         is_auxiliary = finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS
@@ -152,7 +154,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             following = caption.tokens[finite.index + 1 : finite.index + 2]
             if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
                 return None  # "a man eats and dogs | bark"
-            misread = finite.tag in ("VBP", "NNS", "NN") and is_third_person(lower)
+            misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
                 if lower in ("'s", new):
@@ -164,6 +166,16 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
     return None if plural and _has_stray_conjunct(caption, agreeing) else edits
+
+
+def _has_clause_between(caption: Caption, one: int, other: int) -> bool:
+    """Whether another finite verb with a subject stands between two tokens."""
+    for token in caption.tokens[one + 1 : other]:
+        if token.tag in ("VBZ", "VBP", "VBD") and any(
+            one < subject.index for subject in caption.dependents(token.index, "nsubj", "nsubjpass")
+        ):
+            return True
+    return False
 
 
 def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
@@ -187,8 +199,10 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
         above = caption.tokens[token.head]
         takes_verb = token.dep == "nsubj" and token.tag == "NNS" and above.tag == "VBZ"  # a plural before "objects"
         is_joined = token.dep == "conj" and token.tag in ("NNS", "VBP") and above.index in agreeing
+        subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
+        has_subject = subject is not None and subject.pos not in ("VERB", "AUX")
         if token.tag == "VBZ" or ((takes_verb or is_joined) and is_third_person(token.lower)):
-            return not caption.has(token.index, "nsubj", "nsubjpass") or takes_verb
+            return not has_subject or takes_verb
     return False
 
 

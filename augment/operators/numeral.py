@@ -11,7 +11,7 @@ from ..caption import Caption, cached, cached_on_caption, read_only
 from ..edits import Edit, cased_like, replace
 from ..evidence import Evidence
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.grammar import agreement_edits, article, plural, pronoun_edits
+from ..language.grammar import agreement_edits, article, is_third_person, plural, pronoun_edits
 from ..language.negation import bound_of, denials, is_open
 from ..language.reference import is_divided, is_single, is_taken_up
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, overlaps
@@ -205,6 +205,8 @@ def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edi
     surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
     if not surface or surface == noun.lower:
         return None
+    if many and noun.lower != noun.lemma and is_third_person(noun.lower):
+        return None  # "a bird chirps", parsed as a compound
     verbs = agreement_edits(caption, slot.noun, plural=many)
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
     if verbs is None or pronouns is None:

@@ -78,9 +78,9 @@ UNCLEAR = """
 A drill hums while a HAMMER hits metal. People speak and a vehicle ENGINE revs. A horn honks and a CAR passes.
 A DOG that cannot reach the ball jumps. An ANIMAL that looks like a fox sits on a log. A MAN whose dog barks
 waves. A BUS with the number 42 stops near a shop. A vivid red FLOWER, captured in a close-up, takes center
-stage. A MAN speaks and moves objects around. An ENGINE idles then accelerates quickly. A CAR turns corners and
-accelerates. Wind blowing and leaves rustling as a big PLANE roars. A green DOOR and a wall is behind a man. A
-KID who rides a bike and wears a helmet waves.
+stage. A MAN speaks and moves objects around. A MAN speaks as a machine runs and makes a noise. An ENGINE idles
+then accelerates quickly. A CAR turns corners and accelerates. Wind blowing and leaves rustling as a big PLANE
+roars. A green DOOR and a wall is behind a man. A KID who rides a bike and wears a helmet waves.
 """
 
 
