@@ -6,6 +6,8 @@ people: **a man, a woman and a child**".
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..caption import Caption, Token, cached_on_caption
 from .coreference import may_corefer
 from .grammar import NUMBERS, is_third_person
@@ -19,10 +21,10 @@ PLACES = frozenset(
     "side end hand direction way day time half corner edge part room place floor row story level".split()
 )
 # Words that stand for members of a set without naming them: "one is brown, the other is black, both look up".
-MEMBERS = frozenset("one ones other others both each either neither former latter rest half most all some".split())
+MEMBERS = frozenset("one ones both each either neither former latter".split())
 QUANTIFIERS = ("all", "some", "most", "half")
 ORDINALS = frozenset("first second third fourth last".split())
-PAIRS = frozenset("pair couple duo trio group former latter".split())  # "the pair walks", of a man and a woman
+PAIRS = frozenset("pair couple duo trio group".split())  # "the pair walks", of a man and a woman
 SINGLE = frozenset("single lone sole solitary".split())
 # What an apposition may follow, and begin with: "a man, maybe a farmer, drives".
 APPOSING = frozenset([",", "(", *HYPHENS])
@@ -73,32 +75,44 @@ def _is_bare(caption: Caption, noun: Token) -> bool:
     return not caption.has(noun.index, "det", "nummod", "poss")
 
 
+class Member(NamedTuple):
+    """A word that stands for members of a set: its token, the word, and the lemma of its noun, "" if it has none.
+
+    The two, the couple and the like count as "both".
+    """
+
+    token: int
+    word: str
+    noun: str
+
+
 @cached_on_caption
-def _members(caption: Caption) -> tuple[tuple[int, str, str], ...]:
-    """The words that stand for members of a set: token, word, and the noun that it stands with, "" if none."""
-    members, lowered = [], caption.lowered
+def _members(caption: Caption) -> tuple[Member, ...]:
+    """The words of a caption that stand for members of a set, in text order."""
+    members = []
     for token in caption.tokens:
         index, word = token.index, token.lower
-        if (word, caption.word(index + 1)) in MUTUAL or (caption.word(index - 1), word) in MUTUAL:
+        before, following = caption.word(index - 1), caption.word(index + 1)
+        if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
         noun = _noun_of(caption, token)
         if word in ("other", "others") or word in ORDINALS:
-            if caption.word(index - 1) in ("the", "an", "each", "and") and noun not in PLACES and word != "another":
-                members.append((index, word, noun))
-        elif word in MEMBERS and not noun:
-            before, following = caption.word(index - 1), caption.word(index + 1)
-            if before == "the" if word == "rest" else following == "of" if word in QUANTIFIERS else True:
-                members.append((index, word, ""))
-        elif word in NUMBERS and caption.word(index - 1) == "the" and not noun:  # "the two are smiling"
-            members.append((index, "both", ""))
-        elif (
-            word in NUMBERS
-            and caption.word(index + 1) == "of"
-            and lowered[index + 2 : index + 3] in (("them",), ("whom",), ("which",))
-        ):
-            members.append((index, "one", ""))
-        elif word in PAIRS and caption.word(index - 1) == "the" and caption.word(index + 1) != "of":
-            members.append((index, "both", ""))
+            if before in ("the", "an", "each", "and") and noun not in PLACES:
+                members.append(Member(index, word, noun))
+        elif word == "rest" or word in PAIRS:
+            if before == "the" and (word == "rest" or following != "of"):
+                members.append(Member(index, "both" if word in PAIRS else word, ""))
+        elif word in QUANTIFIERS:
+            if following == "of" and not noun:
+                members.append(Member(index, word, ""))
+        elif word in MEMBERS:
+            if not noun:
+                members.append(Member(index, word, ""))
+        elif word in NUMBERS and not noun:
+            if before == "the":  # "the two are smiling"
+                members.append(Member(index, "both", ""))
+            elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
+                members.append(Member(index, "one", ""))
     return tuple(members)
 
 
@@ -117,16 +131,15 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
     noun: the token of the thing; count: how many there are.
     """
     this = caption.tokens[noun]
-    for index, word, named in _members(caption):
-        if named and named != this.lemma:
+    for member in _members(caption):
+        if member.noun and member.noun != this.lemma:
             continue
-        if word in ("both", "each") and not named:
-            # Those before it are its members; what stands behind "each" belongs to every one of them.
-            if index > noun or (word == "each" and index < noun and _same_sentence(caption, noun, index)):
-                return True
-        elif index > noun and (count > 1 or named or word in ("former", "latter")):
+        is_behind = member.token > noun
+        if member.word == "each" and not member.noun and _same_sentence(caption, noun, member.token):
+            return True  # also what stands behind it, which belongs to every one of them
+        if is_behind and (count > 1 or member.noun or member.word in ("both", "each", "former", "latter")):
             return True
-        elif index > noun and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
+        if is_behind and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
             return True
     return noun in _listed(caption)
 
