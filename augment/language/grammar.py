@@ -154,6 +154,8 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             following = caption.tokens[finite.index + 1 : finite.index + 2]
             if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
                 return None  # "a man eats and dogs | bark"
+            if finite.tag in ("NNS", "NN") and caption.has(finite.index, "det", "compound", "amod"):
+                return None  # "a man speaks and an animal | chirps"
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma

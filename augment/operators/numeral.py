@@ -205,7 +205,7 @@ def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edi
     surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
     if not surface or surface == noun.lower:
         return None
-    if many and noun.lower != noun.lemma and is_third_person(noun.lower):
+    if many and is_third_person(noun.lower) and caption.has(noun.index, "compound"):
         return None  # "a bird chirps", parsed as a compound
     verbs = agreement_edits(caption, slot.noun, plural=many)
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
