@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .caption import Caption, Casing
+from .language.sentences import begins_sentence
 
 
 class Edit(NamedTuple):
@@ -35,7 +36,7 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = False) -> str:
     """`new` in place of another word `old`, as the caption is written: "TV" -> "clock", in a title "Dog" -> "Cat".
 
-    casing: of the caption (see Caption.casing). first: `old` begins the caption, where a capital stays.
+    casing: of the caption (see Caption.casing). first: `old` begins a sentence, where a capital stays.
     """
     if casing == "upper" and old.isupper():
         return new.upper()
@@ -47,7 +48,11 @@ def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = Fals
 def replace(caption: Caption, start: int, end: int, new: str) -> Edit:
     """The edit that puts other words in place of the tokens `start` to `end` (exclusive), `cased` as the first is."""
     old = caption.tokens[start]
-    return Edit(old.start, caption.tokens[end - 1].end, cased(new, old.text, caption.casing, first=start == 0))
+    return Edit(
+        old.start,
+        caption.tokens[end - 1].end,
+        cased(new, old.text, caption.casing, first=begins_sentence(caption, start)),
+    )
 
 
 def cased_like(new: str, old: str, casing: Casing = "sentence") -> str:

@@ -13,6 +13,8 @@ from ..caption import Caption, Casing, Token
 from ..data import data_path, word_lists
 from ..edits import Edit, cased, cased_like
 from .semantic_classes import Gender, gender
+from .sentences import sentence_number
+from .wordnet import WordNet
 
 ARTICLES = {"a", "an"}
 NUMBERS = {
@@ -24,6 +26,9 @@ SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
 PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
 MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
 _WORDS = word_lists(data_path("grammar.toml"))
+_PLURALS: dict[str, str] = _WORDS["plurals"]
+_PLURAL_ENDINGS: dict[str, str] = _WORDS["plural_endings"]
+_REGULAR: dict[str, frozenset[str]] = _WORDS["regular_plurals"]
 _PLURAL_VERBS: dict[str, str] = _WORDS["plural_verbs"]
 _SINGULAR_VERBS = {plural: singular for singular, plural in _PLURAL_VERBS.items()}
 # The pronoun of each gender or number as subject, object, possessive or reflexive; and what each pronoun is.
@@ -48,6 +53,10 @@ _A = re.compile(
     r"|ur(?:[aeiu]|ol)|uk|ubi|ugan|ulys|uv[ue]"
 )
 _AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^aeiou]")
+_DEPTH = 3  # of the words between a preposition's object and its verb: "is (visible (right (behind (it))))"
+_NOUN_POS = ("NOUN", "PROPN")
+# What introduces a clause with a verb of its own; "like" does so only by mistake of the parse.
+_CLAUSE_WORDS = frozenset("that if while as when where why how because until before after so whether though".split())
 _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
 
@@ -91,15 +100,32 @@ def _inflect() -> Any:
 
 @cache
 def plural(noun: str) -> str:
-    """The plural of a noun or compound: "box" -> "boxes", "man" -> "men"."""
-    return _inflect().plural_noun(noun)
+    """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
+    if noun in _PLURALS:
+        return _PLURALS[noun]
+    start = max(noun.rfind(" "), noun.rfind("-")) + 1
+    first, last = noun[:start], noun[start:]
+    if last in _PLURALS:
+        return first + _PLURALS[last]
+    if last.endswith("man") and last in _REGULAR["in_man"]:
+        return noun + "s"
+    for ending, of_many in _PLURAL_ENDINGS.items():
+        if last.endswith(ending):
+            return noun[: len(noun) - len(ending)] + of_many
+    if last.endswith(("f", "o")):
+        return noun + ("es" if last in _REGULAR["in_oes"] else "s")
+    many = _inflect().plural_noun(last)
+    # "Jeans", "pants": what ends in "s" and would take another has no singular.
+    return noun if last.endswith("s") and many == last + "s" else first + many
 
 
 @cache
 def third_person(verb: str) -> str:
     """The third person singular present of a base form: "carry" -> "carries", "be" -> "is"."""
-    if verb in ("be", "have"):
-        return {"be": "is", "have": "has"}[verb]
+    if verb in ("be", "have", "quiz"):
+        return {"be": "is", "have": "has", "quiz": "quizzes"}[verb]
+    if verb.endswith(("eo", "io", "oo")):  # video, radio, moo
+        return verb + "s"
     if re.search(r"(?:s|x|z|ch|sh|o)$", verb):
         return verb + "es"
     if re.search(r"[^aeiou]y$", verb):
@@ -112,15 +138,27 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
 
     plural: the new number. None if no edit is known to be safe.
     """
-    edits = []
+    if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):
+        return None
+    edits, agreeing = [], set[int]()
     for verb in _verbs(caption, caption.tokens[noun], plural=plural):
         finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
+        if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
+            return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
+        agreeing.add(finite.index)
         lower, new = finite.lower, None
-        if finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS:
-            continue
+        is_auxiliary = finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS
+        if is_auxiliary and finite.tag != "VBZ":
+            continue  # "can", "gets" aside
         if plural:
-            if lower in _PLURAL_VERBS or finite.tag == "VBZ":
-                new = _PLURAL_VERBS.get(lower, finite.lemma)
+            following = caption.tokens[finite.index + 1 : finite.index + 2]
+            if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
+                return None  # "a man eats and dogs | bark"
+            if finite.tag in ("NNS", "NN") and caption.has(finite.index, "det", "compound", "amod"):
+                return None  # "a man speaks and an animal | chirps"
+            misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
+            if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
+                new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
                 if lower in ("'s", new):
                     return None
         elif lower in _SINGULAR_VERBS:
@@ -129,7 +167,146 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             new = None if finite.dep in ("aux", "auxpass") else third_person(lower)
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
-    return edits
+    return None if plural and _has_stray_conjunct(caption, agreeing) else edits
+
+
+def _has_clause_between(caption: Caption, one: int, other: int) -> bool:
+    """Whether another finite verb with a subject stands between two tokens."""
+    for token in caption.tokens[one + 1 : other]:
+        if token.tag in ("VBZ", "VBP", "VBD") and any(
+            one < subject.index for subject in caption.dependents(token.index, "nsubj", "nsubjpass")
+        ):
+            return True
+    return False
+
+
+def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
+    """Whether a verb in the singular follows "and" or "then" behind those that agree with a noun, and is none of them.
+
+    "A man speaks and **moves** objects", "an engine idles, then **begins** to rev".
+    """
+    if not agreeing:
+        return False
+    last = max(agreeing)
+    here = sentence_number(caption, last)
+    for token in caption.tokens[last + 1 :]:
+        if sentence_number(caption, token.index) != here:
+            return False
+        if token.index in agreeing or caption.word(token.index - 1) not in ("and", "then", "or", "but"):
+            continue
+        if token.tag in ("NNS", "NN") and is_third_person(token.lower):
+            base = base_of_third_person(token.lower)
+            if caption.word(token.index - 1) == "then" or not WordNet.load().senses(base or "", "n"):
+                return True  # "squeals tires and | accelerates"
+        above = caption.tokens[token.head]
+        takes_verb = token.dep == "nsubj" and token.tag == "NNS" and above.tag == "VBZ"  # a plural before "objects"
+        is_joined = token.dep == "conj" and token.tag in ("NNS", "VBP") and above.index in agreeing
+        subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
+        has_subject = subject is not None and subject.pos not in ("VERB", "AUX")
+        if token.tag == "VBZ" or ((takes_verb or is_joined) and is_third_person(token.lower)):
+            return not has_subject or takes_verb
+    return False
+
+
+@cache
+def base_of_third_person(word: str) -> str | None:
+    """The verb that a word is the third person singular of: "revs" -> "rev", "carries" -> "carry"; None: of none."""
+    bases = (word[:-1], word[:-2], word[:-3] + "y")
+    known = WordNet.load().senses
+    return next((base for base in bases if base and known(base, "v") and third_person(base) == word), None)
+
+
+def is_third_person(word: str) -> bool:
+    """Whether a word may be a verb in the third person singular."""
+    return base_of_third_person(word) is not None
+
+
+def _has_no_subject(caption: Caption, verb: Token) -> bool:
+    """Whether nothing that a finite verb may agree with is its subject, and it is joined to no other verb."""
+    subject = next(caption.dependents(verb.index, "nsubj", "nsubjpass", "expl", "csubj"), None)
+    if subject is None:
+        return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
+    return subject.pos in ("VERB", "AUX", "ADV", "ADP")
+
+
+def _may_agree(word: str, *, plural: bool) -> bool:
+    """Whether a word may be a verb that agrees with a noun before its number changes; plural: the new number."""
+    if word in _PLURAL_VERBS or word in _SINGULAR_VERBS:
+        return True
+    return is_third_person(word) if plural else bool(WordNet.load().senses(word, "v"))
+
+
+def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
+    """Whether a noun has a verb that the parse does not know of, or wrongly, so that nothing is known to agree.
+
+    Parses take verbs for nouns ("a vehicle engine **revs**", "a hammer **hits** metal") or for part of a clause before
+    them ("a dog that cannot reach the ball **jumps**").
+    """
+    tokens = caption.tokens
+    head = tokens[noun.head]
+    is_subject = noun.dep in ("nsubj", "nsubjpass")
+    if is_subject and head.pos not in ("VERB", "AUX") and _may_agree(head.lower, plural=plural):
+        return True
+    for following in tokens[noun.index + 1 : noun.index + 2]:
+        if plural and following.tag == "VBZ" and noun.head != following.index and _has_no_subject(caption, following):
+            return True  # "followed by a woman | speaks"
+    first = caption.first_conjunct(noun)
+    above = tokens[first.head]
+    begins_clause = noun.dep == "pobj" and head.lower in _CLAUSE_WORDS
+    if begins_clause and _may_agree(caption.word(noun.index + 1), plural=plural):
+        return True  # "as an engine | roars", parsed as a preposition and its object
+    if noun.dep == "conj" and first.pos not in _NOUN_POS and _may_agree(caption.word(noun.index + 1), plural=plural):
+        return True  # "people speak and an engine | revs": a noun joined to a verb
+    of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has(noun.index, "conj"))
+    if of_many and above.index > noun.index:
+        finite = next(caption.dependents(above.index, "aux", "auxpass"), above)
+        if finite.tag == "VBZ":
+            return True  # "a horn honks and a car passes", parsed as one subject of "passes"
+    if noun.dep != "ROOT" and not (noun.dep == "conj" and first.dep == "ROOT"):
+        return False
+    return _has_stray_verb(caption, noun, plural=plural)
+
+
+def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
+    """Whether a finite verb that may be that of a noun without one stands in a clause below it, or passes for a noun.
+
+    "An animal that looks like a fox **sits** on a log", "a bus with the number 42 **stops**", "a flower, shown from
+    above, **takes** center stage".
+    """
+    tokens = caption.tokens
+    here = sentence_number(caption, noun.index)
+    clauses = [clause.index for clause in caption.dependents(noun.index, "acl", "relcl")]
+    for token in tokens[noun.index + 1 :]:
+        if sentence_number(caption, token.index) != here:
+            break
+        agrees = token.tag == ("VBZ" if plural else "VBP")
+        if agrees and token.index not in clauses and any(_is_below(caption, token.index, one) for one in clauses):
+            subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
+            if subject is None and token.dep in ("aux", "auxpass"):
+                continue
+            marked = any(mark.lower in _CLAUSE_WORDS for mark in caption.dependents(token.index, "mark", "advmod"))
+            if marked or (subject is not None and subject.tag in ("PRP", "WDT", "WP", "EX")):
+                continue
+            is_joined = token.dep == "conj" and tokens[token.head].tag == token.tag
+            if is_joined and subject is None:
+                continue  # "a man who sits and reads"
+            return True
+        before = tokens[token.index - 1]
+        if plural and token.tag in ("NNS", "NN") and token.dep != "compound" and is_third_person(token.lower):
+            if token.dep == "acomp" or (before.tag == "CD" and before.head == token.index and before.dep == "compound"):
+                return True
+    return False
+
+
+def _is_below(caption: Caption, index: int, above: int) -> bool:
+    """Whether a token depends on another, directly or not."""
+    for _ in caption.tokens:
+        if index == above:
+            return True
+        if caption.tokens[index].head == index:
+            return False
+        index = caption.tokens[index].head
+    return False
 
 
 def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
@@ -175,7 +352,11 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         following = caption.tokens[token.index + 1 : token.index + 2]
         if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
-        if not _may_mean(number, old) or not _is_antecedent(caption, noun, token, number):
+        if not _may_mean(number, old):
+            continue
+        is_elsewhere = sentence_number(caption, noun) != sentence_number(caption, token.index)
+        is_antecedent = _is_antecedent(caption, noun, token, number)
+        if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
         to = gender(new)
         wanted: str = to
@@ -188,6 +369,8 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
             if number == "thing":
                 wanted = "plural"
         if wanted != number:
+            if is_elsewhere and not _is_only_antecedent(caption, noun, token, number):
+                return None  # "a house … a stack of wood behind it": who knows behind which
             if role == "subject" or (wanted == "thing" and role != "possessive"):
                 return None
             edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
@@ -201,6 +384,17 @@ def _may_mean(number: str, old: Gender | None) -> bool:
     return old == "thing" or (number != "thing" and old in (number, "any"))
 
 
+def _is_only_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
+    """Whether no other noun before a pronoun may be what it means."""
+    for chunk in caption.chunks:
+        root = caption.tokens[chunk.root]
+        if root.index >= pronoun.index or root.index == noun or root.pos not in _NOUN_POS:
+            continue
+        if _may_mean(number, None if root.tag in ("NNS", "NNPS") else gender(root.lemma)):
+            return False
+    return True
+
+
 def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
     """Whether `noun` is the likeliest antecedent: the subject that agrees with the pronoun, else the nearest noun
     before it, but not the one that the pronoun's prepositional phrase follows: "**a house** and a tree behind it".
@@ -208,6 +402,7 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
     Of a possessive in a list, it is the item before: "**a horse** and its rider".
     """
     nouns = []
+    subject = _subject_beside(caption, pronoun)
     before = pronoun.index - 1
     while before > 0 and (caption.tokens[before].pos in ("ADP", "ADV") or caption.lowered[before] in _PLACES):
         before -= 1
@@ -215,6 +410,8 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
     for chunk in caption.chunks:
         root = caption.tokens[chunk.root]
         if root.index >= pronoun.index or root.pos not in ("NOUN", "PROPN") or root.index == before < pronoun.index - 1:
+            continue
+        if root.index == subject:
             continue
         old = None if root.tag in ("NNS", "NNPS") else gender(root.lemma)
         if _may_mean(number, old):
@@ -226,6 +423,21 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
     if not nouns:
         return caption.tokens[noun].index > pronoun.index
     return max(nouns)[2] == noun
+
+
+def _subject_beside(caption: Caption, pronoun: Token) -> int | None:
+    """The subject that an "it" cannot mean, as it says where that is: "**a tree** is behind it"; None: none."""
+    if pronoun.lower != "it" or pronoun.dep != "pobj":
+        return None
+    above = caption.tokens[pronoun.head]
+    for _ in range(_DEPTH):
+        if above.pos in ("ADP", "ADV", "ADJ", "SCONJ"):
+            above = caption.tokens[above.head]
+    if above.pos not in ("VERB", "AUX") or caption.has(above.index, "dobj", "prt"):
+        return None
+    if caption.has(above.index, "expl"):
+        return next((thing.index for thing in caption.dependents(above.index, "attr")), None)
+    return next((subject.index for subject in caption.dependents(above.index, "nsubj", "nsubjpass")), None)
 
 
 @cache

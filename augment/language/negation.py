@@ -1,51 +1,104 @@
-"""What a caption denies, and which of its numbers are bounds: nothing there is replaced, since the result may be true.
+"""What a caption denies, and which of its numbers are bounds: the one place that operators and scene graphs ask.
 
-"No one is sitting on the bench" and "no one is sitting on the couch" may both be true of a photo, as may "at least four
-dogs" and "at least two dogs".
+"No one is sitting on the bench" and "no one is sitting on the couch" may both be true of a photo, as may "at most four
+dogs" and "at most four cats". So nothing in the scope of a negation is replaced, and what a negation says is not there
+is no part of a scene graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
+from .sentences import HYPHENS
 
 # Words that deny what they belong to. "Hardly anyone" is as good as no one; "few" denies without "a" before it.
-NEGATIONS = frozenset(
-    "no not n't never without neither nor none nobody nothing nowhere cannot".split()
-    + "hardly barely scarcely rarely seldom".split()
+NEARLY = frozenset("hardly barely scarcely rarely seldom".split())
+NEGATIONS = NEARLY.union(
+    "no not n't never without neither nor none nobody nothing nowhere cannot lack lacks lacked lacking devoid".split()
 )
 FEW = "few"
+# Words that deny only what depends on them: "without a hat", "devoid of people", "an apple instead of a pear".
+OF_PHRASE = ("without", "devoid", "except", "instead")
+# A determiner before "no", or a noun in -ing after it: "a no parking sign", "the no smoking area".
+DETERMINERS = ("a", "an", "the", "this", "that", "each", "every")
+INDEFINITE = ("a", "an", "any", "some", "no", "neither", "another", "single", "one")
+# What a definite noun phrase begins with; it names a thing that is there even if the clause is denied.
+DEFINITE = ("the", "this", "that", "these", "those")
 # Grammatical roles of a noun by which a denial of it denies the whole clause: "no one sits on the bench".
-OF_CLAUSE = ("nsubj", "nsubjpass", "dobj", "attr", "dative", "expl", "csubj")
-NUMBER_WORDS = ("one", *"two three four five six seven eight nine ten".split())
-# Before a number: it is a bound, or not exact. Of two words the second is the key.
-BOUNDS = frozenset("over under about around nearly almost roughly approximately".split())
-BOUNDS_OF_TWO = {
-    "least": ("at",),
-    "most": ("at",),
-    "than": ("more", "less", "fewer", "greater", "rather"),
-    "to": ("up", *NUMBER_WORDS),
-    "or": NUMBER_WORDS,
+SUBJECTS = ("nsubj", "nsubjpass", "expl", "csubj")
+OF_CLAUSE = (*SUBJECTS, "dobj", "attr", "dative")
+# What introduces a clause that stands on its own beside a denied one: "nobody sits on the bench while a dog runs".
+BESIDE = ("while", "as", "although", "though", "but", "because", "whereas")
+NUMBER_WORDS = ("one", *"two three four five six seven eight nine ten eleven twelve".split())
+INEXACT = frozenset("about around nearly almost roughly approximately under over below above".split())
+# Words before a number that make it a bound, and the counts that they leave open: those from the number on with an
+# offset, or those up to it.
+BOUNDS: dict[tuple[str, ...], tuple[str, int]] = {
+    ("at", "least"): ("from", 0),
+    ("no", "fewer", "than"): ("from", 0),
+    ("no", "less", "than"): ("from", 0),
+    ("not", "fewer", "than"): ("from", 0),
+    ("not", "less", "than"): ("from", 0),
+    ("more", "than"): ("from", 1),
+    ("greater", "than"): ("from", 1),
+    ("at", "most"): ("to", 0),
+    ("up", "to"): ("to", 0),
+    ("no", "more", "than"): ("to", 0),
+    ("not", "more", "than"): ("to", 0),
+    ("fewer", "than"): ("to", -1),
+    ("less", "than"): ("to", -1),
 }
-# After a number: "four or more dogs", "two or three dogs", "three to four dogs".
-OPEN_ENDED = ("or", "to", "-")
+LONGEST_BOUND = 3
+# Between two numbers that are one expression: "two or three dogs", "three to four", "2 - 3", "one out of three".
+BETWEEN_NUMBERS = ("or", "to", "of", "/", ":", "x", "by", *HYPHENS)
+QUOTES = frozenset("\"“”„«»''``")
+
+
+class Denial(NamedTuple):
+    """What one negating word denies, as token indices.
+
+    word: the word, or the number that is an upper bound.
+    scope: where a replacement may be true.
+    denied: what is said not to be so; the subject of a denied verb is none of it ("**a man** is not wearing a hat").
+    """
+
+    word: int
+    scope: frozenset[int]
+    denied: frozenset[int]
+
+
+class Bound(NamedTuple):
+    """A number that bounds a count: tokens `start` to the number; the counts `lowest` to `highest` may be true."""
+
+    start: int
+    lowest: int
+    highest: int
+
+
+@cached_on_caption
+def denials(caption: Caption) -> tuple[Denial, ...]:
+    """The denials of a caption, in text order.
+
+    A denied verb denies its clause, as does a denied subject or object: all of "nobody wears a red hat", "there are no
+    cars on the street". A noun denied in a prepositional phrase denies this phrase: "with no hat" of "a man with no hat
+    sits on a bench", "without a table and chairs". An upper bound denies as "few" does: no dog makes "at most two dogs"
+    true.
+    """
+    found = []
+    for token in caption.tokens:
+        if _is_negation(caption, token):
+            found.append(_denial(caption, token))
+        elif _is_few(caption, token):
+            found.append(_denial(caption, token)._replace(denied=frozenset()))
+    return tuple(found)
 
 
 @cached_on_caption
 def negated_tokens(caption: Caption) -> frozenset[int]:
-    """The indices of the tokens in the scope of a negation.
-
-    A denied verb denies its clause, as does a denied subject or object: all of "nobody wears a red hat", "there are no
-    cars on the street". A noun denied in a prepositional phrase denies this phrase: "with no hat" of "a man with no hat
-    sits on a bench", "without a table and chairs".
-    """
-    negated: set[int] = set()
-    for token in caption.tokens:
-        is_few = token.lower == FEW and caption.word(token.index - 1) not in ("a", "quite")
-        if token.lower in NEGATIONS or token.dep == "neg" or (is_few and token.dep in ("amod", "det", "nummod")):
-            negated.update(_subtree(caption, _denied(caption, token)))
-    return frozenset(negated)
+    """The indices of the tokens in the scope of a negation, in which nothing is replaced."""
+    return frozenset[int]().union(*(denial.scope for denial in denials(caption)))
 
 
 def is_negated(caption: Caption, token: int) -> bool:
@@ -53,36 +106,228 @@ def is_negated(caption: Caption, token: int) -> bool:
     return token in negated_tokens(caption)
 
 
-def is_bound(caption: Caption, number: int) -> bool:
-    """Whether the number at this token is a bound or one of several: "at least four", "two or three", "over 20"."""
-    before = caption.word(number - 1)
-    if before in BOUNDS or caption.word(number - 2) in BOUNDS_OF_TWO.get(before, ()):
+@cached_on_caption
+def denied_tokens(caption: Caption) -> frozenset[int]:
+    """The indices of the tokens that a caption says are not so: its scene graph has no relation by one of these."""
+    return frozenset[int]().union(*(denial.denied for denial in denials(caption)))
+
+
+def is_denied_noun(caption: Caption, noun: int) -> bool:
+    """Whether a caption says that there is no thing that this noun names, or does not say that there is one.
+
+    "No **dogs**", "without a **collar**", "nobody wears a **hat**"; but "nobody wears **the hat**" has a hat.
+    """
+    if noun not in denied_tokens(caption):
+        return False
+    first = caption.phrase_start(noun)
+    phrase = caption.lowered[first : noun + 1]
+    is_definite = phrase[0] in DEFINITE or caption.has(noun, "poss") or caption.tokens[noun].pos == "PROPN"
+    return not is_definite or not NEGATIONS.isdisjoint(phrase)
+
+
+@cached_on_caption
+def _bounds(caption: Caption) -> dict[int, Bound]:
+    """The numbers that are bounds, by token."""
+    bounds = {}
+    for token in caption.tokens:
+        value = _number(token)
+        if value is None:
+            continue
+        for length in range(LONGEST_BOUND, 1, -1):
+            start = token.index - length
+            rule = BOUNDS.get(tuple(caption.lowered[start : token.index])) if start >= 0 else None
+            if rule is not None:
+                direction, offset = rule
+                lowest, highest = (value + offset, 1 << 30) if direction == "from" else (0, value + offset)
+                bounds[token.index] = Bound(start, lowest, highest)
+                break
+    return bounds
+
+
+def bound_of(caption: Caption, number: int) -> Bound | None:
+    """The bound that the number at this token sets: "at least four", "fewer than ten"; None: it sets none."""
+    return _bounds(caption).get(number)
+
+
+def is_open(caption: Caption, number: int) -> bool:
+    """Whether the number at this token leaves open how many there are: "about four", "two or three", "four or more".
+
+    Those of `bound_of` leave open only some counts.
+    """
+    word = caption.word
+    if word(number - 1) in INEXACT or word(number - 2) in ("rather", "other") and word(number - 1) == "than":
         return True
-    return caption.word(number + 1) in OPEN_ENDED
+    if word(number + 1) in ("or", "to", "plus", "+", *HYPHENS):
+        return True
+    of_the = (word(number - 2), word(number - 1)) == ("of", "the")  # "two of the three men"
+    if of_the and (word(number - 3) in NUMBER_WORDS or word(number - 3).isdigit()):
+        return True
+    before = word(number - 2)
+    return word(number - 1) in BETWEEN_NUMBERS and (before in NUMBER_WORDS or before.isdigit() or before == "out")
+
+
+def _number(token: Token) -> int | None:
+    """The value of a number word or of digits; None: it is none."""
+    if token.lower in NUMBER_WORDS:
+        return NUMBER_WORDS.index(token.lower) + 1
+    return int(token.lower) if token.lower.isascii() and token.lower.isdigit() else None
+
+
+def _is_negation(caption: Caption, token: Token) -> bool:
+    """Whether a word denies something. Not in a name ("a no parking sign"), nor in "not only", "nothing but"."""
+    word, following, before = token.lower, caption.word(token.index + 1), caption.word(token.index - 1)
+    if word not in NEGATIONS and word not in OF_PHRASE and token.dep != "neg":
+        return False
+    if (word, following) in (("not", "only"), ("nothing", "but"), ("none", "other"), ("except", "that")):
+        return False
+    if word in ("no", "not") and following in ("more", "less", "fewer"):
+        return False  # a bound, see `_is_few`
+    if word == "instead" and following != "of":
+        return False
+    if word == "no" and (before in DETERMINERS or following.endswith("ing")):
+        return False
+    is_hyphened = following in HYPHENS and token.index + 1 < len(caption.tokens)
+    return not (is_hyphened and caption.tokens[token.index + 1].start == token.end and word == "never")
+
+
+def _is_few(caption: Caption, token: Token) -> bool:
+    """Whether a word says that there are few, or a number that there are at most so many."""
+    if token.lower == FEW:
+        is_counting = token.dep in ("amod", "det", "nummod", "nsubj", "nsubjpass")
+        return is_counting and caption.word(token.index - 1) not in ("a", "quite", "the", "these", "those")
+    bound = bound_of(caption, token.index)
+    return bound is not None and bound.lowest == 0
+
+
+def _denial(caption: Caption, word: Token) -> Denial:
+    """What a negating word denies."""
+    if quoted := _quoted(caption, word.index):
+        return Denial(word.index, quoted, frozenset())
+    if phrase := _phrase_with_nearly_no(caption, word):
+        return Denial(word.index, phrase, phrase)
+    top = _denied(caption, word)
+    scope = frozenset(_below(caption, top, word))
+    if top.pos not in ("VERB", "AUX"):
+        return Denial(word.index, scope, scope)
+    # A subject that does not carry the negation itself is there: "a man is not …", but not "nobody is …".
+    asserted = set[int]()
+    for subject in caption.dependents(top.index, *SUBJECTS):
+        of_subject = _subtree(caption, subject)
+        if word.index not in of_subject:
+            asserted |= of_subject
+    return Denial(word.index, scope, scope - asserted)
+
+
+def _quoted(caption: Caption, index: int) -> frozenset[int]:
+    """The tokens of the quotation that a token is in, with its marks; empty if it is in none."""
+    marks = [token.index for token in caption.tokens if token.text in QUOTES]
+    for first, last in zip(marks[::2], marks[1::2], strict=False):
+        if first < index < last:
+            return frozenset(range(first, last + 1))
+    return frozenset()
+
+
+def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
+    """The prepositional phrase "with barely any hair", of which parses make many things; empty if it is none."""
+    if word.lower not in NEARLY or not word.index or caption.word(word.index + 1) not in INDEFINITE:
+        return frozenset()
+    noun = next((chunk.root for chunk in caption.chunks if chunk.end > word.index + 1), word.index)
+    is_object = caption.tokens[word.index - 1].pos == "ADP"
+    return frozenset(range(word.index - 1, noun + 1)) if is_object and noun > word.index else frozenset()
 
 
 def _denied(caption: Caption, word: Token) -> Token:
-    """The token whose subtree a negating word denies."""
+    """The token that a negating word denies, with what stands below it."""
     tokens = caption.tokens
-    if word.lower == "without" or word.head == word.index:
+    if word.lower in OF_PHRASE or word.head == word.index or word.lemma == "lack":
         return word
     if word.pos in ("NOUN", "PRON", "PROPN"):  # "nobody", "none of the men"
         denied = word
+    elif bound := bound_of(caption, word.index):
+        denied = tokens[word.head]
+        while denied.dep == "pobj" and denied.head >= bound.start:  # "up to six boats float", parsed as "up (to boats)"
+            denied = _outside(caption, denied, bound.start)
     else:
         denied = tokens[word.head]
-        if word.dep == "advmod" and denied.pos == "ADJ":  # "hardly visible"
+        is_first = caption.word(word.index - 1) not in DETERMINERS
+        if denied.pos == "ADJ" and (word.dep == "advmod" or not is_first):  # "hardly visible", "a not very big dog"
             return denied
+        if denied.pos in ("ADJ", "NUM", "DET") and denied.head > denied.index:  # "not many people", "not one child"
+            denied = tokens[denied.head]
+        if denied.pos in ("ADV", "ADP") and word.pos == "ADV" or word.dep == "advmod":  # "nowhere", "no longer"
+            denied = next(_verbs_above(caption, denied), denied)
     if denied.pos in ("VERB", "AUX"):
         return denied
-    denied = caption.first_conjunct(denied)
+    if denied.dep == "conj" and denied.head < word.index:  # "a bed but no windows": the bed is there
+        return denied
     above = tokens[denied.head]
     if denied.dep in OF_CLAUSE and above.pos in ("VERB", "AUX"):
         return above
     return above if denied.dep == "pobj" else denied
 
 
-def _subtree(caption: Caption, top: Token) -> Iterator[int]:
-    """The indices of a token and of all that depends on it."""
+def _outside(caption: Caption, token: Token, start: int) -> Token:
+    """The first token above another that is not between `start` and that one."""
+    above = caption.tokens[token.head]
+    for _ in range(LONGEST_BOUND):
+        if start <= above.index < token.index:
+            above = caption.tokens[above.head]
+    return above
+
+
+def _verbs_above(caption: Caption, token: Token) -> Iterator[Token]:
+    """The verbs that a token is one of, or depends on, the nearest first."""
+    for _ in caption.tokens:
+        if token.pos in ("VERB", "AUX"):
+            yield token
+        if token.head == token.index:
+            return
+        token = caption.tokens[token.head]
+
+
+def _below(caption: Caption, top: Token, word: Token) -> Iterator[int]:
+    """The indices of what a denial of `top` by `word` denies: its subtree, without clauses that stand on their own."""
     yield top.index
-    for child in caption.children[top.index]:
-        yield from _subtree(caption, caption.tokens[child])
+    if word.lower in ("nobody", "nothing", "none") or (word.lower == "no" and caption.word(word.index + 1) == "one"):
+        # "A bench with no one | sitting on it", whatever the parse makes sit.
+        for following in caption.tokens[word.index + 1 : word.index + 3]:
+            if following.dep in ("acl", "prep", "pcomp", "advcl") and following.head < word.index:
+                yield from _subtree(caption, following)
+    own_verb = top.pos in ("VERB", "AUX") and word.dep == "neg"
+    previous = ""
+    for index in caption.children[top.index]:
+        child = caption.tokens[index]
+        if child.dep == "cc":
+            previous = child.lower
+        if child.index > word.index and _stands_alone(caption, top, child, previous, own_verb=own_verb):
+            continue
+        yield from _subtree(caption, child)
+
+
+def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, *, own_verb: bool) -> bool:
+    """Whether a dependent of a denied word is not denied with it.
+
+    That is what follows "but" ("not on the couch but on the bed"); a conjunct with a subject of its own, or a finite
+    one after a verb that is denied by its own "not" ("does not sit and holds a ball"); and a clause with a subject
+    after "while". conjunction: the last one before the child. own_verb: whether `top` is such a verb.
+    """
+    has_subject = caption.has(child.index, *SUBJECTS)
+    if child.dep in ("conj", "parataxis"):
+        if conjunction == "but" or (has_subject and conjunction not in ("nor", "or")):
+            return True
+        return own_verb and conjunction == "and" and child.tag in ("VBZ", "VBP", "VBD") and top.tag != child.tag
+    if child.dep in ("advcl", "prep", "ccomp") and has_subject:
+        marks = [mark.lower for mark in caption.dependents(child.index, "mark", "advmod")]
+        return any(mark in BESIDE for mark in marks)
+    return False
+
+
+def _subtree(caption: Caption, top: Token) -> set[int]:
+    """The indices of a token and of all that depends on it, however the parse may go round in circles."""
+    found, waiting = set[int](), [top.index]
+    while waiting:
+        index = waiting.pop()
+        if index not in found:
+            found.add(index)
+            waiting += caption.children[index]
+    return found

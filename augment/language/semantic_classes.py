@@ -150,8 +150,8 @@ is_location = _names(
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
 )
 is_furnishing = _names("furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01")
+is_body_part = _names("body_part.n.01")  # "eye", "paw"
 is_worn = _names("clothing.n.01", "footwear.n.01", "headdress.n.01")
-is_body_part = _names("body_part.n.01")
 
 
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".

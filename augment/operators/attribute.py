@@ -39,13 +39,27 @@ class ReplaceAttribute(ReplacingOperator):
         return _never_replaces(slot.entry, lexicon.attributes.names)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert an attribute; the article follows."""
-        return replace_attribute(evidence.caption, slot, new)
+        """Insert an attribute; the article follows. It changes wherever the thing has it: "a red bus … the red bus"."""
+        caption = evidence.caption
+        row = replace_attribute(caption, slot, new)
+        again = [
+            edit
+            for other in attribute_slots(caption)
+            if other.start != slot.start and _is_said_again(caption, slot, other)
+            for edit in replace_attribute(caption, other, new).edits
+        ]
+        row.edits = tuple(sorted([*row.edits, *again]))
+        return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """This caption or a sibling gives the same thing the new attribute, or one compatible with it."""
         noun = evidence.caption.tokens[row.tokens[1]].lemma
         return attribute_violation(row.replacement, noun, evidence)
+
+
+def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
+    """Whether another attribute is the same one, of a thing of the same name."""
+    return other.entry == slot.entry and caption.tokens[other.noun].lemma == caption.tokens[slot.noun].lemma
 
 
 @cached(8192)

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..caption import Caption
+from ..caption import Caption, cached_on_caption
 from ..edits import Edit, cased
 from ..evidence import Evidence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_negated
+from ..language.reference import is_listed, other_mentions
 from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
+from ..language.sentences import begins_sentence
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -34,12 +36,15 @@ class ReplaceNoun(ReplacingOperator):
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
-        """The nouns that another noun would contradict."""
+        """The nouns that another noun would contradict; none that the caption names again in other words."""
         nouns, caption = lexicon.nouns, evidence.caption
         return [
             slot
             for slot in known_slots(caption, nouns)
-            if slot.form in nouns.priors and _excludes_others(caption, slot)
+            if slot.form in nouns.priors
+            and _excludes_others(caption, slot)
+            and _mentions(caption, slot) is not None
+            and not is_listed(caption, slot.noun)
         ]
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
@@ -75,8 +80,15 @@ class ReplaceNoun(ReplacingOperator):
         return np.where(scores >= MIN_SCORE, scores, -np.inf)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert a noun; article and pronouns follow."""
-        return replace_noun(evidence.caption, slot, new, lexicon)
+        """Insert a noun, wherever the caption has it of this thing; article and pronouns follow."""
+        row = replace_noun(evidence.caption, slot, new, lexicon)
+        edits = set(row.edits)
+        for other in _mentions(evidence.caption, slot) or ():
+            again = replace_noun(evidence.caption, other, new, lexicon)
+            edits.update(again.edits)
+            row.reason = row.reason or again.reason
+        row.edits = tuple(sorted(edits))
+        return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """A noun of this caption or a sibling may name the same thing; or a place replaces the thing in it where
@@ -95,7 +107,9 @@ def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
     """The row that inserts a noun of the lexicon in a slot, adjusting article and pronouns."""
     first, old = caption.tokens[slot.start], caption.tokens[slot.start].text
     surface = lexicon.forms(many=slot.plural)[new]
-    written = surface if old.islower() else cased(surface, old, caption.casing, first=slot.start == 0)
+    written = (
+        surface if old.islower() else cased(surface, old, caption.casing, first=begins_sentence(caption, slot.start))
+    )
     edit = Edit(first.start, caption.tokens[slot.noun].end, written)
     edits = with_article(caption, slot.start, edit, surface)
     old_gender = None if slot.plural else gender(slot.entry)
@@ -126,6 +140,26 @@ def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
     known = [slot for slot in slots if slot.entry in nouns.number]
     return known or [slot for slot in headed if slot.entry in nouns.number]
+
+
+@cached_on_caption
+def _mentions(caption: Caption, slot: Slot) -> tuple[Slot, ...] | None:
+    """The slots in which the caption names the thing of a slot again: "a cat … the cat".
+
+    None: it does so in other words, or in another number, so that the noun cannot change.
+    """
+    slots = {one.noun: one for one in noun_slots(caption)}
+    mentions = []
+    for noun in other_mentions(caption, slot.noun):
+        other = slots.get(noun)
+        if other is None or other.plural != slot.plural or caption.word(other.end) == "of":
+            return None
+        if caption.lowered[other.start : other.noun] != caption.lowered[slot.start : slot.noun]:
+            return None
+        if caption.tokens[noun].lemma != caption.tokens[slot.noun].lemma:
+            return None
+        mentions.append(other)
+    return tuple(mentions)
 
 
 def _excludes_others(caption: Caption, slot: Slot) -> bool:

@@ -11,8 +11,9 @@ from ..caption import Caption, cached, cached_on_caption, read_only
 from ..edits import Edit, cased_like, replace
 from ..evidence import Evidence
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.grammar import agreement_edits, article, plural, pronoun_edits
-from ..language.negation import is_bound, is_negated
+from ..language.grammar import agreement_edits, article, is_third_person, plural, pronoun_edits
+from ..language.negation import bound_of, denials, is_open
+from ..language.reference import is_divided, is_single, is_taken_up
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
@@ -32,6 +33,17 @@ COLLECTIVE = frozenset(
     "group line row pile stack piece slice set reflection shadow hand arm letter glass cup bowl plate body herd flock "
     "crowd box basket bottle vase jar tray bag game jump trick".split()
 )
+# Nouns that measure, so that a number before them counts nothing that a photo shows: "two years old", "six feet tall".
+MEASURES = frozenset(
+    "year month week day hour minute second foot inch meter metre kilometer centimeter mile yard pound kilogram ounce "
+    "ton gallon liter degree percent dollar cent euro mph time point score goal inning quarter lap grade gear".split()
+)
+OF_MEASURES = frozenset("old tall long wide high deep thick away apart ago later early late".split())
+# What "of two sandwiches" may follow only if it is of one: "half of a sandwich", "the top of a hill".
+PARTS = frozenset(
+    "half part piece end top bottom middle center side edge corner back front inside interior close-up rest tip head "
+    "face remains remainder portion section surface".split()
+)
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
 FREQUENCY_POWER = 0.5  # numerals are sampled by this power of their probability: "two" is the likeliest nearly everywhere
@@ -44,6 +56,9 @@ class ReplaceNumeral(ReplacingOperator):
     "a"/"an"/"one", number words and digits are numerals; digits are replaced by digits. Mass nouns, set phrases ("a
     lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a numeral,
     negatives are read as a whole to know how plausible they are, unless they are unnatural in any case.
+
+    A bound gives way to a number that it excludes: "at least four dogs" -> "two dogs". What the caption goes on to
+    name, to divide or to list keeps its number: "two dogs; one is brown, the other is black".
     """
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
@@ -64,6 +79,9 @@ class ReplaceNumeral(ReplacingOperator):
         p = entries.probabilities([slot.contexts for _, slot in slots], olds=old)  # (slots, entries)
         values, digits = _values(entries.names)
         p[(values == values[old][:, None]) | (digits != digits[old][:, None])] = 0.0
+        for row, (number, slot) in enumerate(slots):
+            if bound := bound_of(evidence[number].caption, slot.start):
+                p[row, (values >= bound.lowest) & (values <= bound.highest)] = 0.0
         p[p < MIN_RATIO * np.maximum.reduce(p, axis=1, initial=0.0, keepdims=True)] = 0.0
         single = np.array([may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
         p[(values == 1) & ~single[:, None]] = 0.0
@@ -92,7 +110,9 @@ class ReplaceNumeral(ReplacingOperator):
         if new == "a":
             follows_noun = agreeing and slot.start + 1 == slot.noun
             word = article(agreeing[0].new if follows_noun else caption.tokens[slot.start + 1].text)
-        edits = sorted([replace(caption, slot.start, slot.start + 1, word), *agreeing])
+        bound = bound_of(caption, slot.start)
+        start = slot.start if bound is None else bound.start  # "at least four dogs" -> "two dogs"
+        edits = sorted([replace(caption, start, slot.start + 1, word), *agreeing])
         return Row("numeral", tuple(edits), (slot.noun,), slot.entry, new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -139,7 +159,14 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
         return False
-    if is_negated(caption, slot.noun) or is_bound(caption, slot.start):
+    if is_open(caption, slot.start):
+        return False
+    # "At most five birds sit" denies more of them, which is what a higher count asserts.
+    if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
+        return False
+    if is_taken_up(caption, slot.noun) or is_divided(caption, slot.noun, slot.value) or is_single(caption, slot.noun):
+        return False
+    if _is_amount(caption, slot) or _is_named(caption, slot):
         return False
     if not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
         return False
@@ -170,6 +197,26 @@ def _has_one_of_its_own(caption: Caption, noun: int) -> bool:
     )
 
 
+def _is_amount(caption: Caption, slot: Slot) -> bool:
+    """Whether a number measures something, "two feet tall", or belongs to a part of something, "half of a sandwich"."""
+    noun = caption.tokens[slot.noun]
+    if noun.lemma in MEASURES and (slot.entry != "a" or caption.word(slot.noun + 1) in OF_MEASURES):
+        return True
+    above = caption.tokens[noun.head]
+    if noun.dep != "pobj" or above.lower != "of" or slot.value > 1:
+        return False
+    whole = caption.tokens[above.head]
+    if whole.dep == "pobj" and not caption.has(whole.index, "det", "poss"):
+        return False  # "in front of a house"
+    return whole.tag == "NN" and (whole.lemma in PARTS or is_body_part(whole.lemma))
+
+
+def _is_named(caption: Caption, slot: Slot) -> bool:
+    """Whether a number is part of a name: "One Tree Hill", "the Three Wise Men"."""
+    named = [token.text for token in caption.tokens[slot.start + 1 : slot.noun + 1] if token.text[:1].isupper()]
+    return caption.casing == "sentence" and slot.entry not in ("a",) and any(text[1:].islower() for text in named)
+
+
 @cached_on_caption
 def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
@@ -177,6 +224,8 @@ def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edi
     surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
     if not surface or surface == noun.lower:
         return None
+    if many and is_third_person(noun.lower) and caption.has(noun.index, "compound"):
+        return None  # "a bird chirps", parsed as a compound
     verbs = agreement_edits(caption, slot.noun, plural=many)
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
     if verbs is None or pronouns is None or (many and _has_one_of_its_own(caption, noun.index)):

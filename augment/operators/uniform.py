@@ -23,6 +23,7 @@ from ..edits import Edit, cased, cased_like, replace
 from ..evidence import Evidence
 from ..language.grammar import article, with_article
 from ..language.semantic_classes import attributes, prepositions
+from ..language.sentences import begins_sentence
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -206,10 +207,10 @@ def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -
     for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
         if target is not source:
             text = caption.span(source.start, source.end)
-            if source.start == 0 and tokens[0].pos != "PROPN":
+            if begins_sentence(caption, source.start) and tokens[source.start].pos != "PROPN":
                 text = text[:1].lower() + text[1:]
             here = caption.span(target.start, target.end)
-            edit = cased(text, here, first=True) if target.start == 0 else text
+            edit = cased(text, here, first=True) if begins_sentence(caption, target.start) else text
             edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, edit))
     moved = [n for n, source in enumerate(order) if n != source]
     old = [tokens[chunks[n].root].lemma for n in moved]

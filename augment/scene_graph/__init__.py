@@ -1,4 +1,4 @@
-"""Caption -> scene graph: objects, their attributes, and the relations between them.
+"""Caption -> scene graph: objects, their attributes, and the relations between them, without what is denied.
 
 The graph is read from the stored parse by rules, one per construction; no parser runs here. `simple` makes the two
 simplifications of UniVSE's training (Wu et al. 2019, supplementary A.1).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..caption import Caption, Token
+from ..language.negation import denied_tokens
 from .nouns import (
     COLOURS,
     FORMS,
@@ -78,6 +79,11 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
     # Not "several", "one", "full of", which a photo does not show.
     empty = {word for _, word in described_by if lowered[word] in WORDS["quantifiers"]}
     empty |= {word for _, word in described_by if lowered[word] == "full" and caption.word(word + 1) == "of"}
+    # Nor what is denied, "the car is not red"; but "not the red car" has a red one.
+    before_noun = ("amod", "nummod", "compound", "nmod", "conj")
+    empty |= {
+        word for _, word in described_by if word in denied_tokens(caption) and tokens[word].dep not in before_noun
+    }
     spans = {word: _span(caption, tokens[word]) for _, word in described_by if word not in empty}
     within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
     described = []

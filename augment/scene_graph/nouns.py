@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token
 from ..data import data_path, word_lists
+from ..language.negation import NEGATIONS, is_denied_noun
 from ..language.semantic_classes import WARMTH, attributes, is_compound, is_person
 
 WORDS: dict[str, frozenset[str]] = word_lists(data_path("scene_graph.toml"))
@@ -202,7 +203,9 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
     behind = token.index + 1 + (caption.word(token.index + 1) == "-")
     if caption.word(behind) in LOOKS and is_look(caption.tokens[behind]):
         return True
-    if any(lowered[child] in ("no", "zero") for child in caption.children[token.index]):
+    if is_denied_noun(caption, token.index) or token.lower in NEGATIONS:
+        return True
+    if any(lowered[child] == "zero" for child in caption.children[token.index]):
         return True
     if is_colour(token):
         return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")

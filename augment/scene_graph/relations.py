@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..caption import Caption, Token
+from ..language.negation import denied_tokens
 from ..language.wordnet import WordNet
 from ..slots.verbs import verbs
 from .nouns import WORDS, Nouns, Relation
@@ -139,7 +140,7 @@ def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
-    """The relations of a caption in text order, and (object, verb) token pairs of verbs that are attributes."""
+    """The asserted relations of a caption in text order, and (object, verb) pairs of verbs that are attributes."""
     reader = _Reader(caption, nouns)
     attached: dict[int, list[Phrase]] = {}
     for phrase in phrases(caption):
@@ -155,7 +156,10 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
             reader.noun(token, its)
         if token.dep == "poss":
             reader.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
-    distinct = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
+    denied = denied_tokens(caption)
+    asserted = [one for one in reader.found if denied.isdisjoint(one.tokens)]
+    states = [(thing, verb) for thing, verb in states if verb not in denied]
+    distinct = {(r.subject, r.object, r.name): r for r in reversed(asserted)}
     return tuple(sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
 
 

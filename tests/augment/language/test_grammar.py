@@ -1,13 +1,16 @@
 """Inflections, articles, agreement and pronouns."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from negcap.augment.caption import Caption
+from negcap.augment.data import data_path
 from negcap.augment.edits import apply
 from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits, third_person
 from negcap.augment.language.parse import parse
@@ -25,6 +28,80 @@ def test_inflections() -> None:
     nouns = "dogs men boxes babies children sheep buses"
     assert [*map(plural, "dog man box baby child sheep bus".split())] == nouns.split()
     assert plural("tennis racket") == "tennis rackets"
+    assert [*map(third_person, "quiz video radio moo echo".split())] == "quizzes videos radios moos echoes".split()
+
+
+PLURALS = """
+thief thieves, passerby passersby, passer-by passers-by, swine swine, grandchild grandchildren,
+runner-up runners-up, stepchild stepchildren, godchild godchildren, crossroads crossroads, burrito burritos,
+bigfoot bigfoots, dwarf dwarfs, scoliosis scolioses, thrombosis thromboses, arthritis arthritises,
+housewife housewives, penknife penknives, mother-in-law mothers-in-law, hanger-on hangers-on,
+jack-in-the-box jacks-in-the-box, dormouse dormice, blouse blouses, spouse spouses, golf golfs, reef reefs,
+chief chiefs, belief beliefs, handkerchief handkerchiefs, cloverleaf cloverleaves, bookshelf bookshelves,
+elf elves, hoof hooves, scarf scarves, wharf wharves, roof roofs, doberman dobermans, german germans, human humans,
+talisman talismans, fireman firemen, snowman snowmen, ottoman ottomans, werewolf werewolves, flamingo flamingos,
+taco tacos, tomato tomatoes, hero heroes, volcano volcanoes, piano pianos, kangaroo kangaroos, jalapeno jalapenos,
+mosquito mosquitoes, cello cellos, cactus cacti, octopus octopuses, walrus walruses, larva larvae, lynx lynxes,
+ox oxen, box boxes, quiz quizzes, goose geese, mongoose mongooses, tooth teeth, foot feet, moose moose,
+bison bison, squid squid, deer deer, aircraft aircraft, offspring offspring, pants pants, jeans jeans,
+clothes clothes, binoculars binoculars, sunglasses sunglasses, people people, cattle cattle, police police,
+firemen firemen, monkey monkeys, lady ladies, x-ray x-rays, t-shirt t-shirts, close-up close-ups,
+merry-go-round merry-go-rounds, lens lenses, dress dresses
+"""
+
+
+@pytest.mark.parametrize("pair", [pair.strip() for pair in PLURALS.split(",")])
+def test_plurals_of_which_no_rule_tells(pair: str) -> None:
+    noun, many = pair.split()
+    assert plural(noun) == many
+
+
+def test_plurals_of_the_commonest_nouns() -> None:
+    columns = ["entry", "place", "count"]
+    table = pq.read_table(data_path("reference_lexicon/lexicon.parquet"), columns=columns).to_pandas()
+    counts = table[table["place"].str.startswith("nn:")].groupby("entry")["count"].sum()
+    commonest = counts.sort_values(ascending=False, kind="stable").index[:3000]
+    lines = Path(__file__).with_name("plurals.tsv").read_text("utf-8").splitlines()
+    read = dict(line.split("\t") for line in lines)  # those of all 3,000 that do not only take an ending
+    assert len(read) > 60
+    assert {noun: plural(noun) for noun in commonest if plural(noun) != with_ending(noun)} == read
+
+
+def with_ending(noun: str) -> str:
+    """The noun with "s", "es" or "ies"."""
+    if re.search(r"(s|x|z|ch|sh)$", noun):
+        return noun + "es"
+    return noun[:-1] + "ies" if re.search(r"[^aeiou]y$", noun) else noun + "s"
+
+
+UNCLEAR = """
+A drill hums while a HAMMER hits metal. People speak and a vehicle ENGINE revs. A horn honks and a CAR passes.
+A DOG that cannot reach the ball jumps. An ANIMAL that looks like a fox sits on a log. A MAN whose dog barks
+waves. A BUS with the number 42 stops near a shop. A vivid red FLOWER, captured in a close-up, takes center
+stage. A MAN speaks and moves objects around. A MAN speaks as a machine runs and makes a noise. An ENGINE idles
+then accelerates quickly. A CAR turns corners and accelerates. Wind blowing and leaves rustling as a big PLANE
+roars. A green DOOR and a wall is behind a man. A KID who rides a bike and wears a helmet waves.
+"""
+
+
+@pytest.mark.parametrize("text", [one.strip() + "." for one in UNCLEAR.replace("\n", " ").split(".")[:-1]])
+def test_nothing_agrees_where_the_verb_is_unclear(text: str) -> None:
+    noun = next(word for word in text.split() if word.isupper() and len(word) > 1).strip(",.")
+    caption, index = found(text.replace(noun, noun.lower()), noun.lower())
+    assert agreement_edits(caption, index, plural=True) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A MAN who sits and reads a book.", "A SIGN that says stop.", "A WOMAN watching a man who runs.",
+        "A CAT with a toy that is red.", "A PLATE next to a glass of water and a bottle.", "A BOY when he plays ball.",
+    ],
+)  # fmt: skip
+def test_a_caption_without_a_verb_of_its_own_is_clear(text: str) -> None:
+    noun = text.split()[1]
+    caption, index = found(text.replace(noun, noun.lower()), noun.lower())
+    assert agreement_edits(caption, index, plural=True) is not None
 
 
 @pytest.mark.parametrize(
@@ -68,6 +145,8 @@ PRONOUNS = {  # a caption: nouns, and what its pronoun becomes where each is mad
     "A calf runs in front of a horse and its rider.": {"horse": "their", "calf": "its"},
     "There is a dog holding a frisbee in its mouth.": {"dog": "their", "frisbee": "its"},
     "A dog with a stick in its mouth.": {"dog": "their"},
+    "A stack of wood is visible behind it.": {"stack": "it"},
+    "A house stands in a field. A tree is next to it.": {"tree": "it"},
 }
 
 

@@ -15,7 +15,7 @@ from negcap.augment.truth.contradiction import interchangeable
 from tests.augment.fixtures import accepted, batch_of, proposals, sample_lexicon, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")
-CASES = tomllib.loads(Path(__file__).with_name("cases.toml").read_text("utf-8"))
+CASES, SETS = (tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("cases.toml", "sets.toml"))
 
 
 def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
@@ -42,14 +42,25 @@ def test_random_streams_belong_to_seed_operator_and_caption() -> None:
     assert record_rng(0, "noun", "a").random() == record_rng(0, "noun", "a").random()
 
 
-def cases(kind: str) -> list[tuple[str, str, list[str]]]:
-    """(operator, caption and its siblings, what is expected) of a table of `cases.toml`."""
-    return [(name, text, expected) for name, rows in CASES[kind].items() for text, *expected in rows]
+def cases(kind: str, table: dict[str, dict[str, list[list[str]]]] = CASES) -> list[tuple[str, str, list[str]]]:
+    """(operator, caption and its siblings, what is expected) of a table of `cases.toml` or `sets.toml`."""
+    return [(name, text, expected) for name, rows in table[kind].items() for text, *expected in rows]
 
 
-@pytest.mark.parametrize(("name", "text", "expected"), cases("made"))
+@pytest.mark.parametrize(("name", "text", "expected"), [*cases("made"), *cases("made", SETS)])
 def test_what_is_made_keeps_the_grammar_of_the_caption(name: str, text: str, expected: list[str]) -> None:
     assert set(expected) <= accepted(name, text)
+
+
+@pytest.mark.parametrize(("name", "text", "kept"), cases("kept", SETS))
+def test_what_is_named_again_divided_or_listed_is_kept(name: str, text: str, kept: list[str]) -> None:
+    assert not [made for made in accepted(name, text) for words in kept if words not in made]
+
+
+@pytest.mark.parametrize(("name", "text", "words"), cases("together", SETS))
+def test_all_mentions_of_a_thing_change(name: str, text: str, words: list[str]) -> None:
+    counts = {made.count(word) for made in accepted(name, text) for word in words}
+    assert counts <= {0, *(text.count(word) for word in words)} and 0 in counts
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), cases("only"))

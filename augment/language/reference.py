@@ -1,0 +1,233 @@
+"""Where a caption speaks of one thing or one set of things twice, so that a change in one place contradicts another.
+
+"A plane is flying. **The plane** has two propellers", "two dogs; **one** is brown, **the other** is black", "three
+people: **a man, a woman and a child**".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..caption import Caption, Token, cached_on_caption
+from .coreference import may_corefer
+from .grammar import NUMBERS, is_third_person
+from .sentences import HYPHENS, sentence_number
+
+NOUN_POS = ("NOUN", "PROPN")
+# What begins a noun phrase that takes up a thing the caption has spoken of.
+DEFINITE = frozenset("the this that these those both each either neither his her its their said".split())
+# Nouns of "the other side" and "the first time", which no set of things is divided into.
+PLACES = frozenset(
+    "side end hand direction way day time half corner edge part room place floor row story level".split()
+)
+# Words that stand for members of a set without naming them: "one is brown, the other is black, both look up".
+MEMBERS = frozenset("one ones both each either neither former latter".split())
+QUANTIFIERS = ("all", "some", "most", "half")
+ORDINALS = frozenset("first second third fourth last".split())
+PAIRS = frozenset("pair couple duo trio group".split())  # "the pair walks", of a man and a woman
+SINGLE = frozenset("single lone sole solitary".split())
+# What an apposition may follow, and begin with: "a man, maybe a farmer, drives".
+APPOSING = frozenset([",", "(", *HYPHENS])
+HEDGES = frozenset("maybe perhaps probably possibly likely namely mostly apparently".split())
+MUTUAL = (("each", "other"), ("one", "another"))
+
+
+@cached_on_caption
+def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
+    """The nouns, before or behind it, that name the thing which the noun at a token names.
+
+    The same noun, if the later one is definite ("a sink … the sink") or stands without a determiner in another
+    sentence; in another sentence also a definite noun that may name the same ("a poodle … The dog").
+    """
+    this = caption.tokens[noun]
+    here = sentence_number(caption, noun)
+    mentions = []
+    for other in caption.tokens:
+        if other.pos not in NOUN_POS or other.index == noun:
+            continue
+        later = max(this, other)
+        elsewhere = sentence_number(caption, other.index) != here
+        if other.lemma == this.lemma:
+            if _is_definite(caption, later) or (elsewhere and _is_bare(caption, later)):
+                mentions.append(other.index)
+        elif elsewhere and _heads_phrase(other) and _is_definite(caption, later):
+            if may_corefer(this.lemma, other.lemma):
+                mentions.append(other.index)
+    return tuple(mentions)
+
+
+def is_taken_up(caption: Caption, noun: int) -> bool:
+    """Whether the thing that the noun at a token names is named again, before it or behind it."""
+    return bool(other_mentions(caption, noun))
+
+
+def _heads_phrase(token: Token) -> bool:
+    return token.dep not in ("compound", "nmod", "npadvmod", "poss")
+
+
+def _is_definite(caption: Caption, noun: Token) -> bool:
+    """Whether a noun phrase begins with "the", "both", "his" or the like."""
+    first = caption.phrase_start(noun.index)
+    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has(noun.index, "poss")
+
+
+def _is_bare(caption: Caption, noun: Token) -> bool:
+    return not caption.has(noun.index, "det", "nummod", "poss")
+
+
+class Member(NamedTuple):
+    """A word that stands for members of a set: its token, the word, and the lemma of its noun, "" if it has none.
+
+    The two, the couple and the like count as "both".
+    """
+
+    token: int
+    word: str
+    noun: str
+
+
+@cached_on_caption
+def _members(caption: Caption) -> tuple[Member, ...]:
+    """The words of a caption that stand for members of a set, in text order."""
+    members = []
+    for token in caption.tokens:
+        index, word = token.index, token.lower
+        before, following = caption.word(index - 1), caption.word(index + 1)
+        if (word, following) in MUTUAL or (before, word) in MUTUAL:
+            continue
+        noun = _noun_of(caption, token)
+        if word in ("other", "others") or word in ORDINALS:
+            if before in ("the", "an", "each", "and") and noun not in PLACES:
+                members.append(Member(index, word, noun))
+        elif word == "rest" or word in PAIRS:
+            if before == "the" and (word == "rest" or following != "of"):
+                members.append(Member(index, "both" if word in PAIRS else word, ""))
+        elif word in QUANTIFIERS:
+            if following == "of" and not noun:
+                members.append(Member(index, word, ""))
+        elif word in MEMBERS:
+            if not noun:
+                members.append(Member(index, word, ""))
+        elif word in NUMBERS and not noun:
+            if before == "the":  # "the two are smiling"
+                members.append(Member(index, "both", ""))
+            elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
+                members.append(Member(index, "one", ""))
+    return tuple(members)
+
+
+def _noun_of(caption: Caption, token: Token) -> str:
+    """The lemma of the noun that a word is a determiner or number of; "" if it stands alone."""
+    if token.dep in ("det", "nummod", "amod", "predet", "poss", "compound") and token.head > token.index:
+        head = caption.tokens[token.head]
+        is_verb = token.lower == "other" and head.tag == "NNS" and is_third_person(head.lower)  # "the other drinks"
+        return head.lemma if head.pos in NOUN_POS and not is_verb else ""
+    return ""
+
+
+def is_divided(caption: Caption, noun: int, count: int) -> bool:
+    """Whether the caption goes on to say what a counted thing's members are, or lists it among them.
+
+    noun: the token of the thing; count: how many there are.
+    """
+    this = caption.tokens[noun]
+    for member in _members(caption):
+        if member.noun and member.noun != this.lemma:
+            continue
+        is_behind = member.token > noun
+        if member.word == "each" and not member.noun and _same_sentence(caption, noun, member.token):
+            return True  # also what stands behind it, which belongs to every one of them
+        if is_behind and (count > 1 or member.noun or member.word in ("both", "each", "former", "latter")):
+            return True
+        if is_behind and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
+            return True
+    return noun in _listed(caption)
+
+
+def _same_sentence(caption: Caption, one: int, other: int) -> bool:
+    return sentence_number(caption, one) == sentence_number(caption, other)
+
+
+@cached_on_caption
+def _listed(caption: Caption) -> frozenset[int]:
+    """The nouns that a caption names and then lists, and those of the list: "three people: a man, a woman and a child".
+
+    After a colon, and in apposition: "two men, a black man and a white man, sit". Parses often make the second a
+    conjunct, without a conjunction before it, of a noun that may name the same.
+    """
+    tokens, listed = caption.tokens, set[int]()
+    for token in tokens:
+        if token.pos not in NOUN_POS:
+            continue
+        above = tokens[token.head]
+        if token.dep == "appos" and above.pos in NOUN_POS:
+            listed |= {above.index, *_conjuncts(caption, token)}
+        elif token.dep == "conj" and above.pos in NOUN_POS and above.dep != "conj" and _follows_comma(caption, token):
+            joined = _conjuncts(caption, above)
+            has_conjunction = any(caption.has(index, "cc") for index in joined)
+            # Two phrases without "and" between them, or a list of what the first already names.
+            if may_corefer(above.lemma, token.lemma) or (len(joined) == 2 and not has_conjunction):
+                listed |= {above.index, *_conjuncts(caption, token)}
+    for token in tokens:
+        if token.pos in NOUN_POS and caption.has(token.index, "nummod"):
+            members = _members_behind(caption, token)
+            listed |= {token.index, *members} if members else set()
+    for mark in tokens:
+        if mark.text == ":" and mark.index:
+            before = [
+                chunk.root
+                for chunk in caption.chunks
+                if chunk.end <= mark.index and _same_sentence(caption, chunk.root, mark.index)
+            ]
+            behind = [
+                chunk.root
+                for chunk in caption.chunks
+                if chunk.start > mark.index and _same_sentence(caption, chunk.root, mark.index)
+            ]
+            counted = [root for root in before if caption.has(root, "nummod") or tokens[root].tag == "NNS"]
+            if counted and behind:
+                listed.update(counted, behind)
+    return frozenset(listed)
+
+
+def _members_behind(caption: Caption, counted: Token) -> set[int]:
+    """What a sentence lists of a counted set behind a comma: "five people in a room, three **men** and two **women**".
+
+    Whatever the parse makes of it: nouns with a determiner or number that may name members of the set.
+    """
+    members, has_comma = set[int](), False
+    for token in caption.tokens[counted.index + 1 :]:
+        if not _same_sentence(caption, counted.index, token.index):
+            break
+        has_comma = has_comma or token.text in APPOSING
+        is_new = token.pos in NOUN_POS and token.lemma != counted.lemma and caption.has(token.index, "nummod", "det")
+        if has_comma and is_new and not _is_definite(caption, token) and may_corefer(counted.lemma, token.lemma):
+            members.add(token.index)
+    return members
+
+
+def _follows_comma(caption: Caption, conjunct: Token) -> bool:
+    """Whether a comma or a dash precedes the phrase of a conjunct, and no conjunction: "two men, a black man and …"."""
+    before = caption.word(caption.phrase_start(conjunct.index) - 1)
+    return before in APPOSING or (
+        before in HEDGES and caption.word(caption.phrase_start(conjunct.index) - 2) in APPOSING
+    )
+
+
+def _conjuncts(caption: Caption, token: Token) -> list[int]:
+    """A token and its conjuncts."""
+    joined = [token.index]
+    for index in joined:
+        joined += [one.index for one in caption.dependents(index, "conj") if one.index not in joined]
+    return joined
+
+
+def is_single(caption: Caption, noun: int) -> bool:
+    """Whether a noun says where a single thing is, so that it has to stay one: "a **single** flower in a **vase**"."""
+    token = caption.tokens[noun]
+    return token.dep == "pobj" and not SINGLE.isdisjoint(caption.lowered[: token.index])
+
+
+def is_listed(caption: Caption, noun: int) -> bool:
+    """Whether a noun names a set that the caption lists, or one of the list."""
+    return noun in _listed(caption)
