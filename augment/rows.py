@@ -10,6 +10,7 @@ from ..schemas.negatives import EDITS
 from .caption import cached
 from .edits import Edit, apply
 from .language.concreteness import Concreteness
+from .language.grammar import NUMBERS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +71,12 @@ class Row:
     reason: str | None = None
     detail: str | None = None
     sibling_id: str | None = None
+
+    @property
+    def swaps_numbers(self) -> bool:
+        """Whether two numbers change places, not two phrases: "two boys next to a dog"."""
+        words = self.replaced.split(BOTH)
+        return self.change == "swap" and all(word == "a" or word in NUMBERS or word.isdigit() for word in words)
 
     @property
     def assertion(self) -> Row | None:

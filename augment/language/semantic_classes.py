@@ -240,7 +240,8 @@ class Prepositions:
     idioms, governors, owned: words that form a set phrase with a preposition. beside: entries that express nearness.
     symmetric: those that hold in both directions. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
     relations: entry -> its relation in space. exclusions: pairs of relations that no photo shows of the same two
-    things; opposites: those of them that are each other's opposites. places: noun -> entries that may all be true of it at once.
+    things; opposites: those of them that are each other's opposites. places: noun -> entries that may all be true of it
+    at once.
     """
 
     entries: frozenset[str]

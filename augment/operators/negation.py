@@ -48,8 +48,8 @@ MIN_ODDS = -2.0
 MAX_DIFFERENCE = 1.5
 # The log-odds of a noun, given a caption, above which the caption implies it: "a surfer with no surfboard".
 IMPLIED = 0.0
-# The log-odds of a noun, given a caption, above which its scene may well have the noun, although no caption says so: that
-# "there is a train in the picture" is false only of a kitchen.
+# The log-odds of a noun, given a caption, above which its scene may well have the noun, although no caption says so:
+# "there is a train in the picture" is false of a kitchen, and not of a street.
 MAX_EXPECTED = -6.5
 RARE = -4.0  # the log-odds of a noun, given a caption, below which nobody would think of negating it
 CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely

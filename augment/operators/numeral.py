@@ -46,7 +46,8 @@ PARTS = frozenset(
 )
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
-FREQUENCY_POWER = 0.5  # numerals are sampled by this power of their probability: "two" is the likeliest nearly everywhere
+# Numerals are sampled by this power of their probability, since "two" is the likeliest nearly everywhere.
+FREQUENCY_POWER = 0.5
 MIN_RATIO = 0.02  # numerals below this ratio to the likeliest one in a slot are not tried
 
 

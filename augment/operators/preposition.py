@@ -21,7 +21,6 @@ from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator
 
 LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposition
-OF_SEVERAL = ("between", "among")  # never inserted before one thing
 
 
 class ReplacePreposition(ReplacingOperator):
@@ -43,12 +42,10 @@ class ReplacePreposition(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
-        """Those that do not exclude the one there, and those that are only said of several things."""
-        caption = evidence.caption
-        object = caption.tokens[slot.noun]
-        several = object.tag == "NNS" or caption.has(slot.noun, "conj")
-        place = object.lemma if object.lemma in prepositions().places else ""
-        return _never_replaces(slot.entry, lexicon.prepositions.names, several, place)
+        """Those that do not exclude the one there."""
+        object = evidence.caption.tokens[slot.noun].lemma
+        place = object if object in prepositions().places else ""
+        return _never_replaces(slot.entry, lexicon.prepositions.names, place)
 
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
@@ -60,8 +57,8 @@ class ReplacePreposition(ReplacingOperator):
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """A part of log p(new | rest), plus log p(new | its relation) less log p(relation), by the corpus: "next to",
-        "beside", "near" and "by" have together about the chance of "behind".
+        """A part of log p(new | rest), less the log of the number and of the frequency of its relation's prepositions, so
+        that "next to", "beside", "near" and "by" have together about the chance of "behind".
         """
         scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_chances(lexicon.prepositions)[entry]
         return scores.astype(log_p.dtype)
@@ -88,29 +85,22 @@ class ReplacePreposition(ReplacingOperator):
 
 @cached(8)
 def _log_chances(entries: Entries) -> np.ndarray:
-    """Of each preposition the log of p(preposition | its relation in space) / p(relation), (entries,).
-
-    The prepositions of a relation have chances by the square roots of their frequencies.
-    """
+    """Of each preposition minus the log of how many its relation in space has times their frequency: (entries,)."""
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [prepositions().relations.get(name, name) for name in entries.names]
     _, relation = np.unique(relations, return_inverse=True)
-    roots = np.sqrt(shares)
-    of_relation = roots / np.bincount(relation, roots)[relation]
-    return read_only(log(of_relation / np.bincount(relation, shares)[relation]))
+    return read_only(-log(np.bincount(relation)[relation] * np.bincount(relation, shares)[relation]))
 
 
 @cached(1 << 11)
-def _never_replaces(entry: str, names: tuple[str, ...], several: bool, place: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, and before one thing (not
-    `several`) also "between" and "among". place: the noun, if the table has it.
+def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> tuple[np.ndarray, np.ndarray]:
+    """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, and of this what says where
+    something is. place: the noun, if the table has it.
     """
     table = prepositions()
-    compatible = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
-    unfit = () if several else OF_SEVERAL
-    never = sorted({*compatible, *(number for number, name in enumerate(names) if name in unfit)})
-    others = [number for number in compatible if names[number] in table.relations and names[number] != entry]
-    return read_only(np.array(never, int)), read_only(np.array(others, int))
+    never = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
+    compatible = [number for number in never if names[number] in table.relations and names[number] != entry]
+    return read_only(np.array(never, int)), read_only(np.array(compatible, int))
 
 
 def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:

@@ -124,12 +124,12 @@ class Shuffle(ListingOperator):
                 yield Row("swap", tuple(edits), (one.noun, other.noun), *exchanged(one.entry, other.entry))
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """The two heads name the same kind of thing, or swapping them may leave the caption true; of swapped numbers, the
-        greater one may be true of its noun.
+        """The two heads name the same kind of thing, or swapping them may leave the caption true. Of swapped numbers:
+        the greater one may be true of its noun.
         """
         caption = evidence.caption
-        old, new = row.replaced.split(BOTH)
-        if old in lexicon.numerals.number:
+        if row.swaps_numbers:
+            old, new = row.replaced.split(BOTH)
             numbers = dict(zip(row.tokens, (new, old), strict=True))  # which each noun has now
             noun, number = max(numbers.items(), key=lambda item: numeral_value(item[1]))
             single = min(numbers.values(), key=numeral_value)

@@ -240,7 +240,7 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
         seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
         tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, pairs[row, column].astype(int)))
     for kind in filter(is_transition, KINDS):  # by the assertion of the first and the value that the second gives
-        counts = count_transitions(([assertions(kind, caption) for caption in captions] for captions in images))
+        counts = count_transitions([assertions(kind, caption) for caption in captions] for captions in images)
         said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
         tables.append(rows(kind, said, of, entry, list(counts.values())))
     return pa.concat_tables(tables)

@@ -169,10 +169,10 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do,
     and learns from those of lists as well. Of a negative of which nobody was asked (odd and both are empty) it learns
     to say what the model's network says now; if there are such, it starts from that network, and so keeps what it has
-    learnt from readings that are not among the labels. The record has the number of labels, the area under the ROC curve (None if
-    all said the same), and by predicted probability the number of negatives and the share of which it was said, all of
-    pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError or ValueError for
-    bad input.
+    learnt from readings that are not among the labels. The record has the number of labels, the area under the ROC
+    curve (None if all said the same), and by predicted probability the number of negatives and the share of which it
+    was said, all of pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError
+    or ValueError for bad input.
     """
     from sklearn.metrics import roc_auc_score
 

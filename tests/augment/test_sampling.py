@@ -10,6 +10,7 @@ import pytest
 
 from negcap.augment.candidates import FREE, REASONS, Batch, Candidates, Limits
 from negcap.augment.caption import Caption, by_image, from_parses
+from negcap.augment import kinds
 from negcap.augment.raters import preference
 from negcap.augment.reproducible import hash_keys
 from negcap.augment.rows import UNNATURAL
@@ -159,8 +160,9 @@ def test_the_order_is_that_of_rating_everything_first(kind: str) -> None:
 def bounded_preferences(table: Candidates, numbers: np.ndarray) -> np.ndarray:
     """The factors of rated candidates' weights; what is rated better than the best are counts as good as these."""
     at_best = table.least_unnatural[numbers]
-    best = np.where(at_best > 0, preference(at_best, np.zeros(len(numbers))), 1.0)
-    return np.minimum(preference(table.p_unnatural[numbers], table.p_compatible[numbers]), best)
+    power = np.array([kinds.KINDS[table.slots[slot].kind].preference for slot in table.slot[numbers].tolist()])
+    best = np.where(at_best > 0, preference(at_best, np.zeros(len(numbers)), power), 1.0)
+    return np.minimum(preference(table.p_unnatural[numbers], table.p_compatible[numbers], power), best)
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(1.0, 1.0, 1.0)])

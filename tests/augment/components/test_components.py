@@ -273,7 +273,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
         """Image, word, noun and a negative of the word, of every pair or triple."""
         every = [(row["image_id"], one[kind], one["object"]) for row in rows for one in row[f"{kind}s"]]
         drawn = draw(np.arange(len(every)), n, rng)
-        assert (drawn[:, 0] >= 0).mean() > 0.4
+        assert (drawn[:, 0] >= 0).mean() > 0.35
         for one, ids in zip(every, drawn, strict=True):
             yield from ((*one, sampler.words[kind][id]) for id in set(ids.tolist()) - {NOTHING})
 

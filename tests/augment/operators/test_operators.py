@@ -21,7 +21,7 @@ CASES, SETS = (tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) 
 def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, .*, was: adverb"):
         operator("adverb")
-    with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, all, .*, was: vse"):
+    with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, benchmark, all, .*, was: vse"):
         preset("vse")
 
 
@@ -151,7 +151,7 @@ def test_which_prepositions_may_replace_which() -> None:
         assert not table.exclude(one, other) and not table.exclude(other, one)
     assert table.exclude("on", "under") and table.exclude("under", "on")
     for old, new, noun, other in (  # true of one noun and not of the other
-        ("on", "in front of", "table", "beach"), ("in", "on top of", "box", "chair"), ("up", "down", "box", "hill"),
+        ("on", "in front of", "table", "beach"), ("in", "in front of", "box", "beach"), ("up", "down", "hill", "road"),
     ):  # fmt: skip
         assert table.exclude(old, new, noun) and not table.exclude(old, new, other)
 
@@ -161,12 +161,6 @@ def test_every_relation_in_space_has_prepositions_and_excludes_another() -> None
     assert set(table.relations) <= table.entries
     assert {one for one, _ in table.exclusions} == set(table.relations.values())
     assert not [pair for pair in table.exclusions if pair[0] == pair[1]]
-
-
-def test_between_comes_in_only_before_several() -> None:
-    for text in ("A dog stands next to a car.", "A dog with a ball sits on a car.", "A man in a hat."):
-        assert all("between" not in found for found in replacements("preposition", text).values())
-    assert any("between" in found for found in replacements("preposition", "A dog stands on two cars.").values())
 
 
 def replacements(kind: str, text: str) -> dict[str, set[str]]:

@@ -123,6 +123,7 @@ def with_adverbs(monkeypatch: pytest.MonkeyPatch) -> None:
         floor=-20.0,
         others_agree=False,
         least_count=1,
+        preference=2.0,
         is_more_general=lambda old, new: False,
     )
     monkeypatch.setitem(KINDS, "adverb", row)

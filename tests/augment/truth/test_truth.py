@@ -179,7 +179,10 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     words = [row for row in made if row["operator"] in ("noun", "verb")]
     assert all(0 <= row["p_true"] <= 0.02 for row in words) and len({row["p_true"] for row in words}) > 20
     estimated = [row for row in made if row["operator"] != "numeral"]
-    assert all((row["p_true"] is None) == (row["operator"] in ("shuffle", "preposition") or not row["replaced"]) for row in estimated)
+    assert all(
+        (row["p_true"] is None) == (row["operator"] in ("shuffle", "preposition") or not row["replaced"])
+        for row in estimated
+    )
     likely = [row for row in refused if row["reason"] == "likely_true"]
     assert all(row["p_true"] > 0.02 for row in likely if row["replacement"])
     assert sum(row["replacement"] is not None for row in likely) > 10

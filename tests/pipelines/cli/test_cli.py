@@ -133,7 +133,8 @@ BAD_INPUT = {
     "BUILD --operator nouns": "operator must be one of noun, numeral",
     "BUILD --operator verbs": "was: verbs; did you mean verb?",
     "BUILD --operator noun,,shuffle": "must be names between commas",
-    "BUILD --preset vsec": "preset must be one of vse-c, univse, negation, benchmark, all, vse-c-paper, univse-paper, was: vsec; "
+    "BUILD --preset vsec": "preset must be one of vse-c, univse, negation, benchmark, all, vse-c-paper, "
+    "univse-paper, was: vsec; "
     "did you mean vse-c?",
     "BUILD --operater noun": "Did you mean one of: ",
     "BUILD --per-family 0": "per_family must be >= 1, was: 0",
