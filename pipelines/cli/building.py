@@ -33,7 +33,9 @@ from .options import STAGES, operator_words, reason_words
         ("image", "caption", "split", "id", "language", "truth"),
         "Columns of a CSV, TSV, JSONL or Parquet table, e.g. image=photo,caption=sentence; ROLE: image, caption, "
         "split, id (identifies the images, e.g. one of URLs), language or truth (1 or 0: the caption is true of its "
-        "image or not; truth=none: all are true); default: by their usual names.",
+        "image or not; truth=none: all are true); default: by their usual names. caption may be repeated, and NAME may "
+        "be a path, regions.phrase.",
+        repeated=("caption",),
     ),
 )
 @options.section(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...augment.settings import word
 from . import files, formats, table, webdataset
 from .files import files_named, head, is_folder, is_pattern, matching, name_in, name_of, names, naming
-from .record import ReadOptions, Record, Rejected, clean
+from .record import ReadOptions, Record, Rejected, clean, plain_name
 from .truth import NO_COLUMN
 
 __all__ = [
@@ -152,10 +152,7 @@ def _of_file(source: str) -> str:
     if not start or len(_CONTROL.findall(start)) * 50 > len(start):
         raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
     if start.startswith(b"{"):
-        # one JSON object in the first line, that a whole COCO or Karpathy file does not consist of, makes JSON lines
-        first = table.parse_json(start.split(b"\n")[0].decode("utf-8", "replace"))
-        is_whole = first is None or any(isinstance(first.get(key), list) for key in ("images", "annotations"))
-        return _of_json(source) if is_whole else "table"
+        return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
     if _TOKEN_LINE.match(start):
         return "flickr"
     if table.FILES.fullmatch(name) or table.kind_of(source) != "delimited" or table.has_header(start):
@@ -173,12 +170,18 @@ def _of_file(source: str) -> str:
 
 
 def _of_json(source: str) -> str:
-    """Whether a JSON file is of COCO or Karpathy, by the first image or annotation; it is read no further."""
+    """Whether a JSON object is of COCO or Karpathy, by the first image or annotation, or else holds a table; it is read
+    no further.
+    """
+    members: set[str] = set()  # of the first image or annotation
     with files.open_json(source, "complete JSON") as file:
-        for prefix, event, _ in ijson.parse(file, use_float=True):
+        for prefix, event, value in ijson.parse(file, use_float=True):
             if prefix == "images.item.sentences":
                 return "karpathy"
-            if prefix in ("images.item", "annotations.item") and event == "end_map":
-                return "coco"
-    expected = "COCO annotation JSON (images, annotations) or Karpathy dataset JSON (images with sentences)"
-    raise ValueError(f"{source}: must be {expected}; has none of these")
+            if prefix in ("images.item", "annotations.item") and event == "map_key":
+                members.add(plain_name(value))
+            elif prefix == "images.item" and event == "end_map":
+                return "table" if members.intersection(table.CAPTION) else "coco"
+            elif prefix == "annotations.item" and event == "end_map":
+                return "coco" if "image_id" in members else "table"
+    return "table"

@@ -6,12 +6,15 @@ import ast
 import json
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .record import MAX_CAPTIONS, MAX_TEXT
 
 # A longer text is no list of captions that could all be kept, and parsing takes a multiple of its size as memory.
 MAX_LISTED = MAX_CAPTIONS * MAX_TEXT
+TEXT_OF_ITEM = ("raw", "caption", "sentence", "phrase", "text", "caption_str")
+ANSWERING = ("gpt", "assistant", "model", "bot")
 _STRING = re.compile(r"""[uU]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)  # as Python writes it
 
 
@@ -29,8 +32,41 @@ def items_of(cell: Any) -> list[Any]:
 
 
 def captions_in(cell: Any) -> list[Any]:
-    """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost."""
-    return items_of(cell) or [[]]
+    """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost.
+
+    Of objects, such as `{"raw": "A dog sleeps."}`, the text is taken; of a conversation what the model answers.
+    """
+    items = items_of(cell)
+    if items and all(isinstance(item, Mapping) for item in items):
+        items = _answers(items) if all(map(_speaker, items)) else [text_of(item) or item for item in items]
+    return items or [[]]
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is empty; NaN, which pandas writes for that, differs from itself."""
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+
+
+def text_of(item: Mapping[str, Any]) -> Any:
+    """The caption in an object; None if it has no member of such a name."""
+    return next((item[name] for name in TEXT_OF_ITEM if name in item), None)
+
+
+def _speaker(turn: Mapping[str, Any]) -> str:
+    """Who says a turn of a conversation, as LLaVA (from, value) or OpenAI (role, content) write it; else empty."""
+    name = turn.get("from") if "value" in turn else turn.get("role") if "content" in turn else None
+    return name if isinstance(name, str) else ""
+
+
+def _answers(turns: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What a model says in a conversation; of content in several parts, the texts."""
+    answers: list[Any] = []
+    for turn in turns:
+        said = turn["value"] if "value" in turn else turn["content"]
+        if _speaker(turn) in ANSWERING:
+            parts = said if isinstance(said, list) else [said]
+            answers += [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return answers
 
 
 def _written_list(text: str) -> list[Any] | None:

@@ -30,7 +30,8 @@ def split_order(split: str) -> tuple[int, str]:
 
 def coco(source: str, url: str, options: ReadOptions) -> Records:
     """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
-    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id. Annotations
+    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id; annotations of
+    an image that is not listed, where any are, become rejected. Annotations
     that VizWiz-Captions (Gurari et al. 2020) calls `is_rejected` or `is_precanned` become rejected, see `only_true`.
     """
     yield from only_true(_annotations(url, options), options, url)
@@ -39,10 +40,10 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
 def _annotations(url: str, options: ReadOptions) -> Records:
     """A record for each annotation of COCO JSON."""
     name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
-    file_names = {
-        image["id"]: image["file_name"]
+    file_names = {  # by the id as text: some files write ids as numbers here and as texts there
+        str(image["id"]): image.get("file_name") or image["id"]
         for image in json_items(url, "images.item", expected)
-        if isinstance(image, dict) and isinstance(image.get("id"), int | str) and image.get("file_name")
+        if isinstance(image, dict) and isinstance(image.get("id"), int | str)
     }
     seen: set[int | str] = set()
     for number, annotation in enumerate(json_items(url, "annotations.item", expected), 1):
@@ -51,10 +52,14 @@ def _annotations(url: str, options: ReadOptions) -> Records:
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
         key, image = annotation.get("id"), annotation.get("image_id")
+        is_unknown = bool(file_names) and isinstance(image, int | str) and str(image) not in file_names
         if isinstance(image, int | str):
-            image = file_names.get(image, image)
+            image = file_names.get(str(image), image)
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
         record = record._replace(truth=values_of(annotation, options))
+        if is_unknown:
+            yield reject(record, "no_image", f"image_id must be the id of one of the images, was: {image!r:.80}")
+            continue
         if isinstance(key, int | str):
             if key in seen:
                 yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")

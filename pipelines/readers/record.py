@@ -61,13 +61,14 @@ class Rejected(NamedTuple):
 
 
 class ReadOptions(Settings):
-    """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names.
+    """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names. A name
+    may be a path to a column inside another (`regions.phrase`), and several columns may have captions.
     `id_column` is by default `uid` or `key` of tables of URLs. `truth_column` says whether a caption is true of its
     image; `none`: all are. The language of a Multi30K folder may be `all`.
     """
 
     image_column: str = ""
-    caption_column: str = ""
+    caption_column: tuple[str, ...] = ()
     split_column: str = ""
     language: str = Field("en", description="ISO 639-1 code of the captions' language")
     language_column: str = ""

@@ -12,6 +12,7 @@ from itertools import chain, groupby
 from typing import Any
 
 from .files import filesystem, name_in, name_of, open_bytes, split_in
+from .paths import names_in, value_at
 from .record import ReadOptions, Record, Rejected, is_image_name
 from .table import captions_of, choose, parse_json
 from .truth import only_true
@@ -53,7 +54,7 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
         fields |= {"image": image, "key": key}
         if chosen is None and len(fields) > 2:
             chosen = choose([*fields], asked, url)
-        text = fields.get(chosen.caption) if chosen else None
+        text = value_at(fields, chosen.captions[0]) if chosen else None
         split = fields.get(chosen.split, "") if chosen and chosen.split else file_split
         language = fields.get(chosen.language) if chosen and chosen.language else options.language
         kept = tuple(map(fields.get, options.keep_columns))

@@ -243,8 +243,8 @@ def test_quotes_in_csv_and_tsv(tmp_path):
     rows[3] = '3.jpg,"A quote that never ends'  # costs one record
     records, rejected = read(put(tmp_path, {"open.csv": "image,caption\n" + "\n".join(rows)}))
     assert [(bad.line, bad.reason) for bad in rejected] == [(5, "not_a_record")]
-    assert "field larger than field limit" in rejected[0].detail
-    assert records[0].image == "0.jpg" and records[-1].image == "5999.jpg"
+    assert rejected[0].detail == "a record must be CSV: a quote is never closed"
+    assert [record.image for record in records] == [f"{number}.jpg" for number in range(6000) if number != 3]
 
 
 def test_a_cell_with_several_captions(tmp_path):
@@ -269,7 +269,7 @@ def test_embedded_images_are_read_by_their_paths_alone(tmp_path, monkeypatch):
     assert asked == [["image.path", "text"]] * 2
     both = [record.image for record in read(str(tmp_path))[0]]
     assert path and both == ["owl.jpg", "test-1-2", "owl.jpg", "train-0-2"]
-    with pytest.raises(ValueError, match=r"found: text, image; not readable: meta \(a struct without a field path"):
+    with pytest.raises(ValueError, match="found: meta.size, text, image$"):
         read(f"{tmp_path}/train-0.parquet", image_column="photo")
     bare = [{"image": {"bytes": b"x"}, "text": text} for text in (OWL, HEN)]
     assert short(read(put(tmp_path, {"bare.parquet": parquet(bare)}))[0]) == [("1", "", OWL), ("2", "", HEN)]
@@ -411,7 +411,6 @@ SOURCES = {  # the name of a file, its content: why its format is not known
     ("words.npz", b"PK\x03\x04-\x00\x00\x00\x08\x00\x00\x00!\x00,,\n"): "is binary",
     ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF"): "is binary",
     ("utf16.csv", "image,caption\n".encode("utf-16")): "must be UTF-8, starts with a UTF-16 byte order mark",
-    ("other.json", '{\n "things": [1]\n}'): "must be COCO annotation JSON .* has none of these",
     ("cut.json", json.dumps(COCO)[:70]): "must be complete JSON, cannot be read",
     ("notgzip.json.gz", "{}"): "must be a caption file, cannot be read: Not a gzipped file",
 }

@@ -200,6 +200,6 @@ def test_columns_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (row["image_id"], row["text"], row["asked"]) == ("1", NEG, "mine")
     for columns, said in (
         ("caption=true,negative=wrong", "caption column must be one of photo, right, wrong, sort, text, was: true"),
-        ("id=photo", "--columns must be image|caption|negative|label|split=NAME between commas, was: id=photo"),
+        ("id=photo", "--columns must be image|caption|negative|label|split|truth=NAME between commas, was: id=photo"),
     ):
         assert main([*flags, columns, "--report"]) == 2 and said in capsys.readouterr().err

@@ -1,0 +1,152 @@
+"""Find the records in a JSON file that is one object: a list of objects somewhere inside, or values by the names of
+images. What stands beside them (`info`, `licenses` …) is passed over. Files may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import ijson
+
+from . import files
+from .cells import text_of
+
+Row = Mapping[str, Any]
+TEXT, TEXTS, OBJECT, OBJECTS, OTHER = "text", "list of texts", "object", "list of objects", "other"
+LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
+_SPLITS = frozenset(["train", "training", "val", "valid", "validation", "dev", "test", "testing", "restval"])
+
+
+@dataclass
+class Member:
+    """A member of an object: what its value is; the names in it, if it is an object, or in the first of its list; its
+    first text.
+    """
+
+    kind: str
+    names: list[str] = field(default_factory=list)
+    text: str = ""
+
+
+def rows_in(url: str, expected: str, is_row: Callable[[Row], bool]) -> Iterator[tuple[str, Any]] | None:
+    """The records in a file that is one JSON object, each with its key ("" in a list); None if none are found.
+
+    Args:
+        url: of the file.
+        expected: what it should be, for the message about a broken file.
+        is_row: whether an object has the columns that are to be read.
+    """
+    prefix = ""
+    while True:
+        members = _members(url, prefix, expected)
+        within = [member for member in members.values() if member.kind in (OBJECT, OBJECTS)]
+        if found := _rows_of(url, prefix, members, expected, is_row):
+            return found
+        if len(within) != 1 or within[0].kind == OBJECTS:
+            return None
+        prefix = _below(prefix, next(name for name, member in members.items() if member is within[0]))
+
+
+def described(url: str, expected: str) -> str:
+    """What is in a file that is one JSON object, for messages: `videos, a list of objects (video_id, url)`."""
+    shown = []
+    for name, member in islice(_members(url, "", expected).items(), 6):
+        names = f" ({', '.join(member.names[:8])})" if member.names else ""
+        shown.append(f"{name}, {'an' if member.kind in (OBJECT, OTHER) else 'a'} {member.kind}{names}")
+    return "; ".join(shown) or "nothing"
+
+
+def _rows_of(
+    url: str, prefix: str, members: Mapping[str, Member], expected: str, is_row: Callable[[Row], bool]
+) -> Iterator[tuple[str, Any]] | None:
+    """The records in the object at `prefix`, or None if its members are none."""
+    lists = [name for name, member in members.items() if member.kind == OBJECTS]
+    good = [name for name in lists if is_row(_first(url, f"{_below(prefix, name)}.item", expected))]
+    kinds = {member.kind for member in members.values()}
+    alike = len({tuple(sorted(members[name].names)) for name in lists}) == 1
+    if len(good) == 1 and (len(lists) == 1 or not alike):
+        return _listed(url, prefix, good, expected)
+    if good and len(good) == len(lists) and (alike or _SPLITS.issuperset(good)):
+        return _listed(url, prefix, good, expected)
+    names = list(members)
+    if kinds == {OBJECT} and is_row(dict.fromkeys(names, [])):
+        return _by_column(url, prefix, expected)
+    if kinds == {OBJECT}:
+        name, value = next(_keyed(url, prefix, expected))
+        if is_row(value):
+            return _keyed(url, prefix, expected)
+        if is_row({**value, "image": name}):
+            return ((name, {**value, "image": name}) for name, value in _keyed(url, prefix, expected))
+        return None
+    if is_row(dict.fromkeys(names, "")):  # the object itself is the one record
+        return _whole(url, prefix, expected)
+    texts_by_image = kinds == {TEXTS} or (
+        kinds == {TEXT} and 2 * sum(" " in member.text.strip() for member in members.values()) > len(members)
+    )
+    objects_by_image = kinds == {OBJECTS} and alike and all(text_of(dict.fromkeys(members[lists[0]].names, "x")))
+    if texts_by_image or objects_by_image:
+        rows = ((name, {"image": name, "caption": value}) for name, value in _keyed(url, prefix, expected))
+        return rows if is_row({"image": names[0], "caption": ""}) else None
+    return _whole(url, prefix, expected) if kinds <= {TEXT, OTHER} else None
+
+
+def _listed(url: str, prefix: str, names: list[str], expected: str) -> Iterator[tuple[str, Any]]:
+    """The items of lists in the object at `prefix`; of several, the names are splits, unless an item has one."""
+    for name in names:
+        for item in files.json_items(url, f"{_below(prefix, name)}.item", expected):
+            is_split = name in _SPLITS and isinstance(item, Mapping)
+            yield "", {"split": name, **item} if is_split else item
+
+
+def _keyed(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
+    with files.open_json(url, expected) as file:
+        yield from ijson.kvitems(file, prefix, use_float=True)
+
+
+def _whole(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
+    yield "", dict(_keyed(url, prefix, expected))
+
+
+def _by_column(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
+    """The rows of a table that is written by columns, each an object with a value for each row, as pandas does it."""
+    columns = dict(_keyed(url, prefix, expected))
+    for key in next(iter(columns.values())):
+        yield "", {name: values.get(key) for name, values in columns.items()}
+
+
+def _first(url: str, prefix: str, expected: str) -> Row:
+    found = next(iter(files.json_items(url, prefix, expected)), {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _below(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _members(url: str, prefix: str, expected: str) -> dict[str, Member]:
+    """The first members of the object at `prefix`, by name."""
+    members: dict[str, Member] = {}
+    at = ""  # the prefix of the member that is being read
+    with files.open_json(url, expected) as file:
+        for where, event, value in ijson.parse(file, use_float=True):
+            if where == prefix and event == "map_key":
+                if len(members) == LOOKED_AT:
+                    break
+                members[value] = member = Member(OTHER)
+                at, is_first = _below(prefix, value), True
+            elif not at:
+                continue
+            elif where == at and event in ("start_map", "string"):
+                member.kind, member.text = (OBJECT, "") if event == "start_map" else (TEXT, value)
+            elif where == at and event == "map_key" and member.kind == OBJECT:
+                member.names.append(value)
+            elif is_first and where == f"{at}.item" and member.kind == OTHER and event in ("start_map", "string"):
+                member.kind, member.text = (OBJECTS, "") if event == "start_map" else (TEXTS, value)
+            elif is_first and where == f"{at}.item" and event == "map_key":
+                member.names.append(value)
+            elif where == f"{at}.item" and event == "end_map":
+                is_first = False
+    return members
