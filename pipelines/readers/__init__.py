@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...augment.settings import word
 from . import files, formats, table, webdataset
 from .files import files_named, head, is_folder, is_pattern, matching, name_in, name_of, names, naming
-from .record import ReadOptions, Record, Rejected, clean, plain_name
+from .record import ReadOptions, Record, Rejected, clean
 from .truth import NO_COLUMN
 
 __all__ = [
@@ -161,7 +161,7 @@ def _of_file(source: str) -> str:
         raise ValueError(f"{source}: looks like one file of Multi30K, give the folder it is in")
     if not formats.LINES.fullmatch(name):
         raise ValueError(f"{source}: must be {EXPECTED}; looks like none of them")
-    if b"\t" in start or _IMAGE_FILE.match(start):
+    if b"\t" in start or (_IMAGE_FILE.match(start) and not formats.has_ids(start)):
         raise ValueError(
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
             "the numbers of its columns, --columns image=1,caption=2"
@@ -173,15 +173,13 @@ def _of_json(source: str) -> str:
     """Whether a JSON object is of COCO or Karpathy, by the first image or annotation, or else holds a table; it is read
     no further.
     """
-    members: set[str] = set()  # of the first image or annotation
+    members: set[str] = set()  # of the first annotation
     with files.open_json(source, "complete JSON") as file:
         for prefix, event, value in ijson.parse(file, use_float=True):
             if prefix == "images.item.sentences":
                 return "karpathy"
-            if prefix in ("images.item", "annotations.item") and event == "map_key":
-                members.add(plain_name(value))
-            elif prefix == "images.item" and event == "end_map":
-                return "table" if members.intersection(table.CAPTION) else "coco"
+            if prefix == "annotations.item" and event == "map_key":
+                members.add(value)
             elif prefix == "annotations.item" and event == "end_map":
                 return "coco" if "image_id" in members else "table"
     return "table"

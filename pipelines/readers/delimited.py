@@ -209,4 +209,3 @@ def numbered_columns(given: Sequence[str], names: Sequence[str]) -> list[int]:
     """The numbers of columns that a user gives for a table without a header; [] if `given` are names."""
     are_numbers = all(re.fullmatch(r"[1-9][0-9]*", name) for name in given)
     return [*map(int, given)] if given and are_numbers and not set(given) <= set(names) else []
-

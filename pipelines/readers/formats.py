@@ -6,12 +6,12 @@ in JSON, from 1. Where none names a split, it is in the file's name (`captions_t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import count, zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import chain, count, islice, pairwise, zip_longest
 from typing import NamedTuple
 
 from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
-from .record import MAX_NUMBER, ReadOptions, Record, Rejected, reject
+from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, reject
 from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
@@ -20,6 +20,15 @@ VSEPP_LINES = "VSE++ captions, five lines per image"
 VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
+LOOKED_AT = 1000  # lines that tell what stands before the captions
+# A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of many
+# digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
+_LEADING_ID = re.compile(
+    r"(?P<id>\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|webm|wav|flac)|(?=\S*\d)(?=\S*[_#])[^\s,;]+?|\d{5,})"
+    r"(?:#\S*)?:?\s+(?=\S)",
+    re.IGNORECASE,
+)
+_LEADING_NUMBER = re.compile(r"(?P<id>)\s*\(?(?P<number>\d+)[.):]\s+(?=\S)")
 _SPLITS = ("train", "val", "dev", "test")
 
 
@@ -105,11 +114,45 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
-    """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number."""
+    """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number.
+
+    Where all of the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
+    that is the image's name, and later lines must have one; where they are numbered (`1. A dog`), the numbers are left
+    out.
+    """
     name, split = name_of(url), split_in(url)
-    for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1):
-        if text.strip():
-            yield Record(name, line, str(line), text, split, options.language)
+    texts = ((line, text) for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1))
+    texts = ((line, text) for line, text in texts if text.strip())
+    first = list(islice(texts, LOOKED_AT))
+    before = _before_captions([text for _, text in first])
+    for line, text in chain(first, texts):
+        image: str | None = str(line)
+        if before is not None:
+            match = before.match(text)
+            if match is None:
+                detail = f"a line must begin with an id, as the first lines do, was: {text!r:.80}"
+                yield Rejected(name, line, "not_a_record", detail, excerpt(text))
+                continue
+            image, text = match["id"] or image, text[match.end() :]
+        yield Record(name, line, image, text, split, options.language)
+
+
+def has_ids(start: bytes) -> bool:
+    """Whether the lines at the start of a file begin with ids, and captions follow after spaces."""
+    whole = start[: start.rfind(b"\n") + 1 or None].decode("utf-8", "replace")
+    return _before_captions([text for text in whole.splitlines() if text.strip()]) is _LEADING_ID
+
+
+def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
+    """What stands before the caption in each of these lines: an id, or the number of the line; None if nothing does."""
+    if len(texts) < 2:
+        return None
+    if all(map(_LEADING_ID.match, texts)):
+        return _LEADING_ID
+    numbers = [match and int(match["number"]) for match in map(_LEADING_NUMBER.match, texts)]
+    if None not in numbers and all(after == before + 1 for before, after in pairwise(numbers)):
+        return _LEADING_NUMBER
+    return None
 
 
 def vsepp_files(source: str, options: ReadOptions) -> list[str]:

@@ -19,6 +19,7 @@ from .cells import captions_in, items_of
 from .paths import value_at
 from .record import Record, Rejected, clean, excerpt, plain_name
 from .truth import NO_COLUMN, SAYS_FALSE, checked, truth_columns
+from .usual import IMAGE, SPLIT, guess
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -30,12 +31,12 @@ ROLES = {  # of columns, by the names that sets give them
         "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
         "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
     ),
-    "image": table.IMAGE,
+    "image": IMAGE,
     "sibling": (),
     "label": (
         "label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type", "kind", "family",
     ),
-    "split": table.SPLIT,
+    "split": SPLIT,
     "key": ("id", "sample_id", "index"),
 }  # fmt: skip
 SIBLING = re.compile(r"(positive[\s_-]*)?caption[\s_-]*[2-9]", re.IGNORECASE)  # columns of other captions of the image
@@ -149,7 +150,7 @@ def _roles(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]], url: st
 
 def _usual_roles(row: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """The columns of a row that have a usual name of a role."""
-    names = {role: table.guess(usual, list(row)) for role, usual in ROLES.items()}
+    names = {role: guess(usual, list(row)) for role, usual in ROLES.items()}
     return {role: (name,) for role, name in names.items() if name is not None}
 
 
@@ -203,9 +204,7 @@ def _stem_and_suffix(url: str) -> tuple[str, str]:
     return match["stem"], match["suffix"]
 
 
-def _rows(
-    url: str, suffix: str, given: Mapping[str, tuple[str, ...]], truth_column: str
-) -> Iterator[tuple[str, Any]]:
+def _rows(url: str, suffix: str, given: Mapping[str, tuple[str, ...]], truth_column: str) -> Iterator[tuple[str, Any]]:
     """(id or "", row) of each record in a file; a row that is none is a text, or rejected."""
     if suffix == ".parquet":
         yield from (("", row) for row in table.parquet_rows(url, EXPECTED))

@@ -26,26 +26,12 @@ from .files import lines, name_of
 from .paths import value_at
 from .record import OWN, ReadOptions, Record, Rejected, excerpt, is_image_name, plain_name, reject
 from .truth import NO_COLUMN, SAYS_FALSE, SAYS_TRUE, only_true, truth_columns, values_of_items
+from .usual import CAPTION, ID, IMAGE, INNER_CAPTION, NUMBERED, SPLIT, URL, guess
 
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 JSON_LIST = "a complete JSON list of objects"
-# The usual names of columns, the most likely first; a file name identifies an image better than a data set's own number
-IMAGE = (
-    "image", "image_path", "image_file", "image_name", "filepath", "file_path", "filename", "file_name",
-    "path", "img_path", "img_name", "img", "image_url", "url", "image_id", "imageid", "img_id", "imgid",
-    "photo", "photo_id", "image/key", "video", "video_path", "video_name", "video_id", "videoid", "youtube_id",
-)  # fmt: skip
-CAPTION = (
-    "caption", "captions", "text", "sentence", "sentences", "title", "raw", "comment", "description",
-    "alt_text", "caption_str", "phrase",
-)  # fmt: skip
-# Of columns inside columns only these are taken for captions unasked: a `text` or `title` may be read off a sign.
-INNER_CAPTION = ("caption", "captions", "sentence", "sentences", "raw", "phrase", "caption_str")
-NUMBERED = re.compile(r"(?:caption|sentence|text|description|comment)[\s_-]*\d+", re.IGNORECASE)
-SPLIT = ("split", "subset", "partition")
-URL = ("image_url", "url")
-ID = ("uid", "key")  # of DataComp, of img2dataset
+TURNS = (("from", "value"), ("role", "content"))  # of LLaVA, of OpenAI
 SUCCESS = "success"  # the status of an image that img2dataset has downloaded
 Row = Mapping[str, Any] | Rejected
 NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=1,caption=2"
@@ -121,6 +107,9 @@ def choose(
             listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in unread.items())}"
         if wanted:
             raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
+        turns = [name for name in names if _is_conversation(name, names)]
+        if role == "caption" and turns:
+            listed += f"; --columns caption={turns[0]} takes the answers in {turns[0]}"
         raise ValueError(
             f"{where}: no column has a usual name of {role} columns, use --columns {role}=NAME; found: {listed}"
         )
@@ -146,7 +135,7 @@ def choose(
     by_url = not id and image is not None and image == guess(URL, names)
     if by_url:
         id = guess(ID, names)
-    captions = tuple(column("caption", name) for name in options.caption_column)
+    captions = tuple(_whole_conversation(column("caption", name), names) for name in options.caption_column)
     captions = captions or (column("caption", "", CAPTION),)
     split = optional("split", options.split_column, SPLIT)
     language = optional("language", options.language_column)
@@ -168,12 +157,6 @@ def choose(
     )
 
 
-def guess(usual: Sequence[str], names: Sequence[str]) -> str | None:
-    """The first of the `usual` names that is in `names`, as spelt there; case, spaces, - and _ are ignored. Or None."""
-    plain = {plain_name(name): name for name in reversed(names)}
-    return next((plain[name] for name in usual if name in plain), None)
-
-
 def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptions) -> str | None:
     """The one column inside another whose last part is the first of the `usual` names that any has; if there are
     several, that of the options' language: `en.caption` beside `de.caption`. Or None.
@@ -185,6 +168,17 @@ def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptio
         if found:
             return found[0] if len(found) == 1 else None
     return None
+
+
+def _is_conversation(name: str, names: Sequence[str]) -> bool:
+    """Whether a column holds a list of turns, each with who speaks and what is said."""
+    return any(f"{name}.{who}" in names and f"{name}.{said}" in names for who, said in TURNS)
+
+
+def _whole_conversation(name: str, names: Sequence[str]) -> str:
+    """The column of the conversation of which `name` is what is said, since questions are no captions; else `name`."""
+    outer, _, inner = name.rpartition(".")
+    return outer if _is_conversation(outer, names) and inner in [said for _, said in TURNS] else name
 
 
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
@@ -282,9 +276,10 @@ def kind_of(url: str) -> str:
 def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The records of a text file, whose columns are those of its first row."""
     if kind == "delimited":
-        named = (options.image_column, options.split_column, options.language_column, options.id_column)
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
-        given = [*options.caption_column, *options.keep_columns, *filter(None, [*named, truth])]
+        named = (options.split_column, options.language_column, options.id_column, truth)
+        named = (options.image_column, *options.caption_column, *named, *options.keep_columns)
+        given = [name for name in named if name]
         found = delimited(url, given, partial(_can_choose, options=options))
     else:
         found = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))

@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from typing import Any
 
 from .files import filesystem, name_in, name_of, open_bytes, split_in
-from .paths import names_in, value_at
+from .paths import value_at
 from .record import ReadOptions, Record, Rejected, is_image_name
 from .table import captions_of, choose, parse_json
 from .truth import only_true

@@ -103,7 +103,9 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
     return pd.DataFrame([row for row in rows if row[0] in kept], columns=COLUMNS, dtype=object), rejected
 
 
-def _records(source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]) -> Iterator[Foreign | Rejected]:
+def _records(
+    source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]
+) -> Iterator[Foreign | Rejected]:
     """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:

@@ -363,7 +363,7 @@ SPLITS = {
     "captions_train2017.json": "train", "captions_val2014.json.gz": "val", "train.csv": "train", "my-test.tsv": "test",
     "a_dev.jsonl": "dev", "training.csv": "", "values.csv": "", "barn.csv": "",
 }  # fmt: skip
-UNTOUCHED = ("MiXeD Case , spaced .", '"quoted" <b>markup</b> & more', "family 👨\u200d👩\u200d👧 emoji")
+UNTOUCHED = ("MiXeD Case , spaced .", '"quoted" & more', "family 👨\u200d👩\u200d👧 emoji")
 TEXTS = {
     "  Two \t owls\u00a0 stare . ": "Two owls stare .", "A hen\nand an egg\r\n": "A hen and an egg",
     "cafe\u0301": "café", **dict(zip(UNTOUCHED, UNTOUCHED, strict=True)),
