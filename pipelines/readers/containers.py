@@ -13,11 +13,12 @@ import ijson
 
 from . import files
 from .cells import text_of
+from .usual import IMAGE, guess
 
 Row = Mapping[str, Any]
 TEXT, TEXTS, OBJECT, OBJECTS, OTHER = "text", "list of texts", "object", "list of objects", "other"
 LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
-_SPLITS = frozenset(["train", "training", "val", "valid", "validation", "dev", "test", "testing", "restval"])
+_SPLITS = frozenset("train training val valid validation dev test testing restval".split())
 
 
 @dataclass
@@ -63,16 +64,19 @@ def _rows_of(
     url: str, prefix: str, members: Mapping[str, Member], expected: str, is_row: Callable[[Row], bool]
 ) -> Iterator[tuple[str, Any]] | None:
     """The records in the object at `prefix`, or None if its members are none."""
-    lists = [name for name, member in members.items() if member.kind == OBJECTS]
-    good = [name for name in lists if is_row(_first(url, f"{_below(prefix, name)}.item", expected))]
-    kinds = {member.kind for member in members.values()}
-    alike = len({tuple(sorted(members[name].names)) for name in lists}) == 1
-    if len(good) == 1 and (len(lists) == 1 or not alike):
-        return _listed(url, prefix, good, expected)
-    if good and len(good) == len(lists) and (alike or _SPLITS.issuperset(good)):
-        return _listed(url, prefix, good, expected)
     names = list(members)
-    if kinds == {OBJECT} and is_row(dict.fromkeys(names, [])):
+    kinds = {member.kind for member in members.values()}
+    lists = [name for name in names if members[name].kind == OBJECTS]
+    alike = len({tuple(sorted(members[name].names)) for name in lists}) == 1
+    are_splits = _SPLITS.issuperset(lists)
+    if kinds == {OBJECTS} and alike and not are_splits:  # {"1.jpg": [{"raw": "A dog."}]}
+        inner = members[names[0]].names
+        if guess(IMAGE, inner) is None and text_of(dict.fromkeys(inner, "")) is not None:
+            return _by_image(url, prefix, expected)
+    good = [name for name in lists if is_row(_first(url, f"{_below(prefix, name)}.item", expected))]
+    if len(good) == 1 or (good and good == lists and (alike or are_splits)):
+        return _listed(url, prefix, good, expected)
+    if kinds == {OBJECT} and is_row(dict.fromkeys(names, "")):
         return _by_column(url, prefix, expected)
     if kinds == {OBJECT}:
         name, value = next(_keyed(url, prefix, expected))
@@ -83,13 +87,9 @@ def _rows_of(
         return None
     if is_row(dict.fromkeys(names, "")):  # the object itself is the one record
         return _whole(url, prefix, expected)
-    texts_by_image = kinds == {TEXTS} or (
-        kinds == {TEXT} and 2 * sum(" " in member.text.strip() for member in members.values()) > len(members)
-    )
-    objects_by_image = kinds == {OBJECTS} and alike and all(text_of(dict.fromkeys(members[lists[0]].names, "x")))
-    if texts_by_image or objects_by_image:
-        rows = ((name, {"image": name, "caption": value}) for name, value in _keyed(url, prefix, expected))
-        return rows if is_row({"image": names[0], "caption": ""}) else None
+    sentences = sum(" " in member.text.strip() for member in members.values())
+    if kinds == {TEXTS} or (kinds == {TEXT} and 2 * sentences > len(members)):
+        return _by_image(url, prefix, expected) if is_row({"image": names[0], "caption": ""}) else None
     return _whole(url, prefix, expected) if kinds <= {TEXT, OTHER} else None
 
 
@@ -106,6 +106,12 @@ def _keyed(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
         yield from ijson.kvitems(file, prefix, use_float=True)
 
 
+def _by_image(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
+    """A row for each member, whose name is that of an image and whose value has its captions."""
+    for name, value in _keyed(url, prefix, expected):
+        yield name, {"image": name, "caption": value}
+
+
 def _whole(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
     yield "", dict(_keyed(url, prefix, expected))
 
@@ -118,7 +124,7 @@ def _by_column(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]
 
 
 def _first(url: str, prefix: str, expected: str) -> Row:
-    found = next(iter(files.json_items(url, prefix, expected)), {})
+    found: Any = next(iter(files.json_items(url, prefix, expected)), None)
     return found if isinstance(found, Mapping) else {}
 
 

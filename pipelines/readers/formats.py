@@ -21,8 +21,9 @@ VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 LOOKED_AT = 1000  # lines that tell what stands before the captions
-# A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of many
-# digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
+MOST = 0.95  # the share of these lines that begin with an id, if lines do
+# A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
+# many digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
 _LEADING_ID = re.compile(
     r"(?P<id>\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|webm|wav|flac)|(?=\S*\d)(?=\S*[_#])[^\s,;]+?|\d{5,})"
     r"(?:#\S*)?:?\s+(?=\S)",
@@ -116,8 +117,8 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
 def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number.
 
-    Where all of the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
-    that is the image's name, and later lines must have one; where they are numbered (`1. A dog`), the numbers are left
+    Where the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
+    that is the image's name, and all lines must have one; where they are numbered (`1. A dog`), the numbers are left
     out.
     """
     name, split = name_of(url), split_in(url)
@@ -147,12 +148,13 @@ def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
     """What stands before the caption in each of these lines: an id, or the number of the line; None if nothing does."""
     if len(texts) < 2:
         return None
-    if all(map(_LEADING_ID.match, texts)):
+    if sum(map(bool, map(_LEADING_ID.match, texts))) >= MOST * len(texts):
         return _LEADING_ID
-    numbers = [match and int(match["number"]) for match in map(_LEADING_NUMBER.match, texts)]
-    if None not in numbers and all(after == before + 1 for before, after in pairwise(numbers)):
-        return _LEADING_NUMBER
-    return None
+    numbered = list(filter(None, map(_LEADING_NUMBER.match, texts)))
+    numbers = [int(match["number"]) for match in numbered]
+    if len(numbers) < len(texts) or any(after != before + 1 for before, after in pairwise(numbers)):
+        return None
+    return _LEADING_NUMBER
 
 
 def vsepp_files(source: str, options: ReadOptions) -> list[str]:

@@ -1,4 +1,4 @@
-"""Take away what data sets put around the words of a caption: entities and tags of HTML, marks of phrases and sentences.
+"""Take away what data sets put around the words of a caption: HTML, and marks of phrases and sentences.
 
 Only what cannot be words is taken away. What is left of a mark that could not be read is found by `mark_in`.
 """
@@ -50,7 +50,7 @@ def _without_one_layer(text: str) -> str:
 
 
 def mark_in(text: str) -> str:
-    """A mark in a cleaned caption that is no words, such as a phrase of Flickr30k Entities that is not closed, or ""."""
+    """A mark that is left in a cleaned caption, such as a phrase of Flickr30k Entities that is not closed, or ""."""
     found = _LEFT.search(text) if "[" in text or "<" in text else None
     return found.group() if found else ""
 

@@ -136,7 +136,7 @@ def read_pairs(
 
 def _roles(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]], url: str) -> dict[str, tuple[str, ...]]:
     """The columns of a row by role: those given, and others by their usual names. Raises NoColumnError."""
-    found = _usual_roles(row) | given
+    found = {**_usual_roles(row), **given}
     for role, names in given.items():
         absent = next((name for name in names if name not in set(paths.names_in(row))), None)
         if absent is not None:

@@ -124,7 +124,8 @@ def is_image_name(name: str) -> bool:
 
 def clean(record: Record) -> Record | Rejected:
     """`record` with its id and normalised: single spaces, composed Unicode (NFC), no markup (see `without_markup`),
-    languages without region (`de-AT` -> `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be kept.
+    languages without region (`de-AT` -> `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be
+    kept.
     """
     source, line, image, text, split, language, number, id, kept, _ = record
     try:

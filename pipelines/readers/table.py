@@ -39,7 +39,7 @@ NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of one file, of those inside others as `readers.paths` has them; None where there is none.
+    """The names of the columns of one file, of those inside others their paths (`readers.paths`); None: there is none.
 
     image: None: each row is of an image of its own. captions: of which each cell has captions of the row's image.
     id: what identifies the image. status: whether img2dataset has downloaded it. truth: those that may say whether the
@@ -277,9 +277,8 @@ def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Reco
     """The records of a text file, whose columns are those of its first row."""
     if kind == "delimited":
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
-        named = (options.split_column, options.language_column, options.id_column, truth)
-        named = (options.image_column, *options.caption_column, *named, *options.keep_columns)
-        given = [name for name in named if name]
+        others = (options.split_column, options.language_column, options.id_column, truth, *options.keep_columns)
+        given = [name for name in (options.image_column, *options.caption_column, *others) if name]
         found = delimited(url, given, partial(_can_choose, options=options))
     else:
         found = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))
