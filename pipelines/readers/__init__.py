@@ -25,8 +25,8 @@ __all__ = [
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
     "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
-    "a CSV, TSV, JSONL or Parquet table with image and caption columns, WebDataset tars, or a *.txt file with one "
-    "caption per line"
+    "a CSV, TSV, JSON, JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with "
+    "a text file each, or a *.txt file with one caption per line"
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
@@ -51,6 +51,7 @@ READERS = {
     "vsepp": Reader(formats.vsepp, files=formats.vsepp_files, alone=False),
     "table": Reader(table.records, files=table.files_of),
     "webdataset": Reader(webdataset.records, files=lambda source, options: files_named(webdataset.FILES, source)),
+    "folder": Reader(formats.folder, files=formats.folder_files, alone=False),
     "lines": Reader(formats.plain_lines),
 }
 
@@ -125,14 +126,19 @@ def _of_folder(source: str) -> str:
         return "vsepp"
     if formats.multi30k_captions(source):
         return "multi30k"
-    archives = {name.partition(".")[0] for name in present if webdataset.FILES.fullmatch(name)}
-    if archives - {name.partition(".")[0] for name in present if name.endswith(".parquet")}:
-        return "webdataset"
-    if any(table.FILES.fullmatch(name) for name in present):  # of img2dataset, those beside its archives
-        return "table"
-    holds = ", ".join(present[:5]) + (", …" if len(present) > 5 else "") if present else "no files"
+    below = files.names_below(source)
+    for listed in (present, below):
+        archives = {name.partition(".")[0] for name in listed if webdataset.FILES.fullmatch(name)}
+        if archives - {name.partition(".")[0] for name in listed if name.endswith(".parquet")}:
+            return "webdataset"
+        if any(table.FILES.fullmatch(name) for name in listed):  # of img2dataset, those beside its archives
+            return "table"
+        if formats.is_folder_of_images(source):
+            return "folder"
+    holds = ", ".join(below[:5]) + (", …" if len(below) > 5 else "") if below else "no files"
     raise ValueError(
-        f"{source}: must be a Multi30K folder, a VSE++ folder or a folder of tables or WebDataset tars; holds {holds}"
+        f"{source}: must be a Multi30K folder, a VSE++ folder, a folder of tables or WebDataset tars, or of images "
+        f"with a text file each; holds {holds}"
     )
 
 
@@ -146,9 +152,12 @@ def _of_file(source: str) -> str:
     start = head(source)
     if start.startswith(b"PAR1"):
         return "table"
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{source}: must be UTF-8, starts with a UTF-16 byte order mark")
     start = start.lstrip()
+    if start[1:100:2].count(0) > 40 or start[:100:2].count(0) > 40:
+        raise ValueError(
+            f"{source}: must be UTF-8, looks like UTF-16 without a byte order mark: "
+            "iconv -f UTF-16LE -t UTF-8 converts it"
+        )
     if not start or len(_CONTROL.findall(start)) * 50 > len(start):
         raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
     if start.startswith(b"{"):

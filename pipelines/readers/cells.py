@@ -102,3 +102,14 @@ def _strings_in(inner: str) -> list[str]:
     first, *between, last = _STRING.split(inner)
     separated = all(gap and gap.strip() in ("", ",") for gap in between)
     return strings if separated and not first.strip() and last.strip() in ("", ",") else []
+
+
+def captions_in_lines(text: str) -> list[str]:
+    """The captions in a text of several lines, one a line; a sentence that goes on in the next line is one caption.
+
+    It goes on where the first line begins with a capital and a later one does not: `A brown dog` / `sleeps.`
+    """
+    captions = [line.strip() for line in text.splitlines() if line.strip()]
+    if captions and captions[0][0].isupper() and any(line[0].islower() for line in captions):
+        return [" ".join(captions)]
+    return captions

@@ -20,6 +20,7 @@ from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
 HEAD = 1 << 16
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
@@ -85,10 +86,13 @@ def names(folder: str) -> list[str]:
 
 
 def names_below(folder: str) -> list[str]:
-    """The sorted names of the files in a folder and in all folders below it, relative to it: `data/train/a.csv`."""
+    """The sorted names of the files in a folder and in all folders below it, relative to it: `data/train/a.csv`; none
+    that are hidden.
+    """
     fs, path = filesystem(folder)
     start = path.rstrip("/") + "/" if path.rstrip("/") else ""
-    return sorted(name[name.find(start) + len(start) :].lstrip("/") for name in fs.find(path))
+    below = sorted(name[name.find(start) + len(start) :].lstrip("/") for name in fs.find(path))
+    return [name for name in below if not any(part[:1] == "." or part == "__MACOSX" for part in name.split("/"))]
 
 
 def is_pattern(url: str) -> bool:
@@ -119,13 +123,19 @@ def matching(pattern: str) -> list[str]:
 
 
 def files_named(named: re.Pattern[str], source: str) -> list[str]:
-    """The files that a pattern matches, or those of a folder with such names, or the source itself, which is a file."""
+    """The files that a pattern matches, or those of a folder (without any, of those below it) with such names, or the
+    source itself, which is a file.
+    """
     if is_pattern(source):
         return matching(source)
     if not is_folder(source):
         return [source]
-    # img2dataset writes its statistics beside its tables
-    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+    for listed in (names, names_below):
+        # img2dataset writes its statistics beside its tables
+        found = [name for name in listed(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+        if found:
+            return [join(source, name) for name in found]
+    return []
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -212,16 +222,30 @@ def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bo
 
 
 def head(url: str) -> bytes:
-    """The first 64 KiB of a file, decompressed and without a byte order mark."""
+    """The first 64 KiB of a file, decompressed, in UTF-8 and without a byte order mark."""
     with open_bytes(url, "a caption file") as file:
-        return file.read(HEAD).removeprefix(b"\xef\xbb\xbf")
+        start = file.read(HEAD)
+    if start.startswith(UTF_16):
+        return start.decode("utf-16", "ignore").encode()
+    return start.removeprefix(b"\xef\xbb\xbf")
+
+
+def _encoding(file: IO[bytes]) -> str:
+    """The encoding of a text file that is to be read from the start: UTF-8, or UTF-16 if a byte order mark says so."""
+    if not file.seekable():
+        return "utf-8"
+    start = file.read(2)
+    file.seek(0)
+    return "utf-16" if start in UTF_16 else "utf-8"
 
 
 def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
-    """The lines of a UTF-8 file, without byte order mark and, unless `ends`, line ends; other bytes are surrogates."""
+    """The lines of a file in UTF-8, or UTF-16 with a byte order mark, without that mark and, unless `ends`, line ends;
+    bytes that are not UTF-8 are surrogates.
+    """
     with (
-        open_bytes(url, expected) as file,
-        io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
+        open_bytes(url, expected, UnicodeError) as file,
+        io.TextIOWrapper(file, encoding=_encoding(file), errors="surrogateescape", newline="\n") as text,
     ):
         for number, line in enumerate(text):
             line = line if number else line.removeprefix("\ufeff")
@@ -232,7 +256,8 @@ class _Utf8:
     """The bytes of a JSON file, in which U+FFFD stands for what is not UTF-8, so that it costs one record, not all."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
+        encoding = "utf-8-sig" if _encoding(file) == "utf-8" else "utf-16"
+        self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
 
     def read(self, size: int = -1) -> bytes:
         return self._text.read(size).encode()

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, count, islice, pairwise, zip_longest
 from typing import NamedTuple
 
-from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
-from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, reject
+from .cells import captions_in_lines
+from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, names_below, split_in
+from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, is_image_name, reject
 from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
@@ -30,6 +31,7 @@ _LEADING_ID = re.compile(
     re.IGNORECASE,
 )
 _LEADING_NUMBER = re.compile(r"(?P<id>)\s*\(?(?P<number>\d+)[.):]\s+(?=\S)")
+CAPTION_FILE = re.compile(r".+\.(?:txt|caption)", re.IGNORECASE)
 _SPLITS = ("train", "val", "dev", "test")
 
 
@@ -155,6 +157,52 @@ def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
     if len(numbers) < len(texts) or any(after != before + 1 for before, after in pairwise(numbers)):
         return None
     return _LEADING_NUMBER
+
+
+def _below(source: str) -> tuple[list[str], dict[str, str]]:
+    """The caption files of a folder of images with captions and of all folders below it; and the images, by name
+    without suffix, with and without the folders before it.
+    """
+    below = names_below(source)
+    images: dict[str, str] = {}
+    for image in filter(is_image_name, below):
+        stem = image.rpartition(".")[0]
+        images.setdefault(stem, image)
+        images.setdefault(stem.rpartition("/")[2], image)
+    texts = [name for name in below if CAPTION_FILE.fullmatch(name)]
+    if not images:  # CUB's texts lie apart from its images; a README is not named as an image is
+        texts = [name for name in texts if "/" in name and re.search(r"\d", name.rpartition("/")[2])]
+    return texts, images
+
+
+def is_folder_of_images(source: str) -> bool:
+    """Whether a folder has images with a text file of the same name each, or folders of such text files alone."""
+    texts, images = _below(source)
+    stems = [name.rpartition(".")[0].rpartition("/")[2] for name in texts]
+    return any(stem in images for stem in stems) if images else len(stems) > 1 and len({*stems}) == len(stems)
+
+
+def folder_files(source: str, options: ReadOptions) -> list[str]:
+    """The caption files of a folder of images with captions."""
+    return [join(source, name) for name in _below(source)[0]]
+
+
+def folder(source: str, url: str, options: ReadOptions) -> Records:
+    """A folder of images, each with a text file of the same name, in it or in folders below: `10_dog/a.jpg` and
+    `10_dog/a.txt`, as kohya's trainers and CUB-200 (Reed et al. 2016, "Learning Deep Representations of Fine-Grained
+    Visual Descriptions") have them. Each line is a caption, see `captions_in_lines`.
+    """
+    texts, images = _below(source)
+    for name in texts:
+        stem = name.rpartition(".")[0]
+        image = images.get(stem) or images.get(stem.rpartition("/")[2]) or (None if images else stem)
+        split = next(filter(None, map(split_in, reversed(name.split("/")[:-1]))), "")
+        content = "\n".join(lines(join(source, name), "UTF-8 text with captions"))
+        for number, text in enumerate(captions_in_lines(content) or [content], 1):
+            record = Record(name, number, image, text, split, options.language)
+            yield (
+                reject(record, "no_image", "no image in the folder has the name of this file") if not image else record
+            )
 
 
 def vsepp_files(source: str, options: ReadOptions) -> list[str]:

@@ -105,6 +105,8 @@ FILES = {  # name -> content, format, what is read
     "pipes.txt": (delimited("|").replace("|", "| "), "table", ROWS_READ),
     "crlf.csv": (delimited(",").replace("\n", "\r\n"), "table", ROWS_READ),
     "mark.csv": ("\ufeff" + delimited(","), "table", ROWS_READ),
+    "utf16.csv": (delimited(",").encode("utf-16"), "table", ROWS_READ),
+    "utf16.json": (json.dumps(ROWS).encode("utf-16"), "table", ROWS_READ),
     "barn.jsonl": ("\n".join(map(json.dumps, ROWS)) + "\n\n", "table", ROWS_READ),
     "list.json": (json.dumps(ROWS), "table", ROWS_READ),
     "pretty.json": (json.dumps(ROWS, indent=2), "table", ROWS_READ),
@@ -410,7 +412,10 @@ SOURCES = {  # the name of a file, its content: why its format is not known
     ("empty.csv", ""): "is empty",
     ("words.npz", b"PK\x03\x04-\x00\x00\x00\x08\x00\x00\x00!\x00,,\n"): "is binary",
     ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF"): "is binary",
-    ("utf16.csv", "image,caption\n".encode("utf-16")): "must be UTF-8, starts with a UTF-16 byte order mark",
+    (
+        "utf16.csv",
+        ("image,caption\n" + f"owl.jpg,{OWL}\n" * 9).encode("utf-16-le"),
+    ): "looks like UTF-16 without a .* iconv",
     ("cut.json", json.dumps(COCO)[:70]): "must be complete JSON, cannot be read",
     ("notgzip.json.gz", "{}"): "must be a caption file, cannot be read: Not a gzipped file",
 }

@@ -55,7 +55,7 @@ def test_samples_of_img2dataset(name, tmp_path):
 def test_samples_in_folders_with_other_members_whose_caption_is_a_field_or_a_list(tmp_path):
     members = {"x/1.cls": "7", "x/1.seg.png": b"", "x/1.png": b"", "x/1.text": "A kite.", "y/1.text": "A hill."}
     path = archive(tmp_path / "b.tar", members)
-    assert read(path) == [("x_1", "x/1.seg.png", "A kite.", ()), ("y_1", "y/1", "A hill.", ())]
+    assert read(path) == [("x_1", "x/1.png", "A kite.", ()), ("y_1", "y/1", "A hill.", ())]
     path = archive(tmp_path / "a.tar", {"1.json": json.dumps({"alt": ["A kite.", "A red kite."], "text": "x"})})
     assert [row[2] for row in read(path, caption_column="alt")] == ["A kite.", "A red kite."]
     with pytest.raises(ValueError, match=r"a\.tar: caption column must be one of the columns found, was: words"):
