@@ -183,12 +183,15 @@ def _of_json(source: str) -> str:
     no further.
     """
     members: set[str] = set()  # of the first annotation
+    lists: set[str] = set()
     with files.open_json(source, "complete JSON") as file:
         for prefix, event, value in ijson.parse(file, use_float=True):
             if prefix == "images.item.sentences":
                 return "karpathy"
-            if prefix == "annotations.item" and event == "map_key":
+            if event == "start_array" and prefix in ("images", "annotations"):
+                lists.add(prefix)
+            elif prefix == "annotations.item" and event == "map_key":
                 members.add(value)
             elif prefix == "annotations.item" and event == "end_map":
                 return "coco" if "image_id" in members else "table"
-    return "table"
+    return "coco" if len(lists) == 2 else "table"

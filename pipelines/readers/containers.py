@@ -16,7 +16,7 @@ from .cells import text_of
 from .usual import IMAGE, guess
 
 Row = Mapping[str, Any]
-TEXT, TEXTS, OBJECT, OBJECTS, OTHER = "text", "list of texts", "object", "list of objects", "other"
+TEXT, TEXTS, OBJECT, OBJECTS, OTHER = "text", "list of texts", "object", "list of objects", "value"
 LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
 _SPLITS = frozenset("train training val valid validation dev test testing restval".split())
 
@@ -56,7 +56,7 @@ def described(url: str, expected: str) -> str:
     shown = []
     for name, member in islice(_members(url, "", expected).items(), 6):
         names = f" ({', '.join(member.names[:8])})" if member.names else ""
-        shown.append(f"{name}, {'an' if member.kind in (OBJECT, OTHER) else 'a'} {member.kind}{names}")
+        shown.append(f"{name}, {'an' if member.kind == OBJECT else 'a'} {member.kind}{names}")
     return "; ".join(shown) or "nothing"
 
 
