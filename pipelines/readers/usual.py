@@ -15,7 +15,7 @@ IMAGE = (
 )  # fmt: skip
 CAPTION = (
     "caption", "captions", "text", "sentence", "sentences", "title", "raw", "comment", "description",
-    "alt_text", "caption_str", "phrase",
+    "alt_text", "caption_str", "phrase", "paragraph",
 )  # fmt: skip
 # Of columns inside columns only these are taken for captions unasked: a `text` or `title` may be read off a sign.
 INNER_CAPTION = ("caption", "captions", "sentence", "sentences", "raw", "phrase", "caption_str")
