@@ -4,6 +4,7 @@ images. What stands beside them (`info`, `licenses` …) is passed over. Files m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,6 +31,11 @@ class Member:
     kind: str
     names: list[str] = field(default_factory=list)
     text: str = ""
+
+    def outline(self) -> Any:
+        """A value with the same names inside."""
+        inside = dict.fromkeys(self.names, "")
+        return [inside] if self.kind == OBJECTS else inside if self.kind == OBJECT else self.text
 
 
 def rows_in(url: str, expected: str, is_row: Callable[[Row], bool]) -> Iterator[tuple[str, Any]] | None:
@@ -71,7 +77,9 @@ def _rows_of(
     are_splits = _SPLITS.issuperset(lists)
     if kinds == {OBJECTS} and alike and not are_splits:  # {"1.jpg": [{"raw": "A dog."}]}
         inner = members[names[0]].names
-        if guess(IMAGE, inner) is None and text_of(dict.fromkeys(inner, "")) is not None:
+        are_images = len(names) > 1 or re.search(r"\d", names[0]) is not None
+        has_caption = guess(IMAGE, inner) is None and text_of(dict.fromkeys(inner, "")) is not None
+        if are_images and has_caption and is_row({"image": "", "caption": ""}):
             return _by_image(url, prefix, expected)
     good = [name for name in lists if is_row(_first(url, f"{_below(prefix, name)}.item", expected))]
     if len(good) == 1 or (good and good == lists and (alike or are_splits)):
@@ -85,11 +93,11 @@ def _rows_of(
         if is_row({**value, "image": name}):
             return ((name, {**value, "image": name}) for name, value in _keyed(url, prefix, expected))
         return None
-    if is_row(dict.fromkeys(names, "")):  # the object itself is the one record
+    if is_row({name: member.outline() for name, member in members.items()}):  # the object itself is the one record
         return _whole(url, prefix, expected)
     sentences = sum(" " in member.text.strip() for member in members.values())
     if kinds == {TEXTS} or (kinds == {TEXT} and 2 * sentences > len(members)):
-        return _by_image(url, prefix, expected) if is_row({"image": names[0], "caption": ""}) else None
+        return _by_image(url, prefix, expected) if is_row({"image": "", "caption": ""}) else None
     return _whole(url, prefix, expected) if kinds <= {TEXT, OTHER} else None
 
 

@@ -142,8 +142,8 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
 
 def has_ids(start: bytes) -> bool:
     """Whether the lines at the start of a file begin with ids, and captions follow after spaces."""
-    whole = start[: start.rfind(b"\n") + 1 or None].decode("utf-8", "replace")
-    return _before_captions([text for text in whole.splitlines() if text.strip()]) is _LEADING_ID
+    texts = [text for text in start.decode("utf-8", "replace").splitlines() if text.strip()]
+    return _before_captions(texts[:-1] if len(texts) > LOOKED_AT else texts) is _LEADING_ID
 
 
 def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:

@@ -15,7 +15,7 @@ from typing import Any
 import ijson
 
 from . import containers, files, paths, table
-from .cells import captions_in, items_of
+from .cells import captions_in, is_missing, items_of
 from .paths import value_at
 from .record import Record, Rejected, clean, excerpt, plain_name
 from .truth import NO_COLUMN, SAYS_FALSE, checked, truth_columns
@@ -119,7 +119,8 @@ def read_pairs(
         cells: dict[str, Any] = {role: None for role in ROLES}
         for role, names in roles.items():
             values = [value_at(row, name) for name in names]
-            cells[role] = values[0] if len(values) == 1 else [item for cell in values for item in captions_in(cell)]
+            several = (item for cell in values if not is_missing(cell) for item in captions_in(cell))
+            cells[role] = values[0] if len(values) == 1 else list(several)
         others = roles.get("sibling") or [name for name in row if SIBLING.fullmatch(name) and name not in _named(roles)]
         cells["sibling"] = [row[name] for name in others if row.get(name)]
         key = key or str(cells["key"] or "")

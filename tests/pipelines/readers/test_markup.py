@@ -27,8 +27,9 @@ CLEANED = {
     "b'A dog\\'s ball.'": "A dog's ball.",
 }
 LEFT = (
-    "A sign of AT&T", "R&D; and more", "A <PERSON> sits", "2 < 3 and 4 > 3", "I <3 dogs", "a dog <unk> ball",
-    "[blurred] A man",    "A man - tall", "None of the dogs run.", "A startseq of lights", "犬が寝る", "Ärger", "b'A dog",
+    "A sign of AT&T", "R&D; and more", "A <PERSON> sits", "2 < 3 and 4 > 3", "I <3 dogs",
+    "a dog <unk> ball", "[blurred] A man", "A man - tall", "None of the dogs run.", "A startseq of lights",
+    "犬が寝る", "Ärger", "b'A dog",
 )  # fmt: skip
 REFUSED = {
     ".": "must have a word", "...": "must have a word", "!?": "must have a word", "12 34": "must have a word",

@@ -497,6 +497,98 @@ def test_a_folder_of_links_is_read_as_what_they_lead_to(tmp_path: Path) -> None:
         assert short(records) == ROWS_READ * 2
 
 
+FOLDERS = {  # files of a folder: images and captions that are read, and reasons
+    "pairs": ({"a/1.jpg": "", "a/1.txt": OWL, "2.PNG": "", "2.caption": HEN}, [("2.PNG", HEN), ("a/1.jpg", OWL)], []),
+    "a caption a line": ({"1.jpg": "", "1.txt": f"{OWL}\n{HEN}\n"}, [("1.jpg", OWL), ("1.jpg", HEN)], []),
+    "images apart": ({"images/1.jpg": "", "texts/1.txt": OWL}, [("images/1.jpg", OWL)], []),
+    "a text without image": (
+        {"1.jpg": "", "1.txt": OWL, "README.txt": "Read me first."}, [("1.jpg", OWL)], ["no_image"]),
+    "an empty text": ({"1.jpg": "", "1.txt": "\n", "2.jpg": "", "2.txt": OWL}, [("2.jpg", OWL)], ["no_text"]),
+    "texts alone": ({"a/x_1.txt": OWL, "b/x_2.txt": HEN, "README.txt": "Hello."}, [("a/x_1", OWL), ("b/x_2", HEN)], []),
+    "splits": ({"train/1.jpg": "", "train/1.txt": OWL}, [("train/1.jpg", OWL)], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_of_images_with_texts(name, tmp_path):
+    files, expected, reasons = FOLDERS[name]
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    put(tmp_path, files)
+    assert readers.detect(str(tmp_path)) == "folder"
+    records, rejected = read(str(tmp_path))
+    assert [(record.image, record.text) for record in records] == expected
+    assert [bad.reason for bad in rejected] == reasons
+    assert {record.split for record in records} == ({"train"} if name == "splits" else {""})
+
+
+@pytest.mark.parametrize(
+    "files", [{"a.txt": OWL, "b.txt": HEN}, {"train/captions.txt": OWL, "val/captions.txt": HEN}, {"1.jpg": ""}]
+)
+def test_a_folder_that_may_be_something_else_is_refused(files, tmp_path):
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    put(tmp_path, files)
+    with pytest.raises(ValueError, match=r"or of images with a text file each; holds (a|train|1)"):
+        readers.detect(str(tmp_path))
+
+
+IDS = {  # lines: images and captions
+    "ids": (f"vid_1_5 {OWL}\nvid_1_5 {HEN}\nx_2_9 {HEN}", [("vid_1_5", OWL), ("vid_1_5", HEN), ("x_2_9", HEN)]),
+    "file names": (f"1.jpg {OWL}\n2.jpg {HEN}", [("1.jpg", OWL), ("2.jpg", HEN)]),
+    "file names with numbers": (f"1.jpg#0 {OWL}\n1.jpg#1 {HEN}", [("1.jpg", OWL), ("1.jpg", HEN)]),
+    "long numbers": (f"000042 {OWL}\n000043 {HEN}", [("000042", OWL), ("000043", HEN)]),
+    "a colon": (f"img_1: {OWL}\nimg_2: {HEN}", [("img_1", OWL), ("img_2", HEN)]),
+    "numbered": (f"1. {OWL}\n2. {HEN}", [("1", OWL), ("2", HEN)]),
+    "words with digits": ("18-year-old girl\n3D glasses", [("1", "18-year-old girl"), ("2", "3D glasses")]),
+    "numbers of things": ("2 dogs run\n3 dogs run", [("1", "2 dogs run"), ("2", "3 dogs run")]),
+    "one line": (f"vid_1_5 {OWL}", [("1", f"vid_1_5 {OWL}")]),
+    "ids in some": (f"vid_1_5 {OWL}\n{HEN}", [("1", f"vid_1_5 {OWL}"), ("2", HEN)]),
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_ids_in_front_of_captions(name, tmp_path):
+    text, expected = IDS[name]
+    records, rejected = read(put(tmp_path, {"captions.txt": text}))
+    assert [(record.image, record.text) for record in records] == expected and not rejected
+
+
+def test_a_line_without_an_id_among_lines_with_ids_is_rejected(tmp_path):
+    lines = [f"vid_{number}_5 {OWL}" for number in range(40)]
+    records, rejected = read(put(tmp_path, {"captions.txt": "\n".join([*lines, HEN])}))
+    assert len(records) == 40
+    assert [(bad.line, bad.reason, bad.text) for bad in rejected] == [(41, "not_a_record", HEN)]
+
+
+def test_coco_annotations_of_unknown_images_are_rejected(tmp_path):
+    strange = {"id": 9, "image_id": 1234, "caption": HEN}
+    content = {**COCO, "annotations": [*COCO["annotations"], strange]}
+    records, rejected = read(put(tmp_path, {"a.json": json.dumps(content)}))
+    assert len(records) == 3
+    detail = "image_id must be the id of one of the images, was: 1234"
+    assert [(bad.line, bad.reason, bad.detail) for bad in rejected] == [(4, "no_image", detail)]
+    texts = {**content, "images": [{**image, "id": str(image["id"])} for image in COCO["images"]]}
+    assert short(read(put(tmp_path, {"b.json": json.dumps(texts)}))[0]) == short(records)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_captions_of_several_columns(name, tmp_path):
+    rows = [{"image": "1.jpg", "c 1": OWL, "c 2": HEN, "c 3": ""}, {"image": "2.jpg", "c 1": "", "c 2": "", "c 3": ""}]
+    path = put(tmp_path, {name: as_table(name, rows)})
+    records, rejected = read(path, caption_column=("c 1", "c_2", "c 3"))
+    assert short(records) == [("1.jpg", "", OWL), ("1.jpg", "", HEN)]
+    assert [bad.reason for bad in rejected] == ["no_text"]
+
+
+def test_the_end_of_a_url_is_no_folder(tmp_path):
+    path = put(tmp_path, {"a.csv": f"url,caption\nhttps://x.org/1/,{OWL}\nhttps://x.org/2/,{HEN}\n"})
+    assert [(record.image, record.id) for record in read(path)[0]] == [
+        ("https://x.org/1/", "1"),
+        ("https://x.org/2/", "2"),
+    ]
+
+
 def test_an_archive_must_hold_one_file(tmp_path):
     for name, members, holds in (
         ("barn.csv.zip", ["folder/owl.csv", "folder/hen.csv"], r"2: folder/owl\.csv, folder/hen\.csv"),
