@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 DELIMITERS = "\t,;|"
 MAX_QUOTED = 131_072  # characters of a record of several lines: how far the end of a quote is looked for
+BLANK = " " + DELIMITERS  # what an empty record may consist of
 OPEN, STRAY = "a quote is never closed", "a quote stands inside a quoted field"
 _IDENTIFIER = re.compile(r"\S*[\d._/]\S*")  # a file name or an id, which no line of a sentence consists of
 
@@ -125,6 +126,12 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Row]:
             yield line
 
     while (record := ahead.popleft() if ahead else next(source, None)) is not None:
+        if '"' not in record and len(values := record.split(delimiter)) == width:  # as nearly every record
+            if record.strip(BLANK):
+                example = values
+                yield Row(number, values, "", record)
+            number += 1
+            continue
         fields, taken = cut(record, delimiter), 0
         if fields.problem == OPEN:
             longer, taken = _until_closed(record, following(), delimiter, width, example)
@@ -139,8 +146,7 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Row]:
         elif any(value.strip() for value in fields.values):
             values = _fitted(fields, delimiter, width)
             wrong = "" if len(values) == width else f"a record must have {width} fields, has {len(values)}"
-            if not wrong and any(map(_IDENTIFIER.fullmatch, values)):  # the names of columns are none
-                example = values
+            example = example if wrong else values
             yield Row(number, values, wrong, record)
         number += taken + 1
 
@@ -165,7 +171,9 @@ def _is_record(line: str, delimiter: str, width: int, example: Sequence[str]) ->
         return False
     if delimiter == "\t":
         return True
-    compared = zip(fields.values, example or fields.values, strict=False)
+    if not any(map(_IDENTIFIER.fullmatch, example)):  # the last record is the header
+        example = fields.values
+    compared = zip(fields.values, example, strict=False)
     return any(_IDENTIFIER.fullmatch(value.strip()) and _IDENTIFIER.fullmatch(same.strip()) for value, same in compared)
 
 

@@ -243,6 +243,9 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if isinstance(record, Rejected):
         yield record
         return
+    if type(record.text) is str and "[" not in record.text and type(record.image) is not list:  # as nearly every one
+        yield record
+        return
     captions = captions_in(record.text)
     if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
         yield record

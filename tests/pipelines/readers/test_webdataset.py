@@ -103,7 +103,8 @@ def test_an_archive_is_known_by_its_texts_and_names(tmp_path):
 
 
 MEMBERS = {  # members of an archive: image and caption of each record, or number and reason
-    "one caption a line": ({"1.jpg": "", "1.txt": "A kite.\nA hill.\n\n"}, [("1.jpg", "A kite."), ("1.jpg", "A hill.")]),
+    "one caption a line": (
+        {"1.jpg": "", "1.txt": "A kite.\nA hill.\n\n"}, [("1.jpg", "A kite."), ("1.jpg", "A hill.")]),
     "lower case": ({"1.jpg": "", "1.txt": "a kite\na hill"}, [("1.jpg", "a kite"), ("1.jpg", "a hill")]),
     "a sentence in lines": ({"1.jpg": "", "1.txt": "A kite\nover a hill."}, [("1.jpg", "A kite over a hill.")]),
     "the JSON has it whole": (
@@ -112,7 +113,8 @@ MEMBERS = {  # members of an archive: image and caption of each record, or numbe
     "an empty text": ({"1.jpg": "", "1.txt": "\n"}, [(1, "no_text")]),
     "no text": ({"1.jpg": "", "2.jpg": "", "2.txt": "A kite."}, [(1, "no_text"), ("2.jpg", "A kite.")]),
     "apart": (
-        {"1.jpg": "", "2.jpg": "", "1.txt": "A kite.", "2.txt": "A hill."}, [("1.jpg", "A kite."), ("2.jpg", "A hill.")]),
+        {"1.jpg": "", "2.jpg": "", "1.txt": "A kite.", "2.txt": "A hill."},
+        [("1.jpg", "A kite."), ("2.jpg", "A hill.")]),
     "texts first": ({"1.txt": "A kite.", "2.txt": "A hill.", "2.jpg": "", "1.jpg": ""},
                     [("1.jpg", "A kite."), ("2.jpg", "A hill.")]),
     "dots": ({"a.05.jpg": "", "a.05.txt": "A kite.", "a.06.jpg": "", "a.06.txt": "A hill."},
