@@ -14,10 +14,13 @@ import ijson
 
 from . import files
 from .cells import text_of
+from .record import is_image_name
 from .usual import IMAGE, guess
 
 Row = Mapping[str, Any]
 TEXT, TEXTS, OBJECT, OBJECTS, OTHER = "text", "list of texts", "object", "list of objects", "value"
+DEPTH = 4  # how deep records are looked for
+MOST_INSIDE = 8  # objects in an object that are looked into, so that no file is read too often
 LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
 _SPLITS = frozenset("train training val valid validation dev test testing restval".split())
 
@@ -46,15 +49,25 @@ def rows_in(url: str, expected: str, is_row: Callable[[Row], bool]) -> Iterator[
         expected: what it should be, for the message about a broken file.
         is_row: whether an object has the columns that are to be read.
     """
-    prefix = ""
-    while True:
-        members = _members(url, prefix, expected)
-        within = [member for member in members.values() if member.kind in (OBJECT, OBJECTS)]
-        if found := _rows_of(url, prefix, members, expected, is_row):
-            return found
-        if len(within) != 1 or within[0].kind == OBJECTS:
-            return None
-        prefix = _below(prefix, next(name for name, member in members.items() if member is within[0]))
+    return _rows_below(url, "", expected, is_row, DEPTH)
+
+
+def _rows_below(
+    url: str, prefix: str, expected: str, is_row: Callable[[Row], bool], depth: int
+) -> Iterator[tuple[str, Any]] | None:
+    """The records in the object at `prefix`, or in the one object inside it that has any."""
+    members = _members(url, prefix, expected)
+    if members and (found := _rows_of(url, prefix, members, expected, is_row)):
+        return found
+    inner = [name for name, member in members.items() if member.kind == OBJECT]
+    if depth == 1 or len(inner) > MOST_INSIDE:
+        return None
+    below = (_rows_below(url, _below(prefix, name), expected, is_row, depth - 1) for name in inner)
+    several = list(filter(None, below))
+    if several:
+        return several[0] if len(several) == 1 else None
+    kinds = {member.kind for member in members.values()}
+    return _whole(url, prefix, expected) if not prefix and kinds <= {TEXT, OTHER} else None
 
 
 def described(url: str, expected: str) -> str:
@@ -77,9 +90,8 @@ def _rows_of(
     are_splits = _SPLITS.issuperset(lists)
     if kinds == {OBJECTS} and alike and not are_splits:  # {"1.jpg": [{"raw": "A dog."}]}
         inner = members[names[0]].names
-        are_images = len(names) > 1 or re.search(r"\d", names[0]) is not None
         has_caption = guess(IMAGE, inner) is None and text_of(dict.fromkeys(inner, "")) is not None
-        if are_images and has_caption and is_row({"image": "", "caption": ""}):
+        if _are_images(names) and has_caption and is_row({"image": "", "caption": ""}):
             return _by_image(url, prefix, expected)
     good = [name for name in lists if is_row(_first(url, f"{_below(prefix, name)}.item", expected))]
     if len(good) == 1 or (good and good == lists and (alike or are_splits)):
@@ -95,10 +107,14 @@ def _rows_of(
         return None
     if is_row({name: member.outline() for name, member in members.items()}):  # the object itself is the one record
         return _whole(url, prefix, expected)
-    sentences = sum(" " in member.text.strip() for member in members.values())
-    if kinds == {TEXTS} or (kinds == {TEXT} and 2 * sentences > len(members)):
-        return _by_image(url, prefix, expected) if is_row({"image": "", "caption": ""}) else None
-    return _whole(url, prefix, expected) if kinds <= {TEXT, OTHER} else None
+    if kinds in ({TEXTS}, {TEXT}) and _are_images(names) and is_row({"image": "", "caption": ""}):
+        return _by_image(url, prefix, expected)
+    return None
+
+
+def _are_images(names: list[str]) -> bool:
+    """Whether most names are such as images have, with a digit or the suffix of an image."""
+    return 2 * sum(is_image_name(name) or re.search(r"\d", name) is not None for name in names) > len(names)
 
 
 def _listed(url: str, prefix: str, names: list[str], expected: str) -> Iterator[tuple[str, Any]]:

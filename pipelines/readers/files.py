@@ -226,37 +226,43 @@ def head(url: str) -> bytes:
     with open_bytes(url, "a caption file") as file:
         start = file.read(HEAD)
     if start.startswith(UTF_16):
-        return start.decode("utf-16", "ignore").encode()
-    return start.removeprefix(b"\xef\xbb\xbf")
+        start = start.decode("utf-16", "ignore").encode()
+    start = start.removeprefix(b"\xef\xbb\xbf")
+    return start.replace(b"\r", b"\n") if _newline(start) == "\r" else start
 
 
-def _encoding(file: IO[bytes]) -> str:
-    """The encoding of a text file that is to be read from the start: UTF-8, or UTF-16 if a byte order mark says so."""
-    if not file.seekable():
-        return "utf-8"
-    start = file.read(2)
-    file.seek(0)
-    return "utf-16" if start in UTF_16 else "utf-8"
-
-
-def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
-    """The lines of a file in UTF-8, or UTF-16 with a byte order mark, without that mark and, unless `ends`, line ends;
-    bytes that are not UTF-8 are surrogates.
+def _encoding_and_newline(file: IO[bytes]) -> tuple[str, str]:
+    """How a text file is written that is to be read from the start: in UTF-8, or UTF-16 if a byte order mark says so,
+    and with which line ends.
     """
-    with (
-        open_bytes(url, expected, UnicodeError) as file,
-        io.TextIOWrapper(file, encoding=_encoding(file), errors="surrogateescape", newline="\n") as text,
-    ):
-        for number, line in enumerate(text):
-            line = line if number else line.removeprefix("\ufeff")
-            yield line if ends else line.rstrip("\r\n")
+    if not file.seekable():
+        return "utf-8", "\n"
+    start = file.read(HEAD)
+    file.seek(0)
+    return "utf-16" if start.startswith(UTF_16) else "utf-8", _newline(start)
+
+
+def _newline(start: bytes) -> str:
+    """What ends the lines of a file, given its first bytes: a line feed, or a carriage return if it has only those."""
+    return "\r" if b"\r" in start and b"\n" not in start else "\n"
+
+
+def lines(url: str, expected: str) -> Iterator[str]:
+    """The lines of a file in UTF-8, or UTF-16 with a byte order mark, without that mark and line ends; bytes that are
+    not UTF-8 are surrogates.
+    """
+    with open_bytes(url, expected, UnicodeError) as file:
+        encoding, newline = _encoding_and_newline(file)
+        with io.TextIOWrapper(file, encoding=encoding, errors="surrogateescape", newline=newline) as text:
+            for number, line in enumerate(text):
+                yield (line if number else line.removeprefix("\ufeff")).rstrip("\r\n")
 
 
 class _Utf8:
     """The bytes of a JSON file, in which U+FFFD stands for what is not UTF-8, so that it costs one record, not all."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        encoding = "utf-8-sig" if _encoding(file) == "utf-8" else "utf-16"
+        encoding = {"utf-8": "utf-8-sig"}.get(name := _encoding_and_newline(file)[0], name)
         self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
 
     def read(self, size: int = -1) -> bytes:

@@ -258,7 +258,9 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     truths = values_of_items(record.truth, len(captions))
     for number, (caption, truth) in enumerate(zip(captions, truths, strict=True)):
         own = {name: value[number if len(value) > 1 else 0] for name, value in lists.items()}
-        yield record._replace(text=caption, truth=truth, **own)
+        of_row = record._replace(text=caption, truth=truth, **own)
+        is_list = isinstance(caption, list) and bool(caption) and all(isinstance(text, str) for text in caption)
+        yield from captions_of(of_row) if is_list else [of_row]
 
 
 def kind_of(url: str) -> str:
@@ -337,6 +339,9 @@ def objects(
         items = lines(url, expected or "JSON, one object per line")
     for number, item in enumerate(items, 1):
         value = parse_json(item) if kind == "jsonl" else {"caption": item} if isinstance(item, str) else item
+        if kind == "jsonl" and isinstance(value, Mapping) and len(value) == 1 and not is_row(value):
+            (name, captions) = next(iter(value.items()))  # {"1.jpg": ["A dog."]}
+            value = {"image": name, "caption": captions} if isinstance(captions, str | list) else value
         if isinstance(value, Mapping):
             yield number, value
         elif kind != "jsonl" or item.strip():
@@ -372,12 +377,18 @@ def delimited(
         if max(numbers) > len(names):
             raise ValueError(f"{url}: column numbers must be <= {len(names)}, were: {numbers}")
         names = [str(number) for number in range(1, len(names) + 1)]
-    first_with = {name: names.index(name) for name in names}
+    again = [name for name in names if names.count(name) > 1]
     for row in islice(rows(lines(url, DELIMITED), delimiter, len(names)), 0 if numbers else 1, None):
         if row.problem:
             yield row.line, Rejected("", row.line, "not_a_record", row.problem, excerpt(row.text))
+        elif not numbers and row.fields[0] == names[0] and [field.strip() for field in row.fields] == names:
+            detail = "a record must not be the names of the columns again"  # files were put together
+            yield row.line, Rejected("", row.line, "not_a_record", detail, excerpt(row.text))
         else:
-            yield row.line, {name: row.fields[at] for name, at in first_with.items()}
+            cells: dict[str, Any] = dict(zip(names, row.fields, strict=True))
+            for twice in again:  # a list of what columns of the same name have
+                cells[twice] = [cell for name, cell in zip(names, row.fields, strict=True) if name == twice]
+            yield row.line, cells
 
 
 def has_header(start: bytes) -> bool:

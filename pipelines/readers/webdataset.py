@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, starmap
 from typing import Any, NamedTuple
 
@@ -54,6 +54,8 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
     by_key: dict[str, list[Member]] = {}
     for member in _members(url):
         by_key.setdefault(_key(member.name), []).append(member)
+    if not any(_has_both(members) for members in by_key.values()):  # images/1.jpg and texts/1.txt
+        by_key = _without_folders(by_key)
     chosen = None
     samples = chain.from_iterable(starmap(_split_up, by_key.items()))
     for line, (key, members) in enumerate(samples, 1):
@@ -66,12 +68,30 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
         if chosen is None and len(fields) > 2:
             chosen = choose([*names_in(fields)], asked, url)
         texts = [value_at(fields, column) for column in chosen.captions] if chosen else [None]
+        if chosen is None:
+            suffixes = ", ".join(dict.fromkeys(_suffix(member.name) for member in members))
+            detail = f"a sample must have a text ({', '.join(TEXTS)}) or JSON, has only: {suffixes}"
+            yield Rejected(name, line, "no_text", detail, "")
+            continue
         text = texts[0] if len(texts) == 1 else [caption for cell in texts if cell for caption in captions_in(cell)]
         split = fields.get(chosen.split, "") if chosen and chosen.split else file_split
         language = fields.get(chosen.language) if chosen and chosen.language else options.language
         kept = tuple(map(fields.get, options.keep_columns))
         truth = {name: fields.get(name) for name in chosen.truth} if chosen and chosen.truth else None
         yield Record(name, line, image or key, text, split, language, None, key, kept, truth)
+
+
+def _has_both(members: Sequence[Member]) -> bool:
+    """Whether a sample has an image, and a text or JSON."""
+    return any(is_image_name(member.name) for member in members) and any(member.is_read for member in members)
+
+
+def _without_folders(by_key: Mapping[str, list[Member]]) -> dict[str, list[Member]]:
+    """The samples by their keys without folders; as they are, unless that brings images and texts together."""
+    joined: dict[str, list[Member]] = {}
+    for key, members in by_key.items():
+        joined.setdefault(name_of(key), []).extend(members)
+    return joined if all(map(_has_both, joined.values())) else dict(by_key)
 
 
 def _split_up(key: str, members: Sequence[Member]) -> Iterator[tuple[str, Sequence[Member]]]:
@@ -81,11 +101,7 @@ def _split_up(key: str, members: Sequence[Member]) -> Iterator[tuple[str, Sequen
     by_stem: dict[str, list[Member]] = {}
     for member in members:
         by_stem.setdefault(member.name.rpartition(".")[0], []).append(member)
-    paired = [
-        stem
-        for stem, of_stem in by_stem.items()
-        if any(is_image_name(member.name) for member in of_stem) and any(member.is_read for member in of_stem)
-    ]
+    paired = [stem for stem, of_stem in by_stem.items() if _has_both(of_stem)]
     if len(paired) < 2:
         yield key, sorted(members, key=lambda member: member.name.rpartition(".")[0] not in paired)
         return

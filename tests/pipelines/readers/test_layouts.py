@@ -267,3 +267,54 @@ def test_columns_inside_are_named_by_path_in_every_kind_of_table(tmp_path: Path)
         assert [(record.image, record.text) for record in records] == NUMBERS, name
     other = options_of("image=all.nr,caption=all.remarks.said")
     assert len(list(readers.read(f"{tmp_path}/a.json", "table", other))) == 3
+
+
+MORE = {  # a JSON file that is one object: images and captions
+    "captions alone in a list": ({"data": [{"caption": DOG}, {"caption": CAT}]}, [("1", DOG), ("2", CAT)]),
+    "beside objects about it": (
+        {"info": {"about": "some captions", "url": "x y"}, "data": {"1.jpg": [DOG], "2.jpg": [CAT]}},
+        [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "deep inside": ({"result": {"dataset": {"items": [pair("1.jpg", DOG)]}}}, [("1.jpg", DOG)]),
+    "one image": ({"1.jpg": [DOG, CAT]}, [("1.jpg", DOG), ("1.jpg", CAT)]),
+    "one record": ({"image": "1.jpg", "caption": DOG}, [("1.jpg", DOG)]),
+    "columns as lists": ({"image": ["1.jpg", "2.jpg"], "caption": [DOG, CAT]}, [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "columns as lists of lists": (
+        {"image": ["1.jpg", "2.jpg"], "caption": [[DOG, CAT], [BOYS]]},
+        [("1.jpg", DOG), ("1.jpg", CAT), ("2.jpg", BOYS)]),
+    "parts": ({"part_a": [pair("1.jpg", DOG)], "part_b": [pair("2.jpg", CAT)]}, [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "images with captions": (
+        {"images": [{"file_name": "1.jpg", "captions": [DOG, CAT]}]}, [("1.jpg", DOG), ("1.jpg", CAT)]),
+    "by an id, with the image": (
+        {"17": pair("1.jpg", DOG), "18": pair("2.jpg", CAT)}, [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "by the image, with more": ({"a/1.png": {"caption": DOG, "tags": "dog"}}, [("a/1.png", DOG)]),
+}  # fmt: skip
+REFUSED = {  # such files that have no captions, or leave open which
+    "nothing but words about it": {"info": {"about": "some captions of dogs"}, "things": [1, 2]},
+    "two lists": {"a": [pair("1.jpg", DOG, nr=1)], "b": [pair("2.jpg", CAT, size=2)]},
+    "words by word": {"dog": "an animal that barks", "cat": "an animal that purrs"},
+    "numbers": {"1.jpg": 3, "2.jpg": 4},
+    "texts off signs": [{"image": "1.jpg", "signs": [{"text": "STOP"}, {"text": "GO"}]}],
+}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", MORE)
+def test_records_are_found_in_an_object(name: str, indent: int | None, tmp_path: Path) -> None:
+    content, expected = MORE[name]
+    (tmp_path / "a.json").write_text(json.dumps(content, indent=indent))
+    records = list(readers.read(f"{tmp_path}/a.json", readers.detect(f"{tmp_path}/a.json"), ReadOptions.of({})))
+    assert [(record.image, record.text) for record in records] == expected
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_object_without_captions_is_refused_in_a_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(REFUSED[name]))
+    with pytest.raises(ValueError, match=r"a\.json: (must have a list of objects|no column has a usual name)") as error:
+        list(readers.read(f"{tmp_path}/a.json", readers.detect(f"{tmp_path}/a.json"), ReadOptions.of({})))
+    assert "\n" not in str(error.value)
+
+
+def test_a_line_for_each_image(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [{"1.jpg": [DOG, CAT]}, {"2.jpg": BOYS}])))
+    records = list(readers.read(f"{tmp_path}/a.jsonl", "table", ReadOptions.of({})))
+    assert [(record.image, record.text) for record in records] == THREE

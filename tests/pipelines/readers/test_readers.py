@@ -615,3 +615,20 @@ def test_a_column_may_have_the_language_of_each_caption(name: str, tmp_path: Pat
     assert {record.language for record in read(path, language="fr")[0]} == {"fr"}
     with pytest.raises(ValueError, match="language column must be one of the columns found, was: lang; found: image"):
         read(path, language_column="lang")
+
+
+def test_a_table_put_together_of_several_and_columns_of_one_name(tmp_path):
+    rows = f"image,caption\n1.jpg,{OWL}\n"
+    records, rejected = read(put(tmp_path, {"a.csv": rows + rows.replace("1.jpg", "2.jpg")}))
+    assert short(records) == [("1.jpg", "", OWL), ("2.jpg", "", OWL)]
+    assert [(bad.line, bad.detail) for bad in rejected] == [(3, "a record must not be the names of the columns again")]
+    records, _ = read(put(tmp_path, {"b.csv": f"image,caption,caption\n1.jpg,{OWL},{HEN}\n"}))
+    assert short(records) == [("1.jpg", "", OWL), ("1.jpg", "", HEN)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_line_ends_and_encodings(end, encoding, tmp_path):
+    for name, text in (("a.csv", delimited(",")), ("b.tsv", delimited("\t")), ("c.jsonl", as_table("c.jsonl", ROWS))):
+        path = put(tmp_path, {name: text.replace("\n", end).encode(encoding)})
+        assert readers.detect(path) == "table" and short(read(path)[0]) == ROWS_READ

@@ -120,6 +120,8 @@ MEMBERS = {  # members of an archive: image and caption of each record, or numbe
     "dots": ({"a.05.jpg": "", "a.05.txt": "A kite.", "a.06.jpg": "", "a.06.txt": "A hill."},
              [("a.05.jpg", "A kite."), ("a.06.jpg", "A hill.")]),
     "dots, one sample": ({"a.05.jpg": "", "a.05.txt": "A kite."}, [("a.05.jpg", "A kite.")]),
+    "folders apart": ({"images/1.jpg": "", "images/2.jpg": "", "texts/1.txt": "A kite.", "texts/2.txt": "A hill."},
+                      [("images/1.jpg", "A kite."), ("images/2.jpg", "A hill.")]),
     "other suffixes": ({"1.input.jpg": "", "1.outputs.txt": "A kite."}, [("1.input.jpg", "A kite.")]),
 }  # fmt: skip
 
@@ -148,3 +150,9 @@ def test_a_folder_of_splits_as_clip_benchmark_has_it(tmp_path: Path) -> None:
     assert readers.detect(str(tmp_path)) == "webdataset"
     found = list(readers.read(str(tmp_path), "webdataset", ReadOptions()))
     assert [(one.image, one.split) for one in found] == [("test.jpg", "test")] * 2 + [("train.jpg", "train")] * 2
+
+
+def test_an_archive_without_texts_says_what_it_has(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar", {"1.jpg": "", "1.caps": "A kite."})
+    (bad,) = readers.read(str(path), "webdataset", ReadOptions())
+    assert bad.detail == "a sample must have a text (txt, text, caption) or JSON, has only: jpg, caps"
