@@ -28,6 +28,7 @@ EXPECTED = (
     "a CSV, TSV, JSON, JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with "
     "a text file each, or a *.txt file with one caption per line"
 )
+SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")  # that some sets put between id and caption
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
 _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-9])", re.IGNORECASE)
@@ -175,6 +176,13 @@ def _of_file(source: str) -> str:
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
             "the numbers of its columns, --columns image=1,caption=2"
         )
+    texts = [line for line in start.splitlines()[:-1] if line.strip()] or [start]
+    for mark in SEPARATORS:
+        if all(line.count(mark) == 1 for line in texts):
+            raise ValueError(
+                f"{source}: each line has {mark.decode()}, so it looks like a table; with tabs in place of that, "
+                "--format table --columns image=1,caption=2 reads it"
+            )
     return "lines"
 
 

@@ -15,11 +15,12 @@ from .record import MAX_CAPTIONS, MAX_TEXT
 MAX_LISTED = MAX_CAPTIONS * MAX_TEXT
 TEXT_OF_ITEM = ("raw", "caption", "sentence", "phrase", "text", "caption_str")
 ANSWERING = ("gpt", "assistant", "model", "bot")
+_LISTED = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(?=\S)")
 _STRING = re.compile(r"""[uU]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)  # as Python writes it
 
 
 def items_of(cell: Any) -> list[Any]:
-    """The items of a cell: of a list, or of a text that is wholly one list, its items; else the cell itself.
+    """The items of a cell: of a list, or of a text that is wholly one list or object, its items; else the cell itself.
 
     A list may be written as JSON, as Python prints it, or as numpy does, without commas. `[blurred] A man walks.` and
     `[blurred]` are texts.
@@ -34,9 +35,14 @@ def items_of(cell: Any) -> list[Any]:
 def captions_in(cell: Any) -> list[Any]:
     """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost.
 
-    Of objects, such as `{"raw": "A dog sleeps."}`, the text is taken; of a conversation what the model answers.
+    Of objects, such as `{"raw": "A dog sleeps."}`, the text is taken; of a conversation what the model answers. Lines
+    that are all numbered, or all have bullets, are a caption each.
     """
     items = items_of(cell)
+    if isinstance(cell, str) and "\n" in cell:
+        texts = [line for line in cell.splitlines() if line.strip()]
+        if len(texts) > 1 and all(map(_LISTED.match, texts)):
+            items = [_LISTED.sub("", line) for line in texts]
     if items and all(isinstance(item, Mapping) for item in items):
         items = _answers(items) if all(map(_speaker, items)) else [text_of(item) or item for item in items]
     return items or [[]]
@@ -70,25 +76,26 @@ def _answers(turns: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def _written_list(text: str) -> list[Any] | None:
-    """The list that a text consists of, or None if it is something else."""
-    if "[" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
+    """The list that a text consists of, an object as a list of one, or None if it is something else."""
+    if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
         return None
     text = text.strip()
-    if text[:1] != "[" or text[-1:] != "]":
+    if text[:1] + text[-1:] not in ("[]", "{}"):
         return None
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        return value if isinstance(value, list) else [value]
     except (ValueError, RecursionError):
         pass
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # for a backslash that escapes nothing
             warnings.simplefilter("ignore", DeprecationWarning)  # the same, before Python 3.12
-            strings = _strings_in(text[1:-1])
+            strings = _strings_in(text[1:-1]) if text[0] == "[" else []
             value = [ast.literal_eval(string) for string in strings] if strings else ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value if isinstance(value, list) else None
+    return [value] if isinstance(value, dict) else value if isinstance(value, list) else None
 
 
 def _strings_in(inner: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from .cells import captions_in_lines
 from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, names_below, split_in
 from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, is_image_name, reject
+from .table import captions_of
 from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
@@ -26,7 +27,7 @@ MOST = 0.95  # the share of these lines that begin with an id, if lines do
 # A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
 # many digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
 _LEADING_ID = re.compile(
-    r"(?P<id>\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|webm|wav|flac)|(?=\S*\d)(?=\S*[_#])[^\s,;]+?|\d{5,})"
+    r"(?![\[<{\"'(])(?P<id>\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|webm|wav|flac)|(?=\S*\d)(?=\S*[_#])[^\s,;]+?|\d{5,})"
     r"(?:#\S*)?:?\s+(?=\S)",
     re.IGNORECASE,
 )
@@ -46,7 +47,7 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
     an image that is not listed, where any are, become rejected. Annotations
     that VizWiz-Captions (Gurari et al. 2020) calls `is_rejected` or `is_precanned` become rejected, see `only_true`.
     """
-    yield from only_true(_annotations(url, options), options, url)
+    yield from only_true(chain.from_iterable(map(captions_of, _annotations(url, options))), options, url)
 
 
 def _annotations(url: str, options: ReadOptions) -> Records:

@@ -236,6 +236,9 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         yield record
 
 
+_NO_LIST = re.compile(r"[^\[{\n]*")  # as nearly every caption
+
+
 def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is. Where
     image, id, split, language or truth are lists of as many values, each caption has its own.
@@ -243,7 +246,7 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if isinstance(record, Rejected):
         yield record
         return
-    if type(record.text) is str and "[" not in record.text and type(record.image) is not list:  # as nearly every one
+    if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
     captions = captions_in(record.text)

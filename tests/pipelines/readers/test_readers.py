@@ -408,6 +408,10 @@ SOURCES = {  # the name of a file, its content: why its format is not known
     ("untitled.txt", f"owl.jpg\t{OWL}\n"): "looks like a table without a header .* --format table",
     ("untitled.txt", f"barn/owl.JPG,{OWL}\n"): "looks like a table without a header",
     ("train_images.txt", "owl.jpg\nhen.jpg\n"): "looks like .* a list of images",
+    (
+        "train.txt",
+        f"VID1 0.0 6.9##{OWL}\nVID2 1.0 3.2##{HEN}\n",
+    ): "each line has ##, so it looks like a table; with tabs",
     ("blank.txt", "\n \n"): "is empty",
     ("empty.csv", ""): "is empty",
     ("words.npz", b"PK\x03\x04-\x00\x00\x00\x08\x00\x00\x00!\x00,,\n"): "is binary",
@@ -542,6 +546,10 @@ IDS = {  # lines: images and captions
     "numbered": (f"1. {OWL}\n2. {HEN}", [("1", OWL), ("2", HEN)]),
     "words with digits": ("18-year-old girl\n3D glasses", [("1", "18-year-old girl"), ("2", "3D glasses")]),
     "numbers of things": ("2 dogs run\n3 dogs run", [("1", "2 dogs run"), ("2", "3 dogs run")]),
+    "phrases": (
+        "[/EN#1/animals Two owls] stare\n[/EN#2/animals A hen] sits",
+        [("1", "Two owls stare"), ("2", "A hen sits")],
+    ),
     "one line": (f"vid_1_5 {OWL}", [("1", f"vid_1_5 {OWL}")]),
     "ids in some": (f"vid_1_5 {OWL}\n{HEN}", [("1", f"vid_1_5 {OWL}"), ("2", HEN)]),
 }
