@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 DELIMITERS = "\t,;|"
 MAX_QUOTED = 131_072  # characters of a record of several lines: how far the end of a quote is looked for
+MAX_STRAY = 2_500  # characters of a field with stray quotes, or a long line would be searched anew for each field
 BLANK = " " + DELIMITERS  # what an empty record may consist of
 OPEN, STRAY = "a quote is never closed", "a quote stands inside a quoted field"
+_OPEN = re.compile(r'[ ]*"(?>(?:[^"]|"")*)\Z')
 _IDENTIFIER = re.compile(r"\S*[\d._/]\S*")  # a file name or an id, which no line of a sentence consists of
 
 
@@ -48,9 +50,8 @@ def _field(delimiter: str) -> re.Pattern[str]:
 @lru_cache(maxsize=8)
 def _with_strays(delimiter: str) -> re.Pattern[str]:
     """A field of one line that begins with a quote, up to the first quote that ends it, and up to the delimiter."""
-    return re.compile(
-        rf"""(?=[ ]*"(?P<inner>[^\n]*?)"[ ]*(?P<end>{re.escape(delimiter)}|\Z))?(?P<all>[^{re.escape(delimiter)}]*)"""
-    )
+    mark = re.escape(delimiter)
+    return re.compile(rf"""(?=[ ]*"(?P<inner>[^\n]{{0,{MAX_STRAY}}}?)"[ ]*(?P<end>{mark}|\Z))?(?P<all>[^{mark}]*)""")
 
 
 def cut(record: str, delimiter: str) -> Fields:
@@ -76,7 +77,7 @@ def cut(record: str, delimiter: str) -> Fields:
             stray = _with_strays(delimiter).match(record, at)
             assert stray is not None
             bare, end, value = True, stray.end(), stray["all"]
-            is_open = re.compile(r'[ ]*"(?:[^"]|"")*\Z').match(record, at) is not None
+            is_open = _OPEN.match(record, at) is not None
             if delimiter == "\t":
                 if is_open:
                     fields = fields._replace(problem=OPEN)
@@ -95,7 +96,7 @@ def _pairs_up(text: str) -> bool:
     """Whether the quotes of a text are pairs around words, or inch marks: `a 12" sign that says "stop"`."""
     is_open = False
     for quote in re.finditer('"', text):
-        before, after = text[: quote.start()][-1:], text[quote.end() :][:1]
+        before, after = text[max(quote.start() - 1, 0) : quote.start()], text[quote.end() : quote.end() + 1]
         if not is_open and (not before or before in " ([-/") and after.strip():
             is_open = True
         elif is_open and before.strip():

@@ -26,6 +26,7 @@ _MARKS = re.compile(rf"^(?:\s*(?:{_MARK}|startseq\b|\[CLS\]))+|(?:(?:{_MARK}|\be
 _BULLET = re.compile(r"^(?:[-*\u2022]\s+)+(?=\S)")
 _BYTES = re.compile(r"""b(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 _LEFT = re.compile(r"\[/?EN#[^\]]*\]?|</?[a-z][a-z0-9]*(?:\s+[a-z-]+\s*=[^<>]*)>", re.IGNORECASE)
+_LAYERS = 10
 _LONGEST = 20_000  # characters; a longer text is refused anyway
 
 
@@ -33,9 +34,12 @@ def without_markup(text: str) -> str:
     """A caption without HTML, `A man&#39;s <b>red</b> hat` -> `A man's red hat`; without the marks of phrases in
     Flickr30k Entities; without marks at its ends, `<start> a dog <end>`, bullets, and Python's `b'…'` of bytes.
     """
-    before = ""
-    while text != before and len(text) <= _LONGEST and _SIGNS.search(text):  # `&amp;amp;` was escaped twice
+    for _ in range(_LAYERS):  # `&amp;amp;` was escaped twice
+        if len(text) > _LONGEST or not _SIGNS.search(text):
+            break
         before, text = text, _without_one_layer(text)
+        if text == before:
+            break
     return text
 
 

@@ -1,5 +1,6 @@
 """CSV and TSV as people write them: every record is read in full, or rejected; none disappears into another."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,14 @@ def test_a_quote_is_looked_for_only_so_far() -> None:
     lines = ['1.jpg,"A dog', *["word " * 20] * (MAX_QUOTED // 50), 'end"', "2.jpg,B"]
     found = list(rows(lines, ",", 2))
     assert found[0].problem == UNCLOSED and found[-1].fields == ["2.jpg", "B"] and len(found) == len(lines)
+
+
+@pytest.mark.parametrize("part", ['"a" b,', '"a,', '"a" ', '""', '" ', '12" ', '"a"b'])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_a_long_line_of_quotes_costs_no_time(part: str, delimiter: str) -> None:
+    started = time.process_time()
+    assert sum(row.text.count("\n") + 1 for row in rows(["x", part * 20_000, "y", "z"], delimiter, 2)) == 4
+    assert time.process_time() - started < 20
 
 
 def test_three_columns_and_other_delimiters(tmp_path: Path) -> None:

@@ -318,3 +318,10 @@ def test_a_line_for_each_image(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [{"1.jpg": [DOG, CAT]}, {"2.jpg": BOYS}])))
     records = list(readers.read(f"{tmp_path}/a.jsonl", "table", ReadOptions.of({})))
     assert [(record.image, record.text) for record in records] == THREE
+
+
+@pytest.mark.parametrize("column", ["conversations", "conversations.value"])
+def test_questions_are_no_captions(column: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([{"image": "1.jpg", "conversations": conversation(DOG)}]))
+    records = list(readers.read(f"{tmp_path}/a.json", "table", options_of(f"caption={column}")))
+    assert [(record.image, record.text) for record in records] == [("1.jpg", DOG)]
