@@ -127,20 +127,26 @@ def _of_folder(source: str) -> str:
         return "vsepp"
     if formats.multi30k_captions(source):
         return "multi30k"
-    below = files.names_below(source)
-    for listed in (present, below):
-        archives = {name.partition(".")[0] for name in listed if webdataset.FILES.fullmatch(name)}
-        if archives - {name.partition(".")[0] for name in listed if name.endswith(".parquet")}:
-            return "webdataset"
-        if any(table.FILES.fullmatch(name) for name in listed):  # of img2dataset, those beside its archives
-            return "table"
-        if formats.is_folder_of_images(source):
-            return "folder"
+    if format := _of_names(present):
+        return format
+    if formats.is_folder_of_images(source):
+        return "folder"
+    below = files.names_below(source)  # asked for late, as a store may have very many
+    if format := _of_names(below):
+        return format
     holds = ", ".join(below[:5]) + (", …" if len(below) > 5 else "") if below else "no files"
     raise ValueError(
         f"{source}: must be a Multi30K folder, a VSE++ folder, a folder of tables or WebDataset tars, or of images "
         f"with a text file each; holds {holds}"
     )
+
+
+def _of_names(listed: Sequence[str]) -> str:
+    """The format of a folder with files of these names: that of archives or tables, or ""."""
+    archives = {name.partition(".")[0] for name in listed if webdataset.FILES.fullmatch(name)}
+    if archives - {name.partition(".")[0] for name in listed if name.endswith(".parquet")}:
+        return "webdataset"
+    return "table" if any(map(table.FILES.fullmatch, listed)) else ""  # of img2dataset, those beside its archives
 
 
 def _of_file(source: str) -> str:
