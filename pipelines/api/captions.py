@@ -73,10 +73,12 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
     except ValueError as error:
         raise ValueError(_as_arguments(str(error))) from None
     if chosen.image is not None and not chosen.field:
-        read = pa.schema([schema.field(name) for name in chosen.names])
+        read = pa.schema([schema.field(name) for name in chosen.among(schema.names)])
         return pa.Table.from_batches([batch.select(read.names) for batch in batches], read)
     image = chosen.image or config.image_column or "image"
-    read = pa.schema([(image, pa.string()), *(schema.field(name) for name in chosen.names if name != image)])
+    read = pa.schema(
+        [(image, pa.string()), *(schema.field(name) for name in chosen.among(schema.names) if name != image)]
+    )
     made: list[pa.RecordBatch] = []
     start = unnamed = 0
     for batch in batches:

@@ -126,8 +126,9 @@ def _with_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
 def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a build, from the keywords of a function. Raises ValueError if operators and preset are given."""
     options = dict(settings)
-    if isinstance(kept := options.get("keep_columns"), (str, list)):
-        options["keep_columns"] = (kept,) if isinstance(kept, str) else tuple(kept)
+    for name in ("keep_columns", "caption_column"):
+        if isinstance(given := options.get(name), (str, list)):
+            options[name] = (given,) if isinstance(given, str) else tuple(given)
     if options.get("preset") is None:
         options["operators"] = operator_names("vse-c" if operators is None else operators)
     elif operators is not None:

@@ -33,7 +33,9 @@ from .options import STAGES, operator_words, reason_words
         ("image", "caption", "split", "id", "language", "truth"),
         "Columns of a CSV, TSV, JSONL or Parquet table, e.g. image=photo,caption=sentence; ROLE: image, caption, "
         "split, id (identifies the images, e.g. one of URLs), language or truth (1 or 0: the caption is true of its "
-        "image or not; truth=none: all are true); default: by their usual names.",
+        "image or not; truth=none: all are true); default: by their usual names. caption may be repeated, and NAME may "
+        "be a path, regions.phrase.",
+        repeated=("caption",),
     ),
 )
 @options.section(
@@ -46,9 +48,9 @@ from .options import STAGES, operator_words, reason_words
 def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given: Any) -> int:
     """Make negatives of a caption file, folder or URL.
 
-    CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSONL or Parquet tables, also a folder or a
-    pattern of them ('parts/*.parquet'); WebDataset tars; or a text file with one caption per line; plain or compressed,
-    local or by URL. Without it, those in RUN are used.
+    CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSON, JSONL or Parquet tables, also a folder
+    or a pattern of them ('parts/*.parquet'); WebDataset tars; a folder of images with a text file each; or a text file
+    with one caption per line; plain or compressed, local or by URL. Without it, those in RUN are used.
 
     The stages: ingest reads the captions (bad records go to rejected_records); parse finds words, tags, dependencies
     and noun phrases; lexicon counts which words captions use, and where; components (with --components or a preset of

@@ -56,9 +56,11 @@ endpoint_flags = options.section(
     help="Folder of the run to write; default: none is kept, only --report.",
 )
 @options.columns(
-    ("image", "caption", "negative", "label", "split"),
-    "Columns of the set, e.g. caption=true,negative=false; ROLE: image, caption, negative, label or split; default: by "
-    "the names that such sets use.",
+    ("image", "caption", "negative", "label", "split", "truth"),
+    "Columns of the set, e.g. caption=true,negative=false; ROLE: image, caption, negative, label, split or truth (1 or "
+    "0: the caption is true of its image or not); default: by the names that such sets use. caption and negative may "
+    "be repeated.",
+    repeated=("caption", "negative"),
 )
 @click.option("--report", is_flag=True, help="Print a scorecard.")
 @options.as_json

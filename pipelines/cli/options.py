@@ -110,15 +110,27 @@ def one_of(flag: str, choices: Words, help: str, **more: Any) -> Decorator:
     return click.option(flag, type=Choice(choices), help=help, **more)
 
 
-def columns(roles: Sequence[str], help: str) -> Decorator:
-    """The flag --columns: `image=photo,caption=text` are the arguments image_column="photo", caption_column="text"."""
+def columns(roles: Sequence[str], help: str, *, repeated: Sequence[str] = ()) -> Decorator:
+    """The flag --columns: `image=photo,caption=text` are the arguments image_column="photo", caption_column=("text",).
+
+    Args:
+        roles: what columns can be for.
+        help: of the flag.
+        repeated: those of `roles` that may have several columns; their arguments are tuples.
+    """
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
+        names: dict[str, list[str]] = {}
         for part in (part for value in values for part in value.split(",")):
             role, _, name = part.partition("=")
             if role not in roles or not name:
                 raise click.UsageError(f"--columns must be {'|'.join(roles)}=NAME between commas, was: {part}", ctx)
-            ctx.params[f"{role}_column"] = name
+            names.setdefault(role, []).append(name)
+        for role, given in names.items():
+            if len(given) > 1 and role not in repeated:
+                several = f"only {' and '.join(repeated)} may be of several columns" if repeated else "give one"
+                raise click.UsageError(f"--columns {role} must be one column, were: {', '.join(given)}; {several}", ctx)
+            ctx.params[f"{role}_column"] = tuple(dict.fromkeys(given)) if role in repeated else given[0]
 
     return click.option(
         "--columns", multiple=True, expose_value=False, callback=collect, metavar="ROLE=NAME", help=help

@@ -92,8 +92,8 @@ SourceName = Annotated[Name, Field(description="first part of every caption_id")
 class IngestConfig(ReadOptions):
     """What to read of a source and how, what to refuse (see ingestion.checks), and how to cut captions to shards."""
 
-    format: Literal["", "coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset", "lines"] = Field(
-        "", description="format of CAPTIONS; by default recognised from the content"
+    format: Literal["", "coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset", "folder", "lines"] = (
+        Field("", description="format of CAPTIONS; by default recognised from the content")
     )
     source_name: SourceName = ""
     limit: ImageLimit = None

@@ -25,9 +25,10 @@ __all__ = [
 EXPECTED = (
     "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
     "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
-    "a CSV, TSV, JSONL or Parquet table with image and caption columns, WebDataset tars, or a *.txt file with one "
-    "caption per line"
+    "a CSV, TSV, JSON, JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with "
+    "a text file each, or a *.txt file with one caption per line"
 )
+SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")  # that some sets put between id and caption
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
 _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-9])", re.IGNORECASE)
@@ -51,6 +52,7 @@ READERS = {
     "vsepp": Reader(formats.vsepp, files=formats.vsepp_files, alone=False),
     "table": Reader(table.records, files=table.files_of),
     "webdataset": Reader(webdataset.records, files=lambda source, options: files_named(webdataset.FILES, source)),
+    "folder": Reader(formats.folder, files=formats.folder_files, alone=False),
     "lines": Reader(formats.plain_lines),
 }
 
@@ -125,15 +127,26 @@ def _of_folder(source: str) -> str:
         return "vsepp"
     if formats.multi30k_captions(source):
         return "multi30k"
-    archives = {name.partition(".")[0] for name in present if webdataset.FILES.fullmatch(name)}
-    if archives - {name.partition(".")[0] for name in present if name.endswith(".parquet")}:
-        return "webdataset"
-    if any(table.FILES.fullmatch(name) for name in present):  # of img2dataset, those beside its archives
-        return "table"
-    holds = ", ".join(present[:5]) + (", …" if len(present) > 5 else "") if present else "no files"
+    if format := _of_names(present):
+        return format
+    if formats.is_folder_of_images(source):
+        return "folder"
+    below = files.names_below(source)  # asked for late, as a store may have very many
+    if format := _of_names(below):
+        return format
+    holds = ", ".join(below[:5]) + (", …" if len(below) > 5 else "") if below else "no files"
     raise ValueError(
-        f"{source}: must be a Multi30K folder, a VSE++ folder or a folder of tables or WebDataset tars; holds {holds}"
+        f"{source}: must be a Multi30K folder, a VSE++ folder, a folder of tables or WebDataset tars, or of images "
+        f"with a text file each; holds {holds}"
     )
+
+
+def _of_names(listed: Sequence[str]) -> str:
+    """The format of a folder with files of these names: that of archives or tables, or ""."""
+    archives = {name.partition(".")[0] for name in listed if webdataset.FILES.fullmatch(name)}
+    if archives - {name.partition(".")[0] for name in listed if name.endswith(".parquet")}:
+        return "webdataset"
+    return "table" if any(map(table.FILES.fullmatch, listed)) else ""  # of img2dataset, those beside its archives
 
 
 def _of_file(source: str) -> str:
@@ -146,16 +159,16 @@ def _of_file(source: str) -> str:
     start = head(source)
     if start.startswith(b"PAR1"):
         return "table"
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{source}: must be UTF-8, starts with a UTF-16 byte order mark")
     start = start.lstrip()
+    if start[1:100:2].count(0) > 40 or start[:100:2].count(0) > 40:
+        raise ValueError(
+            f"{source}: must be UTF-8, looks like UTF-16 without a byte order mark: "
+            "iconv -f UTF-16LE -t UTF-8 converts it"
+        )
     if not start or len(_CONTROL.findall(start)) * 50 > len(start):
         raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
     if start.startswith(b"{"):
-        # one JSON object in the first line, that a whole COCO or Karpathy file does not consist of, makes JSON lines
-        first = table.parse_json(start.split(b"\n")[0].decode("utf-8", "replace"))
-        is_whole = first is None or any(isinstance(first.get(key), list) for key in ("images", "annotations"))
-        return _of_json(source) if is_whole else "table"
+        return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
     if _TOKEN_LINE.match(start):
         return "flickr"
     if table.FILES.fullmatch(name) or table.kind_of(source) != "delimited" or table.has_header(start):
@@ -164,21 +177,35 @@ def _of_file(source: str) -> str:
         raise ValueError(f"{source}: looks like one file of Multi30K, give the folder it is in")
     if not formats.LINES.fullmatch(name):
         raise ValueError(f"{source}: must be {EXPECTED}; looks like none of them")
-    if b"\t" in start or _IMAGE_FILE.match(start):
+    if b"\t" in start or (_IMAGE_FILE.match(start) and not formats.has_ids(start)):
         raise ValueError(
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
             "the numbers of its columns, --columns image=1,caption=2"
         )
+    texts = [line for line in start.splitlines()[:-1] if line.strip()] or [start]
+    for mark in SEPARATORS:
+        if all(line.count(mark) == 1 for line in texts):
+            raise ValueError(
+                f"{source}: each line has {mark.decode()}, so it looks like a table; with tabs in place of that, "
+                "--format table --columns image=1,caption=2 reads it"
+            )
     return "lines"
 
 
 def _of_json(source: str) -> str:
-    """Whether a JSON file is of COCO or Karpathy, by the first image or annotation; it is read no further."""
+    """Whether a JSON object is of COCO or Karpathy, by the first image or annotation, or else holds a table; it is read
+    no further.
+    """
+    members: set[str] = set()  # of the first annotation
+    lists: set[str] = set()
     with files.open_json(source, "complete JSON") as file:
-        for prefix, event, _ in ijson.parse(file, use_float=True, buf_size=files.BUFFER):
+        for prefix, event, value in ijson.parse(file, use_float=True, buf_size=files.BUFFER):
             if prefix == "images.item.sentences":
                 return "karpathy"
-            if prefix in ("images.item", "annotations.item") and event == "end_map":
-                return "coco"
-    expected = "COCO annotation JSON (images, annotations) or Karpathy dataset JSON (images with sentences)"
-    raise ValueError(f"{source}: must be {expected}; has none of these")
+            if event == "start_array" and prefix in ("images", "annotations"):
+                lists.add(prefix)
+            elif prefix == "annotations.item" and event == "map_key":
+                members.add(value)
+            elif prefix == "annotations.item" and event == "end_map":
+                return "coco" if "image_id" in members else "table"
+    return "coco" if len(lists) == 2 else "table"

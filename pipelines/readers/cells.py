@@ -6,17 +6,21 @@ import ast
 import json
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .record import MAX_CAPTIONS, MAX_TEXT
 
 # A longer text is no list of captions that could all be kept, and parsing takes a multiple of its size as memory.
 MAX_LISTED = MAX_CAPTIONS * MAX_TEXT
+TEXT_OF_ITEM = ("raw", "caption", "sentence", "phrase", "text", "caption_str")
+ANSWERING = ("gpt", "assistant", "model", "bot")
+_LISTED = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(?=\S)")
 _STRING = re.compile(r"""[uU]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)  # as Python writes it
 
 
 def items_of(cell: Any) -> list[Any]:
-    """The items of a cell: of a list, or of a text that is wholly one list, its items; else the cell itself.
+    """The items of a cell: of a list, or of a text that is wholly one list or object, its items; else the cell itself.
 
     A list may be written as JSON, as Python prints it, or as numpy does, without commas. `[blurred] A man walks.` and
     `[blurred]` are texts.
@@ -29,30 +33,69 @@ def items_of(cell: Any) -> list[Any]:
 
 
 def captions_in(cell: Any) -> list[Any]:
-    """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost."""
-    return items_of(cell) or [[]]
+    """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost.
+
+    Of objects, such as `{"raw": "A dog sleeps."}`, the text is taken; of a conversation what the model answers. Lines
+    that are all numbered, or all have bullets, are a caption each.
+    """
+    items = items_of(cell)
+    if isinstance(cell, str) and "\n" in cell:
+        texts = [line for line in cell.splitlines() if line.strip()]
+        if len(texts) > 1 and all(map(_LISTED.match, texts)):
+            items = [_LISTED.sub("", line) for line in texts]
+    if items and all(isinstance(item, Mapping) for item in items):
+        items = _answers(items) if all(map(_speaker, items)) else [text_of(item) or item for item in items]
+    return items or [[]]
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is empty; NaN, which pandas writes for that, differs from itself."""
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+
+
+def text_of(item: Mapping[str, Any]) -> Any:
+    """The caption in an object; None if it has no member of such a name."""
+    return next((item[name] for name in TEXT_OF_ITEM if name in item), None)
+
+
+def _speaker(turn: Mapping[str, Any]) -> str:
+    """Who says a turn of a conversation, as LLaVA (from, value) or OpenAI (role, content) write it; else empty."""
+    name = turn.get("from") if "value" in turn else turn.get("role") if "content" in turn else None
+    return name if isinstance(name, str) else ""
+
+
+def _answers(turns: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What a model says in a conversation; of content in several parts, the texts."""
+    answers: list[Any] = []
+    for turn in turns:
+        said = turn["value"] if "value" in turn else turn["content"]
+        if _speaker(turn) in ANSWERING:
+            parts = said if isinstance(said, list) else [said]
+            answers += [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return answers
 
 
 def _written_list(text: str) -> list[Any] | None:
-    """The list that a text consists of, or None if it is something else."""
-    if "[" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
+    """The list that a text consists of, an object as a list of one, or None if it is something else."""
+    if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
         return None
     text = text.strip()
-    if text[:1] != "[" or text[-1:] != "]":
+    if text[:1] + text[-1:] not in ("[]", "{}"):
         return None
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        return value if isinstance(value, list) else [value]
     except (ValueError, RecursionError):
         pass
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # for a backslash that escapes nothing
             warnings.simplefilter("ignore", DeprecationWarning)  # the same, before Python 3.12
-            strings = _strings_in(text[1:-1])
+            strings = _strings_in(text[1:-1]) if text[0] == "[" else []
             value = [ast.literal_eval(string) for string in strings] if strings else ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value if isinstance(value, list) else None
+    return [value] if isinstance(value, dict) else value if isinstance(value, list) else None
 
 
 def _strings_in(inner: str) -> list[str]:
@@ -66,3 +109,14 @@ def _strings_in(inner: str) -> list[str]:
     first, *between, last = _STRING.split(inner)
     separated = all(gap and gap.strip() in ("", ",") for gap in between)
     return strings if separated and not first.strip() and last.strip() in ("", ",") else []
+
+
+def captions_in_lines(text: str) -> list[str]:
+    """The captions in a text of several lines, one a line; a sentence that goes on in the next line is one caption.
+
+    It goes on where the first line begins with a capital and a later one does not: `A brown dog` / `sleeps.`
+    """
+    captions = [line.strip() for line in text.splitlines() if line.strip()]
+    if captions and captions[0][0].isupper() and any(line[0].islower() for line in captions):
+        return [" ".join(captions)]
+    return captions

@@ -24,6 +24,7 @@ from fsspec.utils import infer_compression
 HEAD = 1 << 16
 BUFFER = 1 << 18  # characters of JSON that are parsed at a time
 MAX_STRING = 1 << 24  # characters of a string in JSON: the parser begins a longer one anew with every buffer
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
@@ -118,10 +119,13 @@ def names(folder: str) -> list[str]:
 
 
 def names_below(folder: str) -> list[str]:
-    """The sorted names of the files in a folder and in all folders below it, relative to it: `data/train/a.csv`."""
+    """The sorted names of the files in a folder and in all folders below it, relative to it: `data/train/a.csv`; none
+    that are hidden.
+    """
     fs, path = filesystem(folder)
     start = path.rstrip("/") + "/" if path.rstrip("/") else ""
-    return sorted(name[name.find(start) + len(start) :].lstrip("/") for name in fs.find(path))
+    below = sorted(name[name.find(start) + len(start) :].lstrip("/") for name in fs.find(path))
+    return [name for name in below if not any(part[:1] == "." or part == "__MACOSX" for part in name.split("/"))]
 
 
 def is_pattern(url: str) -> bool:
@@ -152,13 +156,19 @@ def matching(pattern: str) -> list[str]:
 
 
 def files_named(named: re.Pattern[str], source: str) -> list[str]:
-    """The files that a pattern matches, or those of a folder with such names, or the source itself, which is a file."""
+    """The files that a pattern matches, or those of a folder (without any, of those below it) with such names, or the
+    source itself, which is a file.
+    """
     if is_pattern(source):
         return matching(source)
     if not is_folder(source):
         return [source]
-    # img2dataset writes its statistics beside its tables
-    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+    for listed in (names, names_below):
+        # img2dataset writes its statistics beside its tables
+        found = [name for name in listed(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+        if found:
+            return [join(source, name) for name in found]
+    return []
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -245,20 +255,40 @@ def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bo
 
 
 def head(url: str) -> bytes:
-    """The first 64 KiB of a file, decompressed and without a byte order mark."""
+    """The first 64 KiB of a file, decompressed, in UTF-8 and without a byte order mark."""
     with open_bytes(url, "a caption file") as file:
-        return file.read(HEAD).removeprefix(b"\xef\xbb\xbf")
+        start = file.read(HEAD)
+    if start.startswith(UTF_16):
+        start = start.decode("utf-16", "ignore").encode()
+    start = start.removeprefix(b"\xef\xbb\xbf")
+    return start.replace(b"\r", b"\n") if _newline(start) == "\r" else start
 
 
-def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
-    """The lines of a UTF-8 file, without byte order mark and, unless `ends`, line ends; other bytes are surrogates."""
-    with (
-        open_bytes(url, expected) as file,
-        io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
-    ):
-        for number, line in enumerate(text):
-            line = line if number else line.removeprefix("\ufeff")
-            yield line if ends else line.rstrip("\r\n")
+def _encoding_and_newline(file: IO[bytes]) -> tuple[str, str]:
+    """How a text file is written that is to be read from the start: in UTF-8, or UTF-16 if a byte order mark says so,
+    and with which line ends.
+    """
+    if not file.seekable():
+        return "utf-8", "\n"
+    start = file.read(HEAD)
+    file.seek(0)
+    return "utf-16" if start.startswith(UTF_16) else "utf-8", _newline(start)
+
+
+def _newline(start: bytes) -> str:
+    """What ends the lines of a file, given its first bytes: a line feed, or a carriage return if it has only those."""
+    return "\r" if b"\r" in start and b"\n" not in start else "\n"
+
+
+def lines(url: str, expected: str) -> Iterator[str]:
+    """The lines of a file in UTF-8, or UTF-16 with a byte order mark, without that mark and line ends; bytes that are
+    not UTF-8 are surrogates.
+    """
+    with open_bytes(url, expected, UnicodeError) as file:
+        encoding, newline = _encoding_and_newline(file)
+        with io.TextIOWrapper(file, encoding=encoding, errors="surrogateescape", newline=newline) as text:
+            for number, line in enumerate(text):
+                yield (line if number else line.removeprefix("\ufeff")).rstrip("\r\n")
 
 
 class _JsonBytes:
@@ -268,7 +298,8 @@ class _JsonBytes:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
+        encoding = {"utf-8": "utf-8-sig"}.get(name := _encoding_and_newline(file)[0], name)
+        self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
         self._held = ""  # the end of what was read, if it may go on
         self._in_string = False
         self._open = 0  # characters of the string or number that has not ended yet

@@ -6,12 +6,14 @@ in JSON, from 1. Where none names a split, it is in the file's name (`captions_t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import count, zip_longest
+from collections.abc import Iterator, Sequence
+from itertools import chain, count, islice, pairwise, zip_longest
 from typing import Any, NamedTuple
 
-from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
-from .record import MAX_NUMBER, ReadOptions, Record, Rejected, reject
+from .cells import captions_in_lines
+from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, names_below, split_in
+from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, is_image_name, reject
+from .table import captions_of
 from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
@@ -21,6 +23,17 @@ VSEPP_LINES = "VSE++ captions, five lines per image"
 VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
+LOOKED_AT = 1000  # lines that tell what stands before the captions
+MOST = 0.95  # the share of these lines that begin with an id, if lines do
+# A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
+# many digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
+_LEADING_ID = re.compile(
+    r"(?![\[<{\"'(])(?P<id>\S+\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|webm|wav|flac)|(?=\S*\d)(?=\S*[_#])[^\s,;]+?|\d{5,})"
+    r"(?:#\S*)?:?\s+(?=\S)",
+    re.IGNORECASE,
+)
+_LEADING_NUMBER = re.compile(r"(?P<id>)\s*\(?(?P<number>\d+)[.):]\s+(?=\S)")
+CAPTION_FILE = re.compile(r".+\.(?:txt|caption)", re.IGNORECASE)
 _SPLITS = ("train", "val", "dev", "test")
 
 
@@ -32,22 +45,24 @@ def split_order(split: str) -> tuple[int, str]:
 def coco(source: str, url: str, options: ReadOptions) -> Records:
     """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
     "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id. Captions of an
-    id that several images with other names have become rejected: whose they are is not known. So do annotations
+    id that several images with other names have become rejected: whose they are is not known. So do annotations of an
+    image that is not listed, where any are. Annotations
     that VizWiz-Captions (Gurari et al. 2020) calls `is_rejected` or `is_precanned` become rejected, see `only_true`.
     """
-    yield from only_true(_annotations(url, options), options, url)
+    yield from only_true(chain.from_iterable(map(captions_of, _annotations(url, options))), options, url)
 
 
 def _annotations(url: str, options: ReadOptions) -> Records:
     """A record for each annotation of COCO JSON."""
     name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
-    file_names: dict[int | str, Any] = {}
-    ambiguous: dict[int | str, Any] = {}  # another name of an image, by the id that both have
+    file_names: dict[str, Any] = {}  # by the id as text: some files write ids as numbers here and as texts there
+    ambiguous: dict[str, Any] = {}  # another name of an image, by the id that both have
     for image in json_items(url, "images.item", expected):
-        if isinstance(image, dict) and isinstance(image.get("id"), int | str) and (named := image.get("file_name")):
-            first = file_names.setdefault(image["id"], named)
+        if isinstance(image, dict) and isinstance(image.get("id"), int | str):
+            named = image.get("file_name") or image["id"]
+            first = file_names.setdefault(str(image["id"]), named)
             if first != named:
-                ambiguous.setdefault(image["id"], named)
+                ambiguous.setdefault(str(image["id"]), named)
     seen: set[int | str] = set()
     for number, annotation in enumerate(json_items(url, "annotations.item", expected), 1):
         if not isinstance(annotation, dict):
@@ -55,16 +70,20 @@ def _annotations(url: str, options: ReadOptions) -> Records:
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
         key, image_id = annotation.get("id"), annotation.get("image_id")
-        image = file_names.get(image_id, image_id) if isinstance(image_id, int | str) else image_id
+        is_unknown = bool(file_names) and isinstance(image_id, int | str) and str(image_id) not in file_names
+        image = file_names.get(str(image_id), image_id) if isinstance(image_id, int | str) else image_id
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
         record = record._replace(truth=values_of(annotation, options))
+        if is_unknown:
+            yield reject(record, "no_image", f"image_id must be the id of one of the images, was: {image!r:.80}")
+            continue
         if isinstance(key, int | str):
             if key in seen:
                 yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
                 continue
             seen.add(key)
-        if isinstance(image_id, int | str) and image_id in ambiguous:
-            names = f"{file_names[image_id]} and {ambiguous[image_id]}"
+        if isinstance(image_id, int | str) and str(image_id) in ambiguous:
+            names = f"{file_names[str(image_id)]} and {ambiguous[str(image_id)]}"
             detail = f"image_id must be of one image, is of several: {image_id} of {names}"
             yield reject(record, "ambiguous_image", detail[:DETAIL])
             continue
@@ -108,11 +127,92 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
 
 
 def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
-    """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number."""
+    """One caption per line (`captions.txt`); empty lines only count. Each is of an image named by its number.
+
+    Where the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
+    that is the image's name, and all lines must have one; where they are numbered (`1. A dog`), the numbers are left
+    out.
+    """
     name, split = name_of(url), split_in(url)
-    for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1):
-        if text.strip():
-            yield Record(name, line, str(line), text, split, options.language)
+    texts = ((line, text) for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1))
+    texts = ((line, text) for line, text in texts if text.strip())
+    first = list(islice(texts, LOOKED_AT))
+    before = _before_captions([text for _, text in first])
+    for line, text in chain(first, texts):
+        image: str | None = str(line)
+        if before is not None:
+            match = before.match(text)
+            if match is None:
+                detail = f"a line must begin with an id, as the first lines do, was: {text!r:.80}"
+                yield Rejected(name, line, "not_a_record", detail, excerpt(text))
+                continue
+            image, text = match["id"] or image, text[match.end() :]
+        yield Record(name, line, image, text, split, options.language)
+
+
+def has_ids(start: bytes) -> bool:
+    """Whether the lines at the start of a file begin with ids, and captions follow after spaces."""
+    texts = [text for text in start.decode("utf-8", "replace").splitlines() if text.strip()]
+    return _before_captions(texts[:-1] if len(texts) > LOOKED_AT else texts) is _LEADING_ID
+
+
+def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
+    """What stands before the caption in each of these lines: an id, or the number of the line; None if nothing does."""
+    if len(texts) < 2:
+        return None
+    if sum(map(bool, map(_LEADING_ID.match, texts))) >= MOST * len(texts):
+        return _LEADING_ID
+    numbered = list(filter(None, map(_LEADING_NUMBER.match, texts)))
+    numbers = [int(match["number"]) for match in numbered]
+    if len(numbers) < len(texts) or any(after != before + 1 for before, after in pairwise(numbers)):
+        return None
+    return _LEADING_NUMBER
+
+
+def _below(source: str) -> tuple[list[str], dict[str, str]]:
+    """The caption files of a folder of images with captions and of all folders below it; and the images, by name
+    without suffix, with and without the folders before it.
+    """
+    below = names_below(source)
+    images: dict[str, str] = {}
+    for image in filter(is_image_name, below):
+        stem = image.rpartition(".")[0]
+        images.setdefault(stem, image)
+        images.setdefault(stem.rpartition("/")[2], image)
+    texts = [name for name in below if CAPTION_FILE.fullmatch(name)]
+    if not images:  # CUB's texts lie apart from its images; a README is not named as an image is
+        texts = [name for name in texts if "/" in name and re.search(r"\d", name.rpartition("/")[2])]
+    return texts, images
+
+
+def is_folder_of_images(source: str) -> bool:
+    """Whether a folder has images with a text file of the same name each, or folders of such text files alone."""
+    texts, images = _below(source)
+    stems = [name.rpartition(".")[0].rpartition("/")[2] for name in texts]
+    return any(stem in images for stem in stems) if images else len(stems) > 1 and len({*stems}) == len(stems)
+
+
+def folder_files(source: str, options: ReadOptions) -> list[str]:
+    """The caption files of a folder of images with captions."""
+    return [join(source, name) for name in _below(source)[0]]
+
+
+def folder(source: str, url: str, options: ReadOptions) -> Records:
+    """A folder of images, each with a text file of the same name, in it or in folders below: `10_dog/a.jpg` and
+    `10_dog/a.txt`, as kohya's trainers and CUB-200 (Reed et al. 2016, "Learning Deep Representations of Fine-Grained
+    Visual Descriptions") have them. Each line is a caption, see `captions_in_lines`.
+    """
+    texts, images = _below(source)
+    for name in texts:
+        stem = name.rpartition(".")[0]
+        image = images.get(stem) or images.get(stem.rpartition("/")[2]) or (None if images else stem)
+        split = next(filter(None, map(split_in, reversed(name.split("/")[:-1]))), "")
+        content = "\n".join(lines(join(source, name), "UTF-8 text with captions"))
+        for number, text in enumerate(captions_in_lines(content) or [content], 1):
+            record = Record(name, number, image, text, split, options.language)
+            yield (
+                reject(record, "no_image", "no image in the folder has the name of this file") if not image else record
+            )
 
 
 def vsepp_files(source: str, options: ReadOptions) -> list[str]:

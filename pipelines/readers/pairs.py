@@ -6,16 +6,20 @@ sets use.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import ijson
 
-from . import files, table
-from .cells import captions_in, items_of
-from .record import ReadOptions, Record, Rejected, clean, excerpt
+from . import containers, files, paths, table
+from .cells import captions_in, is_missing, items_of
+from .paths import value_at
+from .record import Record, Rejected, clean, excerpt, plain_name
+from .truth import NO_COLUMN, SAYS_FALSE, checked, truth_columns
+from .usual import IMAGE, SPLIT, guess
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -27,12 +31,12 @@ ROLES = {  # of columns, by the names that sets give them
         "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
         "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
     ),
-    "image": table.IMAGE,
+    "image": IMAGE,
     "sibling": (),
     "label": (
         "label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type", "kind", "family",
     ),
-    "split": table.SPLIT,
+    "split": SPLIT,
     "key": ("id", "sample_id", "index"),
 }  # fmt: skip
 SIBLING = re.compile(r"(positive[\s_-]*)?caption[\s_-]*[2-9]", re.IGNORECASE)  # columns of other captions of the image
@@ -80,37 +84,80 @@ def pair_files(source: str) -> list[str]:
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
-def read_pairs(url: str, source: str = "", columns: Mapping[str, str] | None = None) -> Iterator[Foreign | Rejected]:
-    """The records of one file, in order. source: its folder, for the names of records and for the split, by the name of
-    the file or else of a folder. columns: by role; the others have usual names. Raises ValueError for a broken file,
-    NoColumnError if it lacks a column.
+def read_pairs(
+    url: str, source: str = "", columns: Mapping[str, str | Sequence[str]] | None = None
+) -> Iterator[Foreign | Rejected]:
+    """The records of one file, in order.
+
+    Args:
+        url: of the file.
+        source: its folder, for the names of records and for the split, by the name of the file or else of a folder.
+        columns: by role, of captions and negatives maybe several; numbers in a table without a header. The other roles
+            have usual names.
+
+    Raises:
+        ValueError: a broken file.
+        NoColumnError: it lacks a column.
     """
     name = files.name_in(source or url, url)
     split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")
     stem, suffix = _stem_and_suffix(url)
     known: set[str] = set()
-    roles: Mapping[str, str | None] | None = None
-    for line, (key, row) in enumerate(_rows(url, suffix), 1):
+    given = {role: (name,) if isinstance(name, str) else tuple(name) for role, name in (columns or {}).items()}
+    truth_column = next(iter(given.pop("truth", ())), "")
+    roles: Mapping[str, tuple[str, ...]] | None = None
+    for line, (key, row) in enumerate(_rows(url, suffix, given, truth_column), 1):
         if not isinstance(row, Mapping):
             detail = row.detail if isinstance(row, Rejected) else f"a record must be an object, was: {row!r:.80}"
             yield Rejected(name, line, "not_a_record", detail, "")
             continue
         if roles is None:
-            roles = {role: table.guess(usual, list(row)) for role, usual in ROLES.items()} | dict(columns or {})
-            if absent := next((role for role in columns or () if roles[role] not in row), None):
-                raise NoColumnError(f"{url}: {absent} column must be one of {', '.join(row)}, was: {roles[absent]}")
-            if lacking := next((role for role in ("caption", "negative") if roles[role] is None), None):
-                listed, usual = ", ".join(row) or "none", ", ".join(ROLES[lacking][:4])
-                raise NoColumnError(f"{url}: must have a column for the {lacking} ({usual} …), has: {listed}")
-        cells = {role: row.get(column) if column else None for role, column in roles.items()}
-        others = [name for name in row if SIBLING.fullmatch(name)] if roles["sibling"] is None else [roles["sibling"]]
+            roles = _roles(row, given, url)
+            truth = {column: plain_name(column) in SAYS_FALSE for column in truth_columns(tuple(row), truth_column)}
+            if truth_column not in ("", NO_COLUMN) and not truth:
+                raise NoColumnError(f"{url}: truth column must be one of {', '.join(row)}, was: {truth_column}")
+        cells: dict[str, Any] = {role: None for role in ROLES}
+        for role, names in roles.items():
+            values = [value_at(row, name) for name in names]
+            several = (item for cell in values if not is_missing(cell) for item in captions_in(cell))
+            cells[role] = values[0] if len(values) == 1 else list(several)
+        others = roles.get("sibling") or [name for name in row if SIBLING.fullmatch(name) and name not in _named(roles)]
         cells["sibling"] = [row[name] for name in others if row.get(name)]
         key = key or str(cells["key"] or "")
         if key and key in known:
             yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")
             continue
         known.add(key)
-        yield _record(cells, roles["image"] is not None, name, line, split, stem)
+        record = _record(cells, "image" in roles, name, line, split, stem)
+        if truth_column and truth and isinstance(record, Foreign):
+            said = checked(Record(name, line, "", record.captions[0], truth=row), truth)
+            record = said if isinstance(said, Rejected) else record
+        yield record
+
+
+def _roles(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]], url: str) -> dict[str, tuple[str, ...]]:
+    """The columns of a row by role: those given, and others by their usual names. Raises NoColumnError."""
+    found = {**_usual_roles(row), **given}
+    for role, names in given.items():
+        absent = next((name for name in names if name not in set(paths.names_in(row))), None)
+        if absent is not None:
+            raise NoColumnError(f"{url}: {role} column must be one of {', '.join(row)}, was: {absent}")
+    for role in ("caption", "negative"):
+        if role not in found:
+            listed, usual = ", ".join(paths.names_in(row)) or "none", ", ".join(ROLES[role][:4])
+            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}")
+    return found
+
+
+def _usual_roles(row: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The columns of a row that have a usual name of a role."""
+    names = {role: guess(usual, list(row)) for role, usual in ROLES.items()}
+    return {role: (name,) for role, name in names.items() if name is not None}
+
+
+def _named(roles: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The columns that have a role."""
+    return set(chain.from_iterable(roles.values()))
 
 
 def _record(
@@ -158,14 +205,33 @@ def _stem_and_suffix(url: str) -> tuple[str, str]:
     return match["stem"], match["suffix"]
 
 
-def _rows(url: str, suffix: str) -> Iterator[tuple[str, Any]]:
+def _rows(url: str, suffix: str, given: Mapping[str, tuple[str, ...]], truth_column: str) -> Iterator[tuple[str, Any]]:
     """(id or "", row) of each record in a file; a row that is none is a text, or rejected."""
     if suffix == ".parquet":
         yield from (("", row) for row in table.parquet_rows(url, EXPECTED))
-    elif suffix == ".json" and files.head(url).lstrip().startswith(b"{"):  # an object for each id, which may come twice
-        with files.open_json(url, EXPECTED) as items:
-            yield from ijson.kvitems(items, "", use_float=True, buf_size=files.BUFFER)
-    elif suffix in (".json", ".jsonl"):
-        yield from (("", row) for _, row in table.objects(url, suffix[1:], EXPECTED))
-    else:
-        yield from (("", row) for _, row in table.delimited(url, ReadOptions.of({}), "," if suffix == ".csv" else "\t"))
+        return
+    if suffix in (".json", ".jsonl"):
+        kind = table.kind_of(url)
+        if kind == "object":  # maybe an object for each id, which may come twice
+            yield from containers.rows_in(url, EXPECTED, partial(_is_pair, given=given)) or _keyed(url)
+        else:
+            kind = suffix[1:] if kind == "delimited" else kind
+            yield from (("", row) for _, row in table.objects(url, kind, expected=EXPECTED))
+        return
+    numbers = [*_named(given), *([truth_column] if truth_column not in ("", NO_COLUMN) else [])]
+    delimiter = "," if suffix == ".csv" else "\t"
+    yield from (("", row) for _, row in table.delimited(url, numbers, lambda names: False, delimiter))
+
+
+def _keyed(url: str) -> Iterator[tuple[str, Any]]:
+    with files.open_json(url, EXPECTED) as items:
+        yield from ijson.kvitems(items, "", use_float=True, buf_size=files.BUFFER)
+
+
+def _is_pair(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether an object has the columns of a record."""
+    try:
+        _roles(row, given, "")
+    except NoColumnError:
+        return False
+    return True

@@ -12,14 +12,19 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from ...augment.settings import Settings
+from .markup import mark_in, without_markup
 
 MAX_TEXT = 2000
 MAX_IMAGE = 1000
 MAX_NUMBER = 9999
 MAX_CAPTIONS = 1000  # of an image, which is never split between shards; published data sets have 5 to 250
 EXCERPT = 200
+NO_CAPTION = frozenset(["nan", "null", "none", "n/a", "<na>", "#n/a", "undefined"])  # as programs write an empty cell
 OWN = object()  # in place of an image's name, where none is known: the record is of an image of its own
 
+_PLAIN_TEXT = re.compile(  # begins with a word and has no sign of markup, as most captions
+    r"(?=[A-Za-z])(?!(?i:nan|null|none|n/a|undefined|startseq)|b['\"])[^&<\[]*[^ &<\[](?<!endseq)"
+)
 _SPACES = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -61,13 +66,14 @@ class Rejected(NamedTuple):
 
 
 class ReadOptions(Settings):
-    """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names.
+    """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names. A name
+    may be a path to a column inside another (`regions.phrase`), and several columns may have captions.
     `id_column` is by default `uid` or `key` of tables of URLs. `truth_column` says whether a caption is true of its
     image; `none`: all are. The language of a Multi30K folder may be `all`.
     """
 
     image_column: str = ""
-    caption_column: str = ""
+    caption_column: tuple[str, ...] = ()
     split_column: str = ""
     language: str = Field("en", description="ISO 639-1 code of the captions' language")
     language_column: str = ""
@@ -101,7 +107,11 @@ def plain_name(name: str) -> str:
 
 
 def image_id(image: str) -> str:
-    """The image's name without folder and image suffix: `val2014/a.1.jpg` -> `a.1`; an id is returned as it is."""
+    """The image's name without folder and image suffix: `val2014/a.1.jpg` -> `a.1`; an id is returned as it is. The
+    slash at the end of a URL is no part of a name.
+    """
+    if image.endswith("/") and "://" in image:
+        image = image.rstrip("/")
     name = image[max(image.rfind("/"), image.rfind("\\")) + 1 :]
     stem, dot, suffix = name.rpartition(".")
     return stem if dot and suffix.lower() in _IMAGE_SUFFIXES else name
@@ -113,8 +123,9 @@ def is_image_name(name: str) -> bool:
 
 
 def clean(record: Record) -> Record | Rejected:
-    """`record` with its id and normalised: single spaces, composed Unicode (NFC), languages without region (`de-AT` ->
-    `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be kept.
+    """`record` with its id and normalised: single spaces, composed Unicode (NFC), no markup (see `without_markup`),
+    languages without region (`de-AT` -> `de`); case and punctuation stay. A Rejected, with the reason, if it cannot be
+    kept.
     """
     source, line, image, text, split, language, number, id, kept, _ = record
     try:
@@ -130,21 +141,32 @@ def clean(record: Record) -> Record | Rejected:
 
 def _clean_text(value: Any) -> str:
     ascii = type(value) is str and value.isascii() and value.isprintable()
-    if ascii and 0 < len(value) <= MAX_TEXT and "  " not in value and value == value.strip(" "):
+    if ascii and 0 < len(value) <= MAX_TEXT and "  " not in value and _PLAIN_TEXT.fullmatch(value):
         return value  # as nearly every English caption
     if not isinstance(value, str):
         was = "is missing" if value is None else f"was: {value!r:.80}"
         raise _BadRecord("no_text", f"caption must be text, {was}")
-    spaced = _SPACES.sub(" ", value)
-    _check_characters("caption", spaced)
-    text = unicodedata.normalize("NFC", spaced).strip(" ")
+    text = _normalised(value)
+    if (plain := without_markup(text)) != text:
+        text = _normalised(plain)
     if not text:
         raise _BadRecord("no_text", f"caption must not be empty, was: {value[:20]!r}")
     if _INVISIBLE.fullmatch(text):
         raise _BadRecord("no_text", f"caption must have visible characters, was: {value[:20]!a}")
+    if text.lower() in NO_CAPTION or not any(map(str.isalpha, text)):
+        raise _BadRecord("no_text", f"caption must have a word, was: {text[:20]!r}")
+    if mark := mark_in(text):
+        raise _BadRecord("no_text", f"caption must be plain text, has the mark {mark[:80]!r}")
     if len(text) > MAX_TEXT:
         raise _BadRecord("too_long", f"caption must be <= {MAX_TEXT} characters, was: {len(text)}")
     return text
+
+
+def _normalised(value: str) -> str:
+    """A text with single spaces, in composed Unicode. Raises _BadRecord for characters that no caption has."""
+    spaced = _SPACES.sub(" ", value)
+    _check_characters("caption", spaced)
+    return unicodedata.normalize("NFC", spaced).strip(" ")
 
 
 def _image_of(value: object) -> str:

@@ -7,11 +7,11 @@ file's name.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any
 
@@ -19,44 +19,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from . import files
-from .cells import captions_in
+from . import containers, files, paths
+from .cells import captions_in, is_missing
+from .delimited import delimiter_of, names_in, numbered_columns, rows
 from .files import lines, name_of
-from .record import OWN, ReadOptions, Record, Rejected, excerpt, plain_name, reject
+from .paths import value_at
+from .record import OWN, ReadOptions, Record, Rejected, excerpt, is_image_name, plain_name, reject
 from .truth import NO_COLUMN, SAYS_FALSE, SAYS_TRUE, only_true, truth_columns, values_of_items
+from .usual import CAPTION, ID, IMAGE, INNER_CAPTION, NUMBERED, SPLIT, URL, guess
 
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
-DELIMITERS = "\t,;|"
 JSON_LIST = "a complete JSON list of objects"
-# The usual names of columns, the most likely first; a file name identifies an image better than a data set's own number
-IMAGE = (
-    "image", "image_path", "image_file", "image_name", "filepath", "file_path", "filename", "file_name",
-    "path", "img_path", "img_name", "img", "image_url", "url", "image_id", "imageid", "img_id", "imgid",
-    "photo", "photo_id",
-)  # fmt: skip
-CAPTION = (
-    "caption", "captions", "text", "sentence", "sentences", "title", "raw", "comment", "description",
-    "alt_text",
-)  # fmt: skip
-SPLIT = ("split", "subset", "partition")
-URL = ("image_url", "url")
-ID = ("uid", "key")  # of DataComp, of img2dataset
+TURNS = (("from", "value"), ("role", "content"))  # of LLaVA, of OpenAI
 SUCCESS = "success"  # the status of an image that img2dataset has downloaded
-_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 Row = Mapping[str, Any] | Rejected
+NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=1,caption=2"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of one file; None where there is none. image: None: each row is of an image of its own.
+    """The names of the columns of one file, of those inside others their paths (`readers.paths`); None: there is none.
+
+    image: None: each row is of an image of its own. captions: of which each cell has captions of the row's image.
     id: what identifies the image. status: whether img2dataset has downloaded it. truth: those that may say whether the
     caption is true of its image. kept: those that the user wants kept.
     field: of an image column of structs, the field with the path; empty: the column itself names the image.
     """
 
     image: str | None
-    caption: str
+    captions: tuple[str, ...]
     split: str | None
     language: str | None
     id: str | None
@@ -66,18 +58,18 @@ class Columns:
     field: str
 
     @property
-    def names(self) -> list[str]:
-        """The names of all these columns, each once."""
-        return list(dict.fromkeys(name for name in self.in_order if name))
-
-    @property
     def in_order(self) -> tuple[str | None, ...]:
         """The names of these columns in the order of the values that `record_of` takes."""
-        return (self.image, self.caption, self.split, self.language, self.id, self.status, *self.truth, *self.kept)
+        one = (self.image, self.split, self.language, self.id, self.status)
+        return (*one, *self.captions, *self.truth, *self.kept)
+
+    def among(self, names: Sequence[str]) -> list[str]:
+        """Those of a table's columns, `names`, that are read or have one inside that is, each once."""
+        return list(dict.fromkeys(column_of(name, names) for name in self.in_order if name))
 
     def values(self, row: Mapping[str, Any]) -> list[Any]:
         """The values of these columns in a row, as `record_of` takes them."""
-        return [row.get(name) if name else None for name in self.in_order]
+        return [value_at(row, name) if name else None for name in self.in_order]
 
 
 def choose(
@@ -95,14 +87,29 @@ def choose(
     images, unread = images or {}, unread or {}
 
     def column(role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = names) -> str:
-        name = (wanted if wanted in among else guess([plain_name(wanted)], among)) if wanted else guess(usual, among)
+        if wanted:
+            below = wanted.partition(".")[2]  # data.caption of the objects in the list `data`
+            given = (guess([plain_name(path)], among) for path in (wanted, below) if path)
+            name = wanted if wanted in among else next(filter(None, given), None)
+        else:
+            name = guess(usual, among) or _guess_inside(INNER_CAPTION if role == "caption" else usual, among, options)
         if name is not None:
             return name
+        numbered = [name for name in names if NUMBERED.fullmatch(name)]
+        if role == "caption" and not wanted and numbered:
+            several = ",".join(f"caption={name}" for name in numbered)
+            raise ValueError(
+                f"{where}: no column has a usual name of caption columns; if {', '.join(numbered)} all have true "
+                f"captions of the image, use --columns {several}"
+            )
         listed = ", ".join(dict.fromkeys([*names, *images])) or "none"
         if unread:
             listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in unread.items())}"
         if wanted:
             raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
+        turns = [name for name in names if _is_conversation(name, names)]
+        if role == "caption" and turns:
+            listed += f"; --columns caption={turns[0]} takes the answers in {turns[0]}"
         raise ValueError(
             f"{where}: no column has a usual name of {role} columns, use --columns {role}=NAME; found: {listed}"
         )
@@ -110,11 +117,14 @@ def choose(
     def optional(role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
         return column(role, wanted) if wanted else guess(usual, names)
 
-    image = None if options.image_column else guess(IMAGE, names) or guess(IMAGE, [*images])
+    image = None
+    if not options.image_column:
+        image = guess(IMAGE, names) or guess(IMAGE, [*images]) or _guess_inside(IMAGE, names, options)
     if image is None:
-        caption_names = [plain_name(options.caption_column)] if options.caption_column else CAPTION
+        caption_names = [*map(plain_name, options.caption_column)] or CAPTION
         beside = (options.split_column, options.language_column, options.truth_column, *options.keep_columns)
-        others = {
+        others = {guess([name], names) for name in caption_names} if options.caption_column else set()
+        others |= {
             guess(usual, names) for usual in (caption_names, SPLIT, *([plain_name(name)] for name in beside if name))
         }
         others |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
@@ -125,17 +135,18 @@ def choose(
     by_url = not id and image is not None and image == guess(URL, names)
     if by_url:
         id = guess(ID, names)
-    caption = column("caption", options.caption_column, CAPTION)
+    captions = tuple(_whole_conversation(column("caption", name), names) for name in options.caption_column)
+    captions = captions or (column("caption", "", CAPTION),)
     split = optional("split", options.split_column, SPLIT)
     language = optional("language", options.language_column)
     if options.truth_column not in ("", NO_COLUMN):
         truth: tuple[str, ...] = (column("truth", options.truth_column),)
     else:
-        others_read = (image, caption, split, language, id)
+        others_read = (image, *captions, split, language, id)
         truth = truth_columns(tuple(name for name in names if name not in others_read), options.truth_column)
     return Columns(
         image if image in names or images.get(image or "") else None,
-        caption,
+        captions,
         split,
         language,
         id,
@@ -146,10 +157,28 @@ def choose(
     )
 
 
-def guess(usual: Sequence[str], names: Sequence[str]) -> str | None:
-    """The first of the `usual` names that is in `names`, as spelt there; case, spaces, - and _ are ignored. Or None."""
-    plain = {plain_name(name): name for name in reversed(names)}
-    return next((plain[name] for name in usual if name in plain), None)
+def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptions) -> str | None:
+    """The one column inside another whose last part is the first of the `usual` names that any has; if there are
+    several, that of the options' language: `en.caption` beside `de.caption`. Or None.
+    """
+    for wanted in usual:
+        found = [name for name in names if "." in name and plain_name(name.rpartition(".")[2]) == wanted]
+        if len(found) > 1:
+            found = [name for name in found if name.rpartition(".")[0] == options.language]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _is_conversation(name: str, names: Sequence[str]) -> bool:
+    """Whether a column holds a list of turns, each with who speaks and what is said."""
+    return any(f"{name}.{who}" in names and f"{name}.{said}" in names for who, said in TURNS)
+
+
+def _whole_conversation(name: str, names: Sequence[str]) -> str:
+    """The column of the conversation of which `name` is what is said, since questions are no captions; else `name`."""
+    outer, _, inner = name.rpartition(".")
+    return outer if _is_conversation(outer, names) and inner in [said for _, said in TURNS] else name
 
 
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
@@ -162,11 +191,15 @@ def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
 
 def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], language: str) -> Record | Rejected:
     """The record of a row's values (Columns.values); Rejected without an id, or if the image was not downloaded."""
-    image, caption, split, its_language, id, status, *others = values
+    image, split, its_language, id, status, *others = values
     image, language = image if chosen.image else OWN, its_language if chosen.language else language
+    texts, others = others[: len(chosen.captions)], others[len(chosen.captions) :]
+    text = texts[0]
+    if len(texts) > 1:
+        text = [item for cell in texts if not is_missing(cell) for item in captions_in(cell)]
     truth = dict(zip(chosen.truth, others, strict=False)) if chosen.truth else None
     kept = tuple(others[len(chosen.truth) :])
-    record = Record(source, line, image, caption, split, language, None, id, kept, truth)
+    record = Record(source, line, image, text, split, language, None, id, kept, truth)
     if id is None and chosen.id:
         return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
     if chosen.status and status != SUCCESS:
@@ -203,50 +236,118 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         yield record
 
 
+_NO_LIST = re.compile(r"[^\[{\n]*")  # as nearly every caption
+
+
 def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
-    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is."""
+    """One record per caption if the record's text is a list of captions (see `captions_in`); any other as it is. Where
+    image, id, split, language or truth are lists of as many values, each caption has its own.
+    """
     if isinstance(record, Rejected):
         yield record
         return
-    captions = captions_in(record.text)
-    if len(captions) == 1 and captions[0] is record.text:
+    if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
-    for caption, truth in zip(captions, values_of_items(record.truth, len(captions)), strict=True):
-        yield record._replace(text=caption, truth=truth)
+    captions = captions_in(record.text)
+    if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
+        yield record
+        return
+    lists = {
+        name: value
+        for name in ("image", "id", "split", "language")
+        if isinstance(value := getattr(record, name), list) and len(value) in (1, len(captions))
+    }
+    truths = values_of_items(record.truth, len(captions))
+    for number, (caption, truth) in enumerate(zip(captions, truths, strict=True)):
+        own = {name: value[number if len(value) > 1 else 0] for name, value in lists.items()}
+        of_row = record._replace(text=caption, truth=truth, **own)
+        is_list = isinstance(caption, list) and bool(caption) and all(isinstance(text, str) for text in caption)
+        yield from captions_of(of_row) if is_list else [of_row]
 
 
 def kind_of(url: str) -> str:
-    """The kind of a table file, recognised by its content: parquet, jsonl, json or delimited."""
+    """The kind of a table file, recognised by its content: parquet, jsonl, json (a list), object or delimited."""
     start = files.head(url)
     if start.startswith(b"PAR1"):
         return "parquet"
     start = start.lstrip()
     if start.startswith(b"{"):
-        return "jsonl"
+        first, _, rest = start.partition(b"\n")
+        whole = parse_json(first.decode("utf-8", "replace")) is None or not rest.strip()
+        return "object" if whole else "jsonl"
+    if name_of(url).lower().rpartition(".json")[1] and re.match(rb"\[\s*\"", start):
+        return "json"
     return "json" if re.match(rb"\[\s*[{\]]", start) else "delimited"
 
 
 def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The records of a text file, whose columns are those of its first row."""
+    if kind == "delimited":
+        truth = options.truth_column if options.truth_column != NO_COLUMN else ""
+        others = (options.split_column, options.language_column, options.id_column, truth, *options.keep_columns)
+        given = [name for name in (options.image_column, *options.caption_column, *others) if name]
+        found = delimited(url, given, partial(_can_choose, options=options))
+    else:
+        found = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))
     chosen = None
-    for line, row in delimited(url, options) if kind == "delimited" else objects(url, kind):
+    for line, row in found:
         if isinstance(row, Rejected):
             yield row._replace(source=name)
-        else:
-            chosen = chosen or choose(list(row), options, url)
-            yield record_of(chosen, name, line, chosen.values(row), options.language)
+            continue
+        if chosen is None:
+            try:
+                chosen = choose([*paths.names_in(row)], options, url)
+            except ValueError as error:
+                if kind != "delimited" or _seems_header(row):
+                    raise
+                raise ValueError(f"{error}{NO_HEADER}") from None
+        yield record_of(chosen, name, line, chosen.values(row), options.language)
 
 
-def objects(url: str, kind: str, expected: str = "") -> Iterator[tuple[int, Row]]:
-    """The objects in JSON lines or, if `kind` is json, in a list, each with its number, from 1."""
-    listed = kind == "json"
-    expected = expected or (JSON_LIST if listed else "JSON, one object per line")
-    items = files.json_items(url, "item", expected) if listed else lines(url, expected)
+def _seems_header(row: Mapping[str, Any]) -> bool:
+    """Whether the columns of a row have names such as people give to columns, not sentences, numbers or file names."""
+    return all(len(name.split()) < 4 and not is_image_name(name) and not name.isdigit() for name in row)
+
+
+def objects(
+    url: str, kind: str, is_row: Callable[[Mapping[str, Any]], bool] = bool, expected: str = ""
+) -> Iterator[tuple[int, Row]]:
+    """The objects in a JSON file, each with its number, from 1.
+
+    Args:
+        url: of the file.
+        kind: jsonl: one object a line; json: a list of objects, or of texts, which are captions; object: see
+            `readers.containers`.
+        is_row: whether an object has the columns that are to be read.
+        expected: what the file should be, for messages.
+
+    Raises:
+        ValueError: the file is broken, or no objects were found in it; the message says what it has.
+    """
+    items: Iterable[Any]
+    if kind == "object":
+        expected = expected or "complete JSON"
+        found = containers.rows_in(url, expected, is_row)
+        if found is None:
+            has = containers.described(url, expected)
+            raise ValueError(
+                f"{url}: must have a list of objects with an image and a caption, or captions by image; the columns "
+                f"can be named, also inside lists, --columns image=LIST.NAME,caption=LIST.NAME; has {has}"
+            )
+        items = (row for _, row in found)
+    elif kind == "json":
+        items = files.json_items(url, "item", expected or JSON_LIST)
+    else:
+        items = lines(url, expected or "JSON, one object per line")
     for number, item in enumerate(items, 1):
-        if isinstance(value := item if listed else parse_json(item), Mapping):
+        value = parse_json(item) if kind == "jsonl" else {"caption": item} if isinstance(item, str) else item
+        if kind == "jsonl" and isinstance(value, Mapping) and len(value) == 1 and not is_row(value):
+            (name, captions) = next(iter(value.items()))  # {"1.jpg": ["A dog."]}
+            value = {"image": name, "caption": captions} if isinstance(captions, str | list) else value
+        if isinstance(value, Mapping):
             yield number, value
-        elif listed or item.strip():
+        elif kind != "jsonl" or item.strip():
             yield number, Rejected("", number, "not_a_record", "a record must be one JSON object", excerpt(item))
 
 
@@ -258,87 +359,54 @@ def parse_json(text: str) -> Any:
         return None
 
 
-def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[tuple[int, Row]]:
-    """The rows of a CSV or TSV file below its header, or of all lines when columns are given as numbers. CSV may have
-    quoted fields, and `;` or `|` (delimiter: empty: by the header). TSV has a record a line; quotes are removed around
-    whole fields only, since most published caption files have stray ones.
+def delimited(
+    url: str, given: Sequence[str], is_header: Callable[[Sequence[str]], bool], delimiter: str = ""
+) -> Iterator[tuple[int, Row]]:
+    """The rows of a CSV or TSV file below its header, or of all lines when columns are given as numbers.
+
+    Args:
+        url: of the file.
+        given: the names or numbers of columns that the user gives.
+        is_header: whether names of columns are such as the caller can read; it finds the delimiter.
+        delimiter: empty: by the header.
     """
     header = next(lines(url, DELIMITED), "")
-    delimiter = delimiter or _delimiter(header, options)
-    names = [name.strip() for name in _cut(header, delimiter)]
+    delimiter = delimiter or delimiter_of(header, is_header)
+    names = names_in(header, delimiter)
     if not any(names):
         raise ValueError(f"{url}: must be {DELIMITED}; the line is empty")
-    given = [options.image_column, options.caption_column, options.split_column, options.language_column]
-    truth = options.truth_column if options.truth_column != NO_COLUMN else ""
-    given = [*given[:2], *filter(None, [*given[2:], options.id_column, truth, *options.keep_columns])]
-    headerless = all(re.fullmatch(r"[1-9][0-9]*", name) for name in given)
-    if headerless:
-        numbers = [int(name) for name in given]
+    numbers = numbered_columns(given, names)
+    if numbers:
         if max(numbers) > len(names):
             raise ValueError(f"{url}: column numbers must be <= {len(names)}, were: {numbers}")
         names = [str(number) for number in range(1, len(names) + 1)]
-    first_with = {name: names.index(name) for name in names}
-    tsv = ((line, _cut(text, "\t")) for line, text in enumerate(lines(url, DELIMITED), 1))
-    rows: Iterator[tuple[int, Sequence[str] | str]] = tsv if delimiter == "\t" else _csv(url, delimiter)
-    for line, row in islice(rows, 0 if headerless else 1, None):
-        if isinstance(row, str):
-            yield line, Rejected("", line, "not_a_record", row, "")
-        elif len(row) == len(names):
-            yield line, {name: row[at] for name, at in first_with.items()}
-        elif any(field.strip() for field in row):
-            detail = f"a record must have {len(names)} fields, has {len(row)}"
-            yield line, Rejected("", line, "not_a_record", detail, excerpt(delimiter.join(row)))
-
-
-def _csv(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
-    """CSV rows, each with the number of its first line; for a row that cannot be parsed, the error message (str)."""
-    rest, before = lines(url, DELIMITED, ends=True), 0
-    parser = csv.reader(rest, delimiter=delimiter)
-    while True:
-        first = before + parser.line_num + 1
-        try:
-            row = next(parser, None)
-        except csv.Error as error:
-            yield first, f"a record must be CSV: {error}"
-            before, parser = before + parser.line_num, csv.reader(rest, delimiter=delimiter)
-            continue
-        if row is None:
-            return
-        yield first, row
+    again = [name for name in names if names.count(name) > 1]
+    for row in islice(rows(lines(url, DELIMITED), delimiter, len(names)), 0 if numbers else 1, None):
+        if row.problem:
+            yield row.line, Rejected("", row.line, "not_a_record", row.problem, excerpt(row.text))
+        elif not numbers and row.fields[0] == names[0] and [field.strip() for field in row.fields] == names:
+            detail = "a record must not be the names of the columns again"  # files were put together
+            yield row.line, Rejected("", row.line, "not_a_record", detail, excerpt(row.text))
+        else:
+            cells: dict[str, Any] = dict(zip(names, row.fields, strict=True))
+            for twice in again:  # a list of what columns of the same name have
+                cells[twice] = [cell for name, cell in zip(names, row.fields, strict=True) if name == twice]
+            yield row.line, cells
 
 
 def has_header(start: bytes) -> bool:
     """Whether the first line of a file, given its first bytes, names an image and a caption column."""
-    header, options = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r"), ReadOptions.of({})
-    return _can_choose([name.strip() for name in _cut(header, _delimiter(header, options))], options)
-
-
-def _delimiter(header: str, options: ReadOptions) -> str:
-    """The delimiter of a header line: the first of DELIMITERS that gives the columns, or else the most frequent one."""
-    for delimiter in DELIMITERS:
-        if delimiter in header and _can_choose([name.strip() for name in _cut(header, delimiter)], options):
-            return delimiter
-    return max(DELIMITERS, key=header.count)
-
-
-def _cut(line: str, delimiter: str) -> list[str]:
-    """The fields of one line, without the quotes around them."""
-    if delimiter != "\t":
-        try:
-            return next(csv.reader([line], delimiter=delimiter), [])
-        except csv.Error:
-            return line.split(delimiter)
-    if '"' not in line:
-        return line.split("\t")
-    quoted = ((field, _QUOTED.fullmatch(field)) for field in line.split("\t"))
-    return [match[1].replace('""', '"') if match else field for field, match in quoted]
+    header = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
+    is_header = partial(_can_choose, options=ReadOptions.of({}))
+    return is_header(names_in(header, delimiter_of(header, is_header)))
 
 
 def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
-        read = [name for field in parquet.schema_arrow if field.name in chosen.names for name in without_bytes(field)]
+        wanted = chosen.among(parquet.schema_arrow.names)
+        read = [name for field in parquet.schema_arrow if field.name in wanted for name in without_bytes(field)]
         batches = parquet.iter_batches(batch_size=4096, columns=read, use_threads=False)
         yield from rows_of(batches, chosen, name, options.language)
 
@@ -373,10 +441,11 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
             f"{where}: the caption column {name} is binary, must be text: write it as such, e.g. cast({name} as string)"
         )
     images = {column.name: path for column in schema if (path := _path_in(column.type)) is not None}
-    structs = [column.name for column in schema if pa.types.is_struct(column.type) and column.name not in images]
-    plain = [name for name in schema.names if name not in images and name not in structs]
-    chosen = choose(plain, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
-    check_single(chosen.names, schema, where)
+    names = [name for column in schema if column.name not in images for name in _names_inside(column)]
+    read = {column_of(name, schema.names) for name in names}
+    structs = [name for name in schema.names if name not in images and name not in read]
+    chosen = choose(names, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
+    check_single((column_of(name, schema.names) for name in chosen.names), schema, where)
     return chosen
 
 
@@ -385,6 +454,27 @@ def check_single(names: Iterable[str], schema: pa.Schema, where: str) -> None:
     for name in names:
         if (count := schema.names.count(name)) > 1:
             raise ValueError(f"{where}: must have one column {name}, has {count}: rename or drop the others")
+
+
+def _names_inside(column: pa.Field, depth: int = paths.DEPTH) -> list[str]:
+    """The name of a column and, of structs or lists of structs, of the columns inside it; a struct itself is none."""
+    kind, is_list = column.type, _is_list(column.type)
+    kind = kind.value_type if is_list else kind
+    if not pa.types.is_struct(kind):
+        return [column.name]
+    inside = [name for field in kind for name in _names_inside(field, depth - 1)] if depth > 1 else []
+    return [*([column.name] if is_list else []), *(f"{column.name}.{name}" for name in inside)]
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+def column_of(name: str, names: Sequence[str]) -> str:
+    """The column, one of `names`, that has the column `name` inside, or is it."""
+    if name in names:
+        return name
+    return next((outer for outer in names if name.startswith(f"{outer}.")), name)
 
 
 def without_bytes(column: pa.Field) -> list[str]:
@@ -407,11 +497,23 @@ def rows_of(
     """Rows of Arrow batches as records with `line` from 1. name: of the source; language: if no column has it."""
     read = 0
     for batch in batches:
-        cells = [_cells(batch.column(column)) if column else repeat(None) for column in chosen.in_order[1:]]
-        images = image_cells(batch.column(chosen.image), chosen.field) if chosen.image else repeat(None)
+        cells = [_cells_of(batch, column) if column else repeat(None) for column in chosen.in_order[1:]]
+        images = _image_cells_of(batch, chosen) if chosen.image else repeat(None)
         for line, values in enumerate(zip(images, *cells, strict=False), read + 1):
             yield record_of(chosen, name, line, values, language)
         read += len(batch)
+
+
+def _cells_of(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """The values of a column of a batch, or of a column inside one."""
+    outer = column_of(name, batch.schema.names)
+    cells = _cells(batch.column(outer))
+    return cells if outer == name else [value_at({outer: cell}, name) for cell in cells]
+
+
+def _image_cells_of(batch: pa.RecordBatch, chosen: Columns) -> list[Any]:
+    image = chosen.image or ""
+    return image_cells(batch.column(image), chosen.field) if chosen.field else _cells_of(batch, image)
 
 
 def image_cells(column: pa.Array, field: str) -> list[Any]:
@@ -432,8 +534,7 @@ def _cells(column: Any) -> list[Any]:
         column = column.dictionary_decode()
     if _is_text(column.type):
         return list(map(decoded, column.cast(pa.large_binary()).to_pylist()))
-    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    if is_list and _is_text(column.type.value_type):
+    if _is_list(column.type) and _is_text(column.type.value_type):
         rows = column.cast(pa.large_list(pa.large_binary())).to_pylist()
         return [None if row is None else list(map(decoded, row)) for row in rows]
     return column.to_pylist()

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
-from .cells import items_of
+from .cells import is_missing, items_of
 from .record import ReadOptions, Record, Rejected, plain_name, reject
 
 SAYS_TRUE = ("is_true", "is_correct", "correct")
@@ -71,13 +71,13 @@ def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where:
         raise ValueError(f"{where}: truth column must be in the records, was: {wanted}; none of the first has it")
     columns = {name: plain_name(name) in SAYS_FALSE for name in _recognised(truths, wanted, where)}
     for record in chain(first, records):
-        yield _checked(record, columns) if columns and isinstance(record, Record) else record
+        yield checked(record, columns) if columns and isinstance(record, Record) else record
 
 
 def _recognised(truths: Sequence[Mapping[str, Any]], wanted: str, where: str) -> list[str]:
     """The columns of truth, given the values of the first records. Raises ValueError if that is unsure."""
     names = list(dict.fromkeys(chain.from_iterable(truths)))
-    values = {name: [truth[name] for truth in truths if not _is_missing(truth.get(name))] for name in names}
+    values = {name: [truth[name] for truth in truths if not is_missing(truth.get(name))] for name in names}
     # A column that is named, or whose name leaves no doubt, must not be half understood.
     certain = [name for name in names if wanted or plain_name(name) not in UNSURE]
     for name in certain:
@@ -101,24 +101,19 @@ def _recognised(truths: Sequence[Mapping[str, Any]], wanted: str, where: str) ->
     return []
 
 
-def _checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
+def checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
     """The record, or it as rejected. columns: of truth, and whether a yes there marks a false caption."""
     for name, marks_false in columns.items():
         value = (record.truth or {}).get(name)
-        if marks_false and _is_missing(value):  # an annotation without the mark is not marked
+        if marks_false and is_missing(value):  # an annotation without the mark is not marked
             continue
         meaning = _meaning(value)
         if meaning is None:
-            was = "is missing" if _is_missing(value) else f"was: {value!r:.80}"
+            was = "is missing" if is_missing(value) else f"was: {value!r:.80}"
             return reject(record, "no_truth", f"{name} must be {RULE}, {was}")
         if meaning == marks_false:
             return reject(record, "false_caption", f"caption must be true of its image, {name} was: {value!s:.80}")
     return record
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a cell is empty; NaN, which pandas writes for that, differs from itself."""
-    return value is None or value != value or (isinstance(value, str) and not value.strip())
 
 
 def _meaning(value: Any) -> bool | None:

@@ -22,8 +22,8 @@ from ..engine.places import place
 from ..engine.run import Execution, run_stage
 from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
-from ..tables.columns import not_english
 from ..tables.corpus import load_cloze
+from ..tables.warnings import caption_warnings
 from . import balance, components, lexicon, negatives, parse, truth
 from . import ingest as ingestion
 
@@ -160,10 +160,10 @@ def build(
             if verb == "ingest":
                 assert source is not None
                 made = ingestion.ingest(source, run, configs[verb], execution)
-                warnings = (*made.warnings, *not_english(run))
+                warnings = made.warnings
             else:
                 make(verb, run, configs[verb], execution)
-        return verbs, warnings
+        return verbs, (*warnings, *caption_warnings(run)) if "ingest" in verbs else ()
 
 
 def judge_proposals(

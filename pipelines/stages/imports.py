@@ -33,13 +33,16 @@ STAGE = judging(NAME)
 
 
 class ImportConfig(Settings):
-    """How a set is read. Columns are names; empty: by those that such sets use."""
+    """How a set is read. Columns are names, or numbers from 1 without a header; empty: by those that such sets use.
+    Captions and negatives may be in several. `truth_column` says whether the caption of a row is true of its image.
+    """
 
     image_column: str = ""
-    caption_column: str = ""
-    negative_column: str = ""
+    caption_column: tuple[str, ...] = ()
+    negative_column: tuple[str, ...] = ()
     label_column: str = ""
     split_column: str = ""
+    truth_column: str = ""
     source_name: SourceName = "foreign"
     limit: ImageLimit = None
     shard_size: AtLeastOne = Field(1000, description="captions per Parquet file, at most, of whole images")
@@ -66,7 +69,7 @@ def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execut
         yield from _shards(rows, rejected, config)
 
     outputs = {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS}
-    described = {name: value for name, value in config if name != "strict" and value != ""}
+    described = {name: value for name, value in config if name != "strict" and value not in ("", ())}
     return run_source(run, NAME, outputs, parts(), described, execution, inputs=held, unit="proposals")
 
 
@@ -100,7 +103,9 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
     return pd.DataFrame([row for row in rows if row[0] in kept], columns=COLUMNS, dtype=object), rejected
 
 
-def _records(source: str, urls: Sequence[str], columns: Mapping[str, str]) -> Iterator[Foreign | Rejected]:
+def _records(
+    source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]
+) -> Iterator[Foreign | Rejected]:
     """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:

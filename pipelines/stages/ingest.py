@@ -37,7 +37,8 @@ from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import package, read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
-from ..readers.record import MAX_CAPTIONS, Record, Rejected
+from ..readers.record import Record, Rejected
+from ..tables.warnings import reading_warnings
 
 NAME = "ingest"
 TEMPORARY = ".ingest"
@@ -46,14 +47,6 @@ MANY_FILES = 8  # from so many files on, or so many bytes of several files, each
 MANY_BYTES = 1 << 28
 RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
 REPORT_EVERY = 10_000
-WARNINGS = {  # by counter
-    "images_in_two_splits": "images with captions in more than one split: {}",
-    "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; "
-    "--columns id=… (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
-    "column of the images themselves, it takes their whole paths",
-    "rejected.too_many_captions": f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {{}}; "
-    "--columns image=… names a column that tells the images apart",
-}
 
 
 class Ingested(NamedTuple):
@@ -148,7 +141,7 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
                 if config.strict and any(name.startswith("rejected.") for name in made.counts):
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
                     raise ValueError(_described(source, Rejected(**bad)))
-            return Ingested(made.counts, _warnings(made.counts, config))
+            return Ingested(made.counts, reading_warnings(run, made.counts, config))
         reader = readers.reader_of(format)
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
@@ -160,7 +153,7 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
             output.begin()
             packed = each(executor, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
         counts = output.finish([shard for call in packed for shard in call])
-    return Ingested(counts, _warnings(counts, config))
+    return Ingested(counts, reading_warnings(run, counts, config))
 
 
 def _read_and_group(
@@ -334,17 +327,6 @@ def ingest_records(
     rows = rows.take(placed["position"]).combine_chunks()
     captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table", config.split)
     return captions, grouping.source_columns_table(rows, captions, source_columns(kept)), left_out
-
-
-def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
-    warnings = []
-    if config.language != "en" or config.language_column:
-        read = f"from the column {config.language_column}" if config.language_column else config.language
-        warnings.append(f"language is {read}: only English captions are parsed and changed")
-    for name, text in WARNINGS.items():
-        if number := counts.get(name):
-            warnings.append(text.format(f"{number:,}"))
-    return tuple(warnings)
 
 
 @contextmanager

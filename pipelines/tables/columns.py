@@ -1,4 +1,4 @@
-"""The splits and operators in a run, selected columns and random rows of its tables, and whether they look English."""
+"""The splits and operators in a run, selected columns and random rows of its tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, read_table, shards_of
 
@@ -129,26 +128,3 @@ def table_of(operators: Iterable[str]) -> str:
         others = ", ".join(name for name in named if name not in positive)
         raise ValueError(f"{', '.join(positive)} is in the table positives, {others} in negatives: ask for one table")
     return "positives" if positive else "negatives"
-
-
-SHARDS, CAPTIONS = 8, 250  # looked at: so many shards, evenly spread, and the first captions of each
-SHARE = 0.05  # from which on the user is told
-
-
-def not_english(run: Path) -> list[str]:
-    """A warning, with an example, if at least 5 % of a sample of a run's English captions do not look English."""
-    from ...augment.cloze.file import looks_english
-
-    shards = shards_of(run, "captions")
-    texts: list[str] = []
-    for shard in shards[:: -(-len(shards) // SHARDS) or 1]:
-        rows = shard.read(["text", "language"]).to_pydict()
-        english = [text for text, name in zip(rows["text"], rows["language"], strict=True) if name == LANGUAGE]
-        texts += english[:CAPTIONS]
-    odd = [text for text in texts if not looks_english(text)]
-    if not odd or len(odd) < SHARE * len(texts):
-        return []
-    return [
-        f"not English, by their words, are {len(odd):,} of {len(texts):,} captions looked at, such as {odd[0][:80]!r}: "
-        "--set languages=en (languages= in Python) rejects them, --language says what language captions are in"
-    ]

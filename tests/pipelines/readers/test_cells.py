@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from negcap.pipelines import readers
-from negcap.pipelines.readers.cells import items_of
+from negcap.pipelines.readers.cells import captions_in, items_of
 from negcap.pipelines.readers.pairs import Foreign, read_pairs
 from negcap.pipelines.readers.record import MAX_CAPTIONS, MAX_TEXT, ReadOptions, Record, Rejected
 
@@ -103,3 +103,27 @@ def test_import_reads_such_cells_alike(name: str, tmp_path: Path) -> None:
     assert [text for text, _ in first.negatives] == ["A cat sleeps.", "A cow sleeps."]
     assert second.captions == ("[blurred] A man.",)
     assert third.detail == "caption must be text, was: []"
+
+
+CELLS = {  # a cell, and its captions
+    "objects": ([{"raw": DOG, "tokens": ["a"]}, {"raw": BALL}], [DOG, BALL]),
+    "an object as text": (json.dumps({"caption": DOG}), [DOG]),
+    "an object as Python prints it": (repr({"text": BALL}), [BALL]),
+    "objects as text": (json.dumps([{"caption": DOG}, {"caption": BALL}]), [DOG, BALL]),
+    "a set phrase in braces": ("{blurred} A man", ["{blurred} A man"]),
+    "a conversation": ([{"from": "human", "value": "What?"}, {"from": "gpt", "value": DOG}], [DOG]),
+    "a conversation as text": (json.dumps([{"from": "human", "value": "?"}, {"from": "gpt", "value": DOG}]), [DOG]),
+    "messages in parts": (
+        [{"role": "user", "content": [{"type": "text", "text": "What?"}]},
+         {"role": "assistant", "content": [{"type": "text", "text": DOG}]}], [DOG]),
+    "numbered lines": (f"1. {DOG}\n2. {BALL}\n", [DOG, BALL]),
+    "bullets": (f"- {DOG}\n\n- {BALL}", [DOG, BALL]),
+    "lines of one text": (f"{DOG}\n{BALL}", [f"{DOG}\n{BALL}"]),
+    "nothing": ([], [[]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_captions_in_a_cell(name: str) -> None:
+    cell, captions = CELLS[name]
+    assert captions_in(cell) == captions

@@ -55,7 +55,7 @@ def test_samples_of_img2dataset(name, tmp_path):
 def test_samples_in_folders_with_other_members_whose_caption_is_a_field_or_a_list(tmp_path):
     members = {"x/1.cls": "7", "x/1.seg.png": b"", "x/1.png": b"", "x/1.text": "A kite.", "y/1.text": "A hill."}
     path = archive(tmp_path / "b.tar", members)
-    assert read(path) == [("x_1", "x/1.seg.png", "A kite.", ()), ("y_1", "y/1", "A hill.", ())]
+    assert read(path) == [("x_1", "x/1.png", "A kite.", ()), ("y_1", "y/1", "A hill.", ())]
     path = archive(tmp_path / "a.tar", {"1.json": json.dumps({"alt": ["A kite.", "A red kite."], "text": "x"})})
     assert [row[2] for row in read(path, caption_column="alt")] == ["A kite.", "A red kite."]
     with pytest.raises(ValueError, match=r"a\.tar: caption column must be one of the columns found, was: words"):
@@ -100,3 +100,59 @@ def test_an_archive_is_known_by_its_texts_and_names(tmp_path):
     assert first["file"] == "a.tar" and first["bytes"] == (tmp_path / "a.tar").stat().st_size
     assert known("A kite.", b"yyy") == first
     assert known("A kit!.", b"xxx") != first and known("A kite.", b"xxx", "2.jpg") != first
+
+
+MEMBERS = {  # members of an archive: image and caption of each record, or number and reason
+    "one caption a line": (
+        {"1.jpg": "", "1.txt": "A kite.\nA hill.\n\n"}, [("1.jpg", "A kite."), ("1.jpg", "A hill.")]),
+    "lower case": ({"1.jpg": "", "1.txt": "a kite\na hill"}, [("1.jpg", "a kite"), ("1.jpg", "a hill")]),
+    "a sentence in lines": ({"1.jpg": "", "1.txt": "A kite\nover a hill."}, [("1.jpg", "A kite over a hill.")]),
+    "the JSON has it whole": (
+        {"1.jpg": "", "1.txt": "A kite.\nA hill.", "1.json": json.dumps({"caption": "A kite.\nA hill."})},
+        [("1.jpg", "A kite. A hill.")]),
+    "an empty text": ({"1.jpg": "", "1.txt": "\n"}, [(1, "no_text")]),
+    "no text": ({"1.jpg": "", "2.jpg": "", "2.txt": "A kite."}, [(1, "no_text"), ("2.jpg", "A kite.")]),
+    "apart": (
+        {"1.jpg": "", "2.jpg": "", "1.txt": "A kite.", "2.txt": "A hill."},
+        [("1.jpg", "A kite."), ("2.jpg", "A hill.")]),
+    "texts first": ({"1.txt": "A kite.", "2.txt": "A hill.", "2.jpg": "", "1.jpg": ""},
+                    [("1.jpg", "A kite."), ("2.jpg", "A hill.")]),
+    "dots": ({"a.05.jpg": "", "a.05.txt": "A kite.", "a.06.jpg": "", "a.06.txt": "A hill."},
+             [("a.05.jpg", "A kite."), ("a.06.jpg", "A hill.")]),
+    "dots, one sample": ({"a.05.jpg": "", "a.05.txt": "A kite."}, [("a.05.jpg", "A kite.")]),
+    "folders apart": ({"images/1.jpg": "", "images/2.jpg": "", "texts/1.txt": "A kite.", "texts/2.txt": "A hill."},
+                      [("images/1.jpg", "A kite."), ("images/2.jpg", "A hill.")]),
+    "other suffixes": ({"1.input.jpg": "", "1.outputs.txt": "A kite."}, [("1.input.jpg", "A kite.")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_texts_and_names_as_people_pack_them(name: str, tmp_path: Path) -> None:
+    members, expected = MEMBERS[name]
+    found = read(archive(tmp_path / "a.tar", members))
+    assert [row[1:3] if len(row) > 2 else row for row in found] == expected
+
+
+def test_texts_with_unusual_suffixes_are_named_or_chosen(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar", {"1.jpg": "", "1.long.txt": "A kite.", "1.tags.txt": "kite"})
+    with pytest.raises(ValueError, match=r"use --columns caption=NAME; found: long\.txt, tags\.txt, image, key"):
+        read(path)
+    assert read(path, caption_column=("long.txt",))[0][:3] == ("1", "1.jpg", "A kite.")
+    both = read(path, caption_column=("long.txt", "tags.txt"))
+    assert [row[2] for row in both] == ["A kite.", "kite"]
+
+
+def test_a_folder_of_splits_as_clip_benchmark_has_it(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "nshards.txt").write_text("1")
+        archive(tmp_path / split / "0.tar", {f"{split}.jpg": "", f"{split}.txt": "A kite.\nA hill."})
+    assert readers.detect(str(tmp_path)) == "webdataset"
+    found = list(readers.read(str(tmp_path), "webdataset", ReadOptions()))
+    assert [(one.image, one.split) for one in found] == [("test.jpg", "test")] * 2 + [("train.jpg", "train")] * 2
+
+
+def test_an_archive_without_texts_says_what_it_has(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar", {"1.jpg": "", "1.caps": "A kite."})
+    (bad,) = readers.read(str(path), "webdataset", ReadOptions())
+    assert bad.detail == "a sample must have a text (txt, text, caption) or JSON, has only: jpg, caps"

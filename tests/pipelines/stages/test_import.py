@@ -160,6 +160,52 @@ def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
     assert list(read_pairs(str(path))) == [Foreign(path.name, 1, image, captions, "", ((NEG, labels.get(name, "a")),))]
 
 
+OTHER, WRONG = "A pet naps.", "A cat stands."
+PAIR = {"img": "1.jpg", "good": CAP, "bad": NEG}
+GIVEN = {  # the name of a file, its content, the columns that are named; captions and negatives of the only record
+    "numbers": ("a.csv", f"1.jpg,{CAP},{NEG}\n", {"image": "1", "caption": "2", "negative": "3"}, [CAP], [NEG]),
+    "numbers of TSV": ("a.tsv", f"{NEG}\t{CAP}\n", {"caption": "2", "negative": "1"}, [CAP], [NEG]),
+    "several": ("a.csv", f"c1,c2,n1,n2\n{CAP},{OTHER},{NEG},{WRONG}\n",
+                {"caption": ("c1", "c2"), "negative": ("n1", "n2")}, [CAP, OTHER], [NEG, WRONG]),
+    "several, one empty": ("a.csv", f"c1,c2,n1,n2\n{CAP},{OTHER},,{WRONG}\n",
+                           {"caption": ("c1", "c2"), "negative": ("n1", "n2")}, [CAP, OTHER], [WRONG]),
+    "a list in an object": ("a.json", json.dumps({"version": 1, "data": [PAIR]}),
+                            {"image": "img", "caption": "good", "negative": "bad"}, [CAP], [NEG]),
+    "usual names in an object": ("a.json", json.dumps({"data": [{"caption": CAP, "negatives": [NEG, WRONG]}]}), {},
+                                 [CAP], [NEG, WRONG]),
+    "paths": ("a.jsonl", json.dumps({"img": "1.jpg", "texts": {"good": CAP, "bad": [NEG, WRONG]}}),
+              {"caption": "texts.good", "negative": "texts.bad"}, [CAP], [NEG, WRONG]),
+    "paths into lists": ("a.json", json.dumps([{"caption": CAP, "wrong": [{"t": NEG}, {"t": WRONG}]}]),
+                         {"negative": "wrong.t"}, [CAP], [NEG, WRONG]),
+    "JSON lines named JSON": ("a.json", json.dumps({"caption": CAP, "negative": NEG}) + "\n" + "\n", {}, [CAP], [NEG]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_columns_that_are_named(name: str, tmp_path: Path) -> None:
+    from negcap.pipelines.readers.pairs import Foreign, read_pairs
+
+    file, text, columns, captions, negatives = GIVEN[name]
+    (tmp_path / file).write_text(text)
+    (record,) = read_pairs(str(tmp_path / file), columns=columns)
+    assert isinstance(record, Foreign), record
+    assert record.captions == tuple(captions) and [text for text, _ in record.negatives] == negatives
+
+
+def test_records_whose_caption_is_false_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{image}.jpg,{CAP},{NEG},{true}" for image, true in enumerate((1, 0, "", "maybe"))]
+    (tmp_path / "a.csv").write_text("\n".join(["image,caption,negative,ok", *rows]))
+    run = imported(tmp_path / "a.csv", tmp_path, "--columns", "truth=ok")
+    assert [row["image_id"] for row in rows_of(run, "judged")] == ["0"]
+    assert [row["reason"] for row in rows_of(run, "rejected_records")] == ["false_caption", "no_truth", "no_truth"]
+    flags = ["import", str(tmp_path / "a.csv"), "--quiet", "--report", "--columns"]
+    assert main([*flags, "truth=good"]) == 2
+    assert "truth column must be one of image, caption, negative, ok, was: good" in capsys.readouterr().err
+    assert main([*flags, "label=ok,label=image"]) == 2
+    said = "--columns label must be one column, were: ok, image; only caption and negative may be of several columns"
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "file, text, said",
     [
@@ -200,6 +246,6 @@ def test_columns_of_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (row["image_id"], row["text"], row["asked"]) == ("1", NEG, "mine")
     for columns, said in (
         ("caption=true,negative=wrong", "caption column must be one of photo, right, wrong, sort, text, was: true"),
-        ("id=photo", "--columns must be image|caption|negative|label|split=NAME between commas, was: id=photo"),
+        ("id=photo", "--columns must be image|caption|negative|label|split|truth=NAME between commas, was: id=photo"),
     ):
         assert main([*flags, columns, "--report"]) == 2 and said in capsys.readouterr().err

@@ -370,7 +370,7 @@ def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
     [
         (
             {"format": "hats"},
-            "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, webdataset, lines, was: hats",
+            "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, webdataset, folder, lines, was: hat",
         ),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
         ({"source_name": "a:b"}, "source_name must be of letters, digits and . _ -, was: a:b"),

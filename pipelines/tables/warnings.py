@@ -1,0 +1,153 @@
+"""What users are warned of when captions are read: records that were left out, and captions that are not what negcap
+is made for. Captions are looked at in a sample, so that a warning costs a second at most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ...augment.data import data_path
+from ...schemas.captions import LANGUAGE
+from ..engine.tables import has_table, read_table, shards_of
+from ..readers.record import MAX_CAPTIONS, ReadOptions
+
+SHARDS, CAPTIONS = 8, 250  # looked at: so many shards, evenly spread, and the first captions of each
+NOT_ENGLISH = 0.05  # share of captions from which on the user is told
+REJECTED = 0.02  # share of records
+ASKED_FOR = ("other_language", "boilerplate", "duplicate_text", "near_duplicate_text")  # reasons that users set
+REPEATED, LEAST_REPEATED = 0.01, 10  # share of captions that are one text, and how many at least
+# Share of words in -s, -ed or -ing: 0.17 to 0.35 in six sets of captions, 0.01 to 0.06 in the same ones as lemmas.
+INFLECTED, LEAST_WORDS = 0.09, 100
+# What the shares of nouns have in common with those of the reference lexicon (the sum of the lesser ones): 0.20 to 0.50
+# in COCO, SNLI, ActivityNet, MSR-VTT, AudioCaps and others; in videos of kitchens 0.12, aerial photos 0.08, of dresses
+# 0.02.
+IN_COMMON, LEAST_NOUNS = 0.15, 300
+NOUN_TAGS = ("NN", "NNS")
+ADVICE = {  # by counter
+    "images_in_two_splits": "images with captions in more than one split: {}",
+    "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; "
+    "--columns id=… (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
+    "column of the images themselves, it takes their whole paths",
+    "rejected.too_many_captions": f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {{}}; "
+    "--columns image=… names a column that tells the images apart",
+    "rejected.not_utf8": "records rejected as they are not UTF-8: {}; if the file is of Windows or Latin-1, "
+    "iconv -f CP1252 -t UTF-8 FILE > NEW converts it",
+}
+
+
+def reading_warnings(run: Path, counts: Mapping[str, int], options: ReadOptions) -> tuple[str, ...]:
+    """Warnings about the records of a source, by the counters of ingest: those left out, and other languages."""
+    warnings = []
+    if options.language != "en" or options.language_column:
+        read = f"from the column {options.language_column}" if options.language_column else options.language
+        warnings.append(f"language is {read}: only English captions are parsed and changed")
+    warnings += [text.format(f"{counts[name]:,}") for name, text in ADVICE.items() if counts.get(name)]
+    return (*warnings, *_many_rejected(run, counts))
+
+
+def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
+    """A warning, with the commonest reason and a record, if more than 2 % of all records were rejected."""
+    by_reason = Counter({name.removeprefix("rejected."): n for name, n in counts.items() if name[:9] == "rejected."})
+    for reason in ASKED_FOR:
+        del by_reason[reason]
+    rejected, kept = by_reason.total(), counts.get("captions", 0)
+    if rejected <= REJECTED * (rejected + kept):
+        return
+    reason, number = by_reason.most_common(1)[0]
+    rows = (row for table in read_table(run, "rejected_records") for row in table.to_pylist())
+    first = next(row for row in rows if row["reason"] == reason)
+    text = f" ({first['text'][:80]!r})" if first["text"] else ""
+    yield (
+        f"{rejected:,} of {rejected + kept:,} records were rejected, most ({number:,}) as {reason}, such as "
+        f"{first['source']}:{first['line']}: {first['detail']}{text}"
+    )
+
+
+def caption_warnings(run: Path) -> list[str]:
+    """Warnings about the English captions of a run, and their nouns if they are parsed."""
+    texts: list[str] = []
+    for rows in _sample(run, "captions", ("text", "language")):
+        texts += [row["text"] for row in rows if row["language"] == LANGUAGE]
+    found = [_not_english(texts), _repeated(texts), _lemmas(texts)]
+    if has_table(run, "parses"):
+        found.append(_far_from_photos(run))
+    return [warning for warning in found if warning]
+
+
+def _sample(run: Path, table: str, columns: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    """The first rows of some shards of a table."""
+    shards = shards_of(run, table)
+    for shard in shards[:: -(-len(shards) // SHARDS) or 1]:
+        yield shard.read(columns).slice(0, CAPTIONS).to_pylist()
+
+
+def _not_english(texts: Sequence[str]) -> str:
+    from ...augment.cloze.file import looks_english
+
+    odd = [text for text in texts if not looks_english(text)]
+    if not odd or len(odd) < NOT_ENGLISH * len(texts):
+        return ""
+    return (
+        f"not English, by their words, are {len(odd):,} of {len(texts):,} captions looked at, such as {odd[0][:80]!r}: "
+        "--set languages=en (languages= in Python) rejects them, --language says what language captions are in"
+    )
+
+
+def _repeated(texts: Sequence[str]) -> str:
+    text, number = max(Counter(texts).items(), key=lambda item: item[1], default=("", 0))
+    if number < max(LEAST_REPEATED, REPEATED * len(texts)):
+        return ""
+    return (
+        f"one text are {number:,} of {len(texts):,} captions looked at: {text[:80]!r}; "
+        "--set duplicates=true (duplicates= in Python) keeps the first of equal captions"
+    )
+
+
+def _lemmas(texts: Sequence[str]) -> str:
+    from ...augment.cloze.file import WORD, looks_english
+
+    words = [word for text in texts if looks_english(text) for word in WORD.findall(text.lower())]
+    inflected = sum(word.endswith(("s", "ed", "ing")) for word in words)
+    if len(words) < LEAST_WORDS or inflected >= INFLECTED * len(words):
+        return ""
+    return (
+        f"no sentences, but dictionary forms of words, seem to be the captions, such as {texts[0][:80]!r}: of their "
+        f"words {inflected / len(words):.0%} end in -s, -ed or -ing, in captions 17 % or more; negatives of them are "
+        "as ungrammatical, so read the original captions instead"
+    )
+
+
+def _far_from_photos(run: Path) -> str:
+    nouns: Counter[str] = Counter()
+    for rows in _sample(run, "parses", ("tokens",)):
+        nouns.update(token["lemma"].lower() for row in rows for token in row["tokens"] if token["tag"] in NOUN_TAGS)
+    total = nouns.total()
+    if total < LEAST_NOUNS:
+        return ""
+    shares = _reference_shares()
+    in_common = sum(min(number / total, shares.get(noun, 0.0)) for noun, number in nouns.items())
+    if in_common >= IN_COMMON:
+        return ""
+    typical = sorted(nouns, key=lambda noun: (shares.get(noun, 0.0) - nouns[noun] / total, noun))[:5]
+    return (
+        f"far from captions of everyday photos: their nouns ({', '.join(typical)} …) have {in_common:.0%} in common "
+        "with the reference lexicon's, everyday photos 20 % or more; expect fewer and odder negatives, and read some "
+        "(negcap show); --set lexicon=own takes replacements from these captions alone"
+    )
+
+
+@lru_cache(maxsize=1)
+def _reference_shares() -> dict[str, float]:
+    """The share of each noun among the nouns of the captions that the reference lexicon was counted on."""
+    path = data_path("reference_lexicon") / "lexicon.parquet"
+    rows = pq.read_table(
+        path, columns=["entry", "count"], filters=[("kind", "=", "noun"), ("place", "=", "")]
+    ).to_pylist()
+    total = sum(row["count"] for row in rows)
+    return {row["entry"]: row["count"] / total for row in rows}

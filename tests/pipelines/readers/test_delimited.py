@@ -1,0 +1,111 @@
+"""CSV and TSV as people write them: every record is read in full, or rejected; none disappears into another."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines import readers
+from negcap.pipelines.readers import ReadOptions, Record
+from negcap.pipelines.readers.delimited import MAX_QUOTED, OPEN, STRAY, rows
+
+UNCLOSED = f"a record must be CSV: {OPEN}"
+INSIDE = f"a record must be CSV: {STRAY}"
+CASES = {  # a CSV of two columns: by line the fields of each record, or what is wrong
+    "quoted": ('1.jpg,"A dog, running"', {1: ["1.jpg", "A dog, running"]}),
+    "doubled quotes": ('1.jpg,"A sign says ""stop"", twice"', {1: ["1.jpg", 'A sign says "stop", twice']}),
+    "backslashes": (r'1.jpg,"A sign says \"stop\", twice"', {1: ["1.jpg", 'A sign says "stop", twice']}),
+    "a space before the quote": ('1.jpg, "A dog, running"', {1: ["1.jpg", "A dog, running"]}),
+    "several lines": (
+        '1.jpg,"A dog\n\nsleeps, and a cat"\n2.jpg,B',
+        {1: ["1.jpg", "A dog\n\nsleeps, and a cat"], 4: ["2.jpg", "B"]}),
+    "never closed": (
+        '1.jpg,A\n2.jpg,"Two boys.\n3.jpg,A woman.',
+        {1: ["1.jpg", "A"], 2: UNCLOSED, 3: ["3.jpg", "A woman."]}),
+    "never closed, first": ('1.jpg,"Two boys.\n2.jpg,A woman.', {1: UNCLOSED, 2: ["2.jpg", "A woman."]}),
+    "never closed, last": ('1.jpg,A\n2.jpg,"Two boys.', {1: ["1.jpg", "A"], 2: UNCLOSED}),
+    "never closed, before a quoted one": (
+        '1.jpg,"Two boys.\n2.jpg,"A woman, a dog."\n3.jpg,C',
+        {1: UNCLOSED, 2: ["2.jpg", "A woman, a dog."], 3: ["3.jpg", "C"]}),
+    "never closed, before an inch mark": (
+        '1.jpg,"Two boys.\n2.jpg,A pizza of 12"\n3.jpg,C',
+        {1: UNCLOSED, 2: ["2.jpg", 'A pizza of 12"'], 3: ["3.jpg", "C"]}),
+    "never closed, ids without a suffix": (
+        'x_1,"Two boys.\nx_2,A pizza of 12"\nx_3,C', {1: UNCLOSED, 2: ["x_2", 'A pizza of 12"'], 3: ["x_3", "C"]}),
+    "twice never closed": ('1.jpg,"A\n2.jpg,"B\n3.jpg,C', {1: UNCLOSED, 2: UNCLOSED, 3: ["3.jpg", "C"]}),
+    "stray pair": ('1.jpg,"A sign says "stop" in a street."', {1: ["1.jpg", 'A sign says "stop" in a street.']}),
+    "stray pair at the end": ('1.jpg,"A sign says "stop""', {1: ["1.jpg", 'A sign says "stop"']}),
+    "stray pair and a comma": ('1.jpg,"A sign says "stop", twice"', {1: INSIDE}),
+    "stray single": ('1.jpg,"A sign says "stop here."\n2.jpg,B', {1: INSIDE, 2: ["2.jpg", "B"]}),
+    "inch mark": ('1.jpg,A 12" pizza', {1: ["1.jpg", 'A 12" pizza']}),
+    "quoted inch mark": ('1.jpg,"A 12" pizza"', {1: ["1.jpg", 'A 12" pizza']}),
+    "quotes inside": ('1.jpg,He says "hi" now', {1: ["1.jpg", 'He says "hi" now']}),
+    "begins with a quote": ('1.jpg,"Stop" sign', {1: ["1.jpg", '"Stop" sign']}),
+    "begins and ends with a quote": ('1.jpg,"Stop" and "go"', {1: ["1.jpg", '"Stop" and "go"']}),
+    "comma without quotes": ("1.jpg,A dog, running, wet", {1: ["1.jpg", "A dog, running, wet"]}),
+    "comma without quotes in the first column": ("A dog, running,1.jpg", {1: ["A dog, running", "1.jpg"]}),
+    "comma and quotes inside": ('1.jpg,A sign says "stop", twice', {1: ["1.jpg", 'A sign says "stop", twice']}),
+    "comma without a space": ("1.jpg,A dog,running", {1: "a record must have 2 fields, has 3"}),
+    "spaces after all commas": ("1.jpg, A dog, running", {1: "a record must have 2 fields, has 3"}),
+    "empty columns at the end": ("1.jpg,A dog,,", {1: ["1.jpg", "A dog"]}),
+    "too few": ("1.jpg", {1: "a record must have 2 fields, has 1"}),
+    "empty lines": ("\n1.jpg,A\n\n , \n2.jpg,B", {2: ["1.jpg", "A"], 5: ["2.jpg", "B"]}),
+}  # fmt: skip
+TSV = {
+    "quoted": ('1.jpg\t"A sign ""stop"""', {1: ["1.jpg", 'A sign "stop"']}),
+    "several lines": ('1.jpg\t"A dog\nsleeps."\n2.jpg\tB', {1: ["1.jpg", "A dog\nsleeps."], 3: ["2.jpg", "B"]}),
+    "begins with a quote": ('1.jpg\t"Stop" sign\n2.jpg\tB', {1: ["1.jpg", '"Stop" sign'], 2: ["2.jpg", "B"]}),
+    "stray at the start": ('1.jpg\t"Stop sign\n2.jpg\tA "go"', {1: ["1.jpg", '"Stop sign'], 2: ["2.jpg", 'A "go"']}),
+    "begins and ends with a quote": ('1.jpg\t"Stop" and "go"', {1: ["1.jpg", '"Stop" and "go"']}),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "delimiter"),
+    [*((*case, ",") for case in CASES.values()), *((*case, "\t") for case in TSV.values())],
+    ids=[*CASES, *(f"TSV: {name}" for name in TSV)],
+)
+def test_every_record_is_read_in_full_or_rejected(text: str, expected: dict, delimiter: str) -> None:
+    found = rows(text.split("\n"), delimiter, 2)
+    shown = {row.line: row.problem or row.fields for row in found}
+    assert shown == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(["1.jpg,A dog.", '2.jpg,"A dog, wet."', '3.jpg,"A dog', '4.jpg,A 12" dog', '"y', 'z"', "x"])
+    )
+)
+def test_no_line_is_lost(lines: list[str]) -> None:
+    found = list(rows(lines, ",", 2))
+    taken = [line for row in found for line in row.text.split("\n")]
+    assert taken == lines
+
+
+def test_a_quote_is_looked_for_only_so_far() -> None:
+    lines = ['1.jpg,"A dog', *["word " * 20] * (MAX_QUOTED // 50), 'end"', "2.jpg,B"]
+    found = list(rows(lines, ",", 2))
+    assert found[0].problem == UNCLOSED and found[-1].fields == ["2.jpg", "B"] and len(found) == len(lines)
+
+
+@pytest.mark.parametrize("part", ['"a" b,', '"a,', '"a" ', '""', '" ', '12" ', '"a"b'])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_a_long_line_of_quotes_costs_no_time(part: str, delimiter: str) -> None:
+    started = time.process_time()
+    assert sum(row.text.count("\n") + 1 for row in rows(["x", part * 20_000, "y", "z"], delimiter, 2)) == 4
+    assert time.process_time() - started < 20
+
+
+def test_three_columns_and_other_delimiters(tmp_path: Path) -> None:
+    for number, (text, expected) in enumerate({
+        "image;caption;split\n1.jpg;A dog; a cat;val\n": [("1.jpg", "A dog; a cat", "val")],
+        "image,caption,split\n1.jpg,A dog, a cat,val\n": [("1.jpg", "A dog, a cat", "val")],
+        "split,image,caption\nval,1.jpg,A dog, a cat\n": [("1.jpg", "A dog, a cat", "val")],
+        "image| nr| comment\n1.jpg| 0| A dog , a cat\n": [("1.jpg", "A dog , a cat", "")],
+    }.items()):  # fmt: skip
+        path = tmp_path / f"{number}.csv"
+        path.write_text(text)
+        found = readers.read(str(path), readers.detect(str(path)), ReadOptions.of({}))
+        assert [(one.image, one.text, one.split) for one in found if isinstance(one, Record)] == expected
