@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import sys
 import threading
 import time
@@ -31,6 +32,9 @@ HEARTBEAT_SECONDS, STALE_SECONDS = 10, 60  # on a store
 SETTLE_SECONDS = 1  # until the later of two that take over a lock has replaced that of the other
 # of folders that cannot be written, and of file systems without locks
 _UNLOCKED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_OWNER = re.compile(r".*, process (?P<process>\d+) on (?P<node>.*)")
+MOST_OF_AN_OWNER = 1000  # characters
+NO_LOCK = "must be the lock of negcap, a plain file that names its owner, and is something else: remove it"
 
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # the runs that this thread has locked
 
@@ -105,20 +109,41 @@ def _open(run: Path, lock: Path) -> IO[str]:
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError), ExitStack() as opened:  # who was here before has just removed file or folder
-            file = opened.enter_context(lock.open("a+"))
+            file = opened.enter_context(_plain_file(lock))
             file.seek(0)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise _refused(run, file.read()) from None
+                raise _refused(run, file.read(MOST_OF_AN_OWNER)) from None
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
-                if owner := file.read():
+                owner = file.read(MOST_OF_AN_OWNER)
+                if owner and not _OWNER.fullmatch(owner):
+                    raise ValueError(f"{lock} {NO_LOCK}")
+                if owner:
                     _say_left(run, owner)
                 file.truncate(0)
                 file.write(_myself())
                 file.flush()
                 opened.pop_all()
                 return file
+
+
+def _plain_file(lock: Path) -> IO[str]:
+    """Open the file of a lock, which is made if it is missing, to read and append. Raises ValueError for a link, another
+    name of some file, or no file at all: a folder from elsewhere may hold one, and the lock's text would replace what
+    is there. FileNotFoundError if the folder has just been removed.
+    """
+    try:  # a named pipe would block for as long as nobody else opens it
+        number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise ValueError(f"{lock} {NO_LOCK}") from None
+        raise
+    state = os.fstat(number)
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+        os.close(number)
+        raise ValueError(f"{lock} {NO_LOCK}")
+    return open(number, "a+", encoding="utf-8", errors="replace")
 
 
 @contextmanager
@@ -153,8 +178,9 @@ def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
-                here = re.fullmatch(rf".*, process (\d+) on {re.escape(platform.node())}", owner)
-                ended = here and not Path(f"/proc/{here[1]}").exists() and Path("/proc/self").exists()
+                here = _OWNER.fullmatch(owner)
+                ended = here and here["node"] == platform.node() and not Path(f"/proc/{here['process']}").exists()
+                ended = ended and Path("/proc/self").exists()
                 if not ended and _age(lock) < STALE_SECONDS:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)

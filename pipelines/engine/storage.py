@@ -98,9 +98,20 @@ def remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
+def refuse_link(path: Path) -> Path:
+    """`path`, which is inside a folder that a command writes. Raises ValueError if it is a link: who made the folder, as
+    in an archive or on a shared disk, could lead what is written or removed to any file of the user.
+    """
+    if not isinstance(path, RemotePath) and path.is_symlink():
+        raise ValueError(f"{path} is a link, and negcap writes through none: remove it, or put what it leads to there")
+    return path
+
+
 def scratch_folder(run: Path, name: str) -> Path:
-    """The local folder for caches and temporary files of a run: `RUN/name`, or one in $XDG_CACHE_HOME/negcap."""
+    """The local folder for caches and temporary files of a run: `RUN/name`, or one in $XDG_CACHE_HOME/negcap. Raises
+    ValueError if it is a link.
+    """
     if not isinstance(run, RemotePath):
-        return run / name
+        return refuse_link(run / name)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "negcap" / hashlib.sha256(str(run).encode()).hexdigest()[:16] / name

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.progress import Progress
-from ..engine.storage import write_atomically
+from ..engine.storage import refuse_link, write_atomically
 from ..models.figures import figures, format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
@@ -61,7 +61,11 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
             raise ValueError(f"model must be one of {forms}, was: {model}")
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
-    place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
+    place = source
+    if not is_run(source):
+        place = (source if source.is_dir() else source.parent) / CACHE
+        refuse_link(place.parent)
+        refuse_link(place)
     found: list[Scores] = []
     for model in models:
         kind, _, rest = model.partition(":")

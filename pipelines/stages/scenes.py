@@ -27,7 +27,7 @@ from ..engine.progress import Progress
 from ..engine.run import Execution, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
-from ..engine.storage import sha256_file, write_atomically
+from ..engine.storage import refuse_link, sha256_file, write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..features.source import table_of
 from ..scenes.captions import captions
@@ -106,7 +106,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
 
 def write_picture(run: Path, name: str, data: bytes) -> str:
     """Write a picture into `images` of a run, by way of the folder of manifests, where leftovers go; its sha256."""
-    (run / IMAGES / name).parent.mkdir(parents=True, exist_ok=True)
+    refuse_link(run / IMAGES)
+    refuse_link((run / IMAGES / name).parent).mkdir(parents=True, exist_ok=True)
     write_atomically(run / IMAGES / name, data, run / MANIFESTS)
     return hashlib.sha256(data).hexdigest()
 

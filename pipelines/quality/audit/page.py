@@ -25,7 +25,7 @@ from ...engine.errors import require_libraries
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
 from ...engine.shards import PARQUET
-from ...engine.storage import names, write_atomically
+from ...engine.storage import names, refuse_link, write_atomically
 from ...engine.tables import has_table, no_table, package, read_table, shards_of
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
@@ -210,7 +210,7 @@ def searched(run: Path, config: AuditConfig) -> dict[str, Any]:
 
 def write_files(files: Sequence[bytes], folder: Path) -> None:
     """Write them into a folder, which has no others of this kind afterwards."""
-    folder.mkdir(parents=True, exist_ok=True)
+    refuse_link(folder).mkdir(parents=True, exist_ok=True)
     written = {f"{number:05}.js": data for number, data in enumerate(files)}
     for name, data in written.items():
         write_atomically(folder / name, data)

@@ -201,3 +201,49 @@ def test_one_at_a_time_however_fast_they_come_and_go(tmp_path: Path) -> None:
         list(threads.map(come_and_go, range(4)))
     assert {*counts} == {1} and len(counts) >= 4
     assert not os.listdir(tmp_path)
+
+
+PRECIOUS = b"the only copy of a letter"
+NOT_OWN = {  # what somebody else may have left where the lock goes
+    "link": lambda lock, victim: lock.symlink_to(victim),
+    "link to nothing": lambda lock, victim: lock.symlink_to(victim.with_name("nowhere")),
+    "second name": lambda lock, victim: lock.hardlink_to(victim),
+    "other text": lambda lock, victim: lock.write_bytes(PRECIOUS),
+    "named pipe": lambda lock, victim: os.mkfifo(lock),
+    "folder": lambda lock, victim: lock.mkdir(),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_OWN)
+def test_nothing_but_a_lock_is_written_as_a_lock(
+    kind: str, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, victim = Path(shutil.copytree(sample_run, tmp_path / "run")), tmp_path / "victim.txt"
+    victim.write_bytes(PRECIOUS)
+    NOT_OWN[kind](run / LOCK, victim)
+    for command in (["build", "--only", "parse", "--output"], ["refine"]):
+        assert main([*command, str(run), "--scheduler", "synchronous", "--overwrite", "--quiet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == f"negcap: {run / LOCK} {lock.NO_LOCK}"
+    assert victim.read_bytes() == PRECIOUS and not (tmp_path / "nowhere").exists()
+    assert kind != "other text" or (run / LOCK).read_bytes() == PRECIOUS
+
+
+@pytest.mark.parametrize("name", ["parses", "_manifests", "_statistics"])
+def test_no_folder_that_is_a_link_is_written_into(
+    name: str, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, away = Path(shutil.copytree(sample_run, tmp_path / "run")), tmp_path / "away"
+    if (run / name).exists():
+        shutil.move(run / name, away)
+    else:
+        away.mkdir()
+    surplus = away / "part-99999.parquet"
+    surplus.write_bytes(PRECIOUS)
+    (run / name).symlink_to(away)
+    before = {path.name: path.read_bytes() for path in away.iterdir()}
+    command = ["build", "--only", "parse", "--output", str(run), "--scheduler", "synchronous", "--overwrite", "--quiet"]
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{run / name} is a link, and negcap writes through none: remove it" in line
+    assert {path.name: path.read_bytes() for path in away.iterdir()} == before
