@@ -1,8 +1,9 @@
-"""One writer for each run: the lock RUN/.lock, which names its owner. On a disk its owner has locked the file (flock),
-so that the system unlocks it when the process ends. On a store it is an object, made if there is none (one step on S3,
-Google Storage, Azure) and written anew every HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS, or if its owner
-was a process of this machine and has ended. A process that stood still for so long may write a shard of another's
-table: no manifest states that, so nobody reads it, and it is made again.
+"""One writer for each folder that commands write (runs, models, results, published sets): the lock FOLDER/.lock, which
+names its owner. On a disk its owner has locked the file (flock), so that the system unlocks it when the process ends.
+On a store it is an object, made if there is none (one step on S3, Google Storage, Azure) and written anew every
+HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS, or if its owner was a process of this machine and has ended. A
+process that stood still for so long may write a shard of another's table: no manifest states that, so nobody reads it,
+and it is made again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import IO
 
 from .errors import LockedError
 from .places import RemotePath
+from .storage import STAGED, names
 
 LOCK = ".lock"  # the file's name
 HEARTBEAT_SECONDS, STALE_SECONDS = 10, 60  # on a store
@@ -41,7 +43,8 @@ _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
+    """Be the only one who writes into the folder `run`, or of a model, of results …, during the block; nested blocks of
+    a thread share the lock.
 
     A local folder is made if it is missing, and removed again if it is still empty. A lock whose owner has ended is
     taken over, with a message on stderr. A read-only folder, or one on a file system without locks, is not locked.
@@ -60,6 +63,11 @@ def locked(run: Path) -> Iterator[None]:
             yield
         finally:
             _held.reset(token)
+
+
+def holds_nothing(folder: Path) -> bool:
+    """Whether a folder is missing or empty but for its lock and what a killed command had not moved into place."""
+    return not {*names(folder)} - {LOCK, STAGED}
 
 
 def _myself() -> str:
@@ -129,9 +137,9 @@ def _open(run: Path, lock: Path) -> IO[str]:
 
 
 def _plain_file(lock: Path) -> IO[str]:
-    """Open the file of a lock, which is made if it is missing, to read and append. Raises ValueError for a link, another
-    name of some file, or no file at all: a folder from elsewhere may hold one, and the lock's text would replace what
-    is there. FileNotFoundError if the folder has just been removed.
+    """Open the file of a lock, which is made if it is missing, to read and append. Raises ValueError for a link, a
+    second name of some file, or no file at all: a folder from elsewhere may hold one, and the lock's text would replace
+    what is there. FileNotFoundError if the folder has just been removed.
     """
     try:  # a named pipe would block for as long as nobody else opens it
         number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

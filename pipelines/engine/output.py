@@ -23,8 +23,8 @@ class Output:
     """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
-        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`; ValueError
-        if a folder that will be written is a link.
+        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`;
+        ValueError if a folder that will be written is a link.
         """
         for name in (*schemas, MANIFESTS, STATISTICS):
             refuse_link(run / name)

@@ -9,12 +9,16 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from .places import RemotePath
 
-TEMPORARY = ".tmp"
+TEMPORARY, STAGED = ".tmp", ".unfinished"
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -99,12 +103,30 @@ def remove_empty(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> Path:
-    """`path`, which is inside a folder that a command writes. Raises ValueError if it is a link: who made the folder, as
-    in an archive or on a shared disk, could lead what is written or removed to any file of the user.
+    """`path`, which is inside a folder that a command writes. Raises ValueError if it is a link: who made the folder,
+    as in an archive or on a shared disk, could lead what is written or removed to any file of the user.
     """
     if not isinstance(path, RemotePath) and path.is_symlink():
         raise ValueError(f"{path} is a link, and negcap writes through none: remove it, or put what it leads to there")
     return path
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A new folder inside `folder`, or a local one if that is on a store, for files that are moved into place once all
+    are written; it is removed at the end. The caller has the lock of `folder`: what a killed process left is removed.
+    """
+    if isinstance(folder, RemotePath):
+        with TemporaryDirectory() as local:
+            yield Path(local)
+        return
+    inside = refuse_link(folder / STAGED)
+    shutil.rmtree(inside, ignore_errors=True)
+    inside.mkdir(parents=True)
+    try:
+        yield inside
+    finally:
+        shutil.rmtree(inside, ignore_errors=True)
 
 
 def scratch_folder(run: Path, name: str) -> Path:

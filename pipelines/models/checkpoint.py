@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..engine.lock import holds_nothing
 from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
 from ..engine.tables import has_table, hash_table
@@ -47,7 +48,7 @@ def prepare_folder(
             return
         if not overwrite:
             raise ValueError(f"{folder} holds a model trained with other settings: {reason} (--overwrite replaces it)")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif not holds_nothing(folder):
         raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
     weights = [*folder.glob("*.safetensors")]
     states = [path.with_suffix(".json") for path in weights]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.lock import locked
 from ..engine.progress import Progress
 from ..engine.storage import refuse_link, write_atomically
 from ..models.figures import figures, format_interval
@@ -148,12 +149,14 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
 def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     """Write images.txt (files, else ids) and texts.txt, an entry a line: the order of rows of `npy:IMAGES,TEXTS`."""
     tests = read_test_set(source, config)
-    folder.mkdir(parents=True, exist_ok=True)
     images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
-    for name, lines in zip(LISTS, (images, tests.texts), strict=True):
+    entries = dict(zip(LISTS, (images, tests.texts), strict=True))
+    for name, lines in entries.items():
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
-        write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
+    with locked(folder):
+        for name, lines in entries.items():
+            write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
     return [folder / name for name in LISTS]
 
 

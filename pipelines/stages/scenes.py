@@ -22,6 +22,7 @@ from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAbov
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import COUNTERPARTS, SCENES, features
 from ..engine.errors import require_libraries
+from ..engine.lock import holds_nothing, locked
 from ..engine.manifest import MANIFESTS
 from ..engine.progress import Progress
 from ..engine.run import Execution, run_source
@@ -190,9 +191,14 @@ def write_winoground(run: Path, folder: Path) -> int:
 
     `examples.jsonl` has lines `{"id", "image_0", "image_1", "caption_0", "caption_1", "tag"}`, where image 0 is that of
     the caption and image 1 that of the negative; `images` has the pictures. Raises FileExistsError for a folder that
-    holds something.
+    holds something, LockedError for one that another command writes.
     """
-    if folder.exists() and any(folder.iterdir()):
+    with locked(folder):
+        return _write_winoground(run, folder)
+
+
+def _write_winoground(run: Path, folder: Path) -> int:
+    if not holds_nothing(folder):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)
     lines: list[dict[str, Any]] = []

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ....schemas.captions import LANGUAGE
+from ...engine.lock import locked
 from ...engine.storage import write_atomically
 from .. import checkpoint
 from ..batches import shuffled_batches
@@ -269,8 +270,14 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
     (`mle`), the last one before diversity collapsed (`gan`), and all that resuming needs (`last`). On one machine the
     same config gives the same weights; see `deterministic` for a GPU. overwrite: replace a captioner trained with other
     settings. say: called with one line of progress per epoch. Raises FileNotFoundError and ValueError for a run that
-    lacks what the training needs, ValueError for a folder that holds anything else.
+    lacks what the training needs, ValueError for a folder that holds anything else, LockedError for one that another
+    command writes.
     """
+    with locked(config.output):
+        return _train(config, overwrite, say)
+
+
+def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     training, folder = Training(config), config.output
     nets, vocabulary = training.nets, training.vocabulary

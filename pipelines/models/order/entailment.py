@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
+from ...engine.lock import locked
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import epoch_seed
 from ..device import choose_device
@@ -133,8 +134,14 @@ def entail(train: Path, validation: Path, test: Path, config: EntailConfig, outp
 
     train, validation, test: files of pairs, see `read_pairs`. Writes entailment.md, entailment.json, vocabulary.json
     and the weights of each similarity and seed to `output`. say: called with each line of progress. Raises
-    FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do.
+    FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes into
+    `output`.
     """
+    with locked(output):
+        return _entail(train, validation, test, config, output, say)
+
+
+def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
     from safetensors.torch import save
 
     torch.set_num_threads(config.threads)

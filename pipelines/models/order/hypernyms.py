@@ -17,6 +17,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from ...engine.lock import locked
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_tensors
@@ -162,8 +163,13 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
     kind of false pairs and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure
     2). What `output` has vectors of, trained with the same settings on the same pairs, is not trained again. say:
     called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown
-    concept.
+    concept, LockedError if another command writes into `output`.
     """
+    with locked(output):
+        return _predict_hypernyms(config, output, say)
+
+
+def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
     from safetensors.torch import save
 
     torch.set_num_threads(config.threads)

@@ -20,6 +20,7 @@ from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.errors import LockedError
 from negcap.pipelines.engine.lock import LOCK, locked
 from negcap.pipelines.engine.places import place
+from negcap.pipelines.models.figures import write_results
 from tests.conftest import ROOT, SAMPLE
 
 HOLD = """
@@ -33,6 +34,18 @@ with locked(Path(sys.argv[1])):
 WRITERS = (
     *(("build", "--only", stage, "--output") for stage in ("parse", "lexicon", "components", "truth", "negatives")),
     *("refine", ("build", SAMPLE, "--output"), ("scenes", "--output")),
+)
+
+ELSEWHERE = (  # commands that write into other folders than a run's; RUN, HELD stand for folders
+    "train RUN --output HELD --overwrite",
+    "train RUN --output HELD --model vse++ --seed 7",
+    "captioner RUN --output HELD --overwrite",
+    "finetune RUN --images RUN --output HELD --overwrite",
+    "hypernyms --output HELD",
+    "entail a.jsonl b.jsonl c.jsonl --output HELD",
+    "publish RUN --format coco --license x --allow-blind --output HELD --overwrite",
+    "publish RUN --format sugarcrepe --license x --allow-blind --output HELD",
+    "audit RUN --output HELD --set blind=false --n 1 --set limit=1",
 )
 
 
@@ -95,6 +108,23 @@ def test_what_writes_needs_the_lock_and_what_reads_does_not(held: Path, capsys: 
         assert f"process {os.getpid()} on" in capsys.readouterr().err
     for reader in (["info"], ["show"], ["info", "--verify"]):
         assert main([*reader, str(held)]) == 0
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_every_folder_that_a_command_writes_has_one_writer(
+    line: str, held: Path, sample_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in held.rglob("*")}
+    places = {"RUN": str(sample_run), "HELD": str(held)}
+    assert main([places.get(word, word) for word in line.split()]) == 2
+    assert f"negcap: {held} is being written by another negcap (" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in held.rglob("*")} == before
+
+
+def test_results_have_one_writer(held: Path) -> None:
+    with pytest.raises(LockedError, match=r"is being written by another negcap"):
+        write_results(held, "figures", {}, "")
+    assert not (held / "figures.json").exists()
 
 
 def test_a_block_within_a_block_and_what_is_left_of_both(tmp_path: Path) -> None:

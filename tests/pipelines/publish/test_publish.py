@@ -17,6 +17,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.manifest import manifest_path
+from negcap.pipelines.engine.storage import move
 from negcap.pipelines.publish.formats import FORMATS, PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
@@ -35,6 +36,8 @@ from tests.pipelines.publish.fixtures import (
     write_run,
 )
 from tests.tables import replace_shard, write_table
+
+PUBLISHED = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",)}
 
 
 @pytest.fixture
@@ -171,6 +174,33 @@ def test_overwriting_removes_no_folder_of_others_and_follows_no_link(run: Path, 
         )
         publish(run, out, published_again, overwrite=True, say=lambda _: None)
     assert not any((tmp_path / "mine").iterdir())
+
+
+def test_a_publication_killed_while_it_is_written_is_replaced_by_the_next(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """As SIGKILL: nothing that Python does after it happens."""
+
+    expected = published(run, tmp_path / "expected", "coco")
+    moves = len(published(run, tmp_path / "interrupted", "negclip"))
+    for done in range(moves):
+        out, left = tmp_path / str(done), iter(range(done))
+        published(run, out)
+
+        def moved(file: Path, target: Path) -> None:
+            if next(left, None) is None:  # noqa: B023 - called before the next turn
+                raise Killed
+            move(file, target)
+
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr("negcap.pipelines.publish.publish.move", moved)
+            patch.setattr("negcap.pipelines.engine.storage.shutil.rmtree", lambda *_, **__: None)
+            publish(run, out, PublishConfig(**PUBLISHED, format="negclip"), overwrite=True, say=lambda _: None)
+        publish(run, out, PublishConfig(**PUBLISHED, format="coco"), overwrite=True, say=lambda _: None)
+        found = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        assert found == expected, done
+        assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 def test_help_and_documentation_list_every_format() -> None:
