@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..engine.errors import EngineError
+from ..engine.errors import EngineError, is_out_of_memory
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -224,10 +224,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ANSWERED as error:
-        if os.environ.get("NEGCAP_TRACEBACK"):
+    except Exception as error:
+        too_large = is_out_of_memory(error)
+        if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
-        message = str(error) or ("out of memory" if isinstance(error, MemoryError) else "")
+        message = str(error)
+        if too_large:
+            first = next(iter(message.splitlines()), "").partition(" - ")[0]
+            message = f"out of memory: {first[:200]}" if first else "out of memory"
         if isinstance(error, OSError) and error.filename and error.strerror:
             message = f"{error.filename}: {error.strerror}"
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)

@@ -53,6 +53,22 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+UNSEALED = b"0" * 64
+
+
+def seal(data: bytearray, place: slice) -> None:
+    """Replace the UNSEALED at this place of a file's bytes by their sha256, by which `is_sealed` knows them again."""
+    data[place] = hashlib.sha256(data).hexdigest().encode()
+
+
+def is_sealed(data: bytes, place: slice) -> bool:
+    """Whether these are the bytes that `seal` has sealed at this place, unchanged."""
+    unsealed = hashlib.sha256(memoryview(data)[: place.start])
+    unsealed.update(UNSEALED)
+    unsealed.update(memoryview(data)[place.stop :])
+    return unsealed.hexdigest().encode() == data[place]
+
+
 def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None = None) -> None:
     """Write a file completely or not at all, replacing an older one. folder: for the temporary file, on the same file
     system; None: that of the file. Raises OSError (disk full, no permission) naming the file.

@@ -283,12 +283,12 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     nets, vocabulary = training.nets, training.vocabulary
     size, tables = training.features.shape[-1], ("captions", "features")
     words = {LANGUAGE: vocabulary}
-    checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite=overwrite)
+    checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite, say)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def keep(line: Line) -> None:
-        saved_with = {name: line[name] for name in ("epoch", "distinct_2")} | {"vocabulary": vocabulary.sha256}
+        saved_with = {name: line[name] for name in ("epoch", "distinct_2")}
         checkpoint.save(folder, line["phase"], {"generator": nets.generator}, saved_with)
 
     def evaluate(line: Line) -> Line:
@@ -303,7 +303,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
         line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
         line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
         if phase == GAN:
-            at_first = checkpoint.restore(folder, MLE, {})["distinct_2"]
+            at_first = checkpoint.read_weights(folder, MLE).state["distinct_2"]
             if line["distinct_2"] >= config.collapse * at_first:
                 keep(line)
             else:

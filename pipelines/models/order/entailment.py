@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 
 from ...engine.lock import locked
 from ...engine.storage import write_atomically, write_json
-from ..checkpoint import epoch_seed
+from ..checkpoint import epoch_seed, sealed_tensors
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
@@ -142,8 +142,6 @@ def entail(train: Path, validation: Path, test: Path, config: EntailConfig, outp
 
 
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
-    from safetensors.torch import save
-
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]
@@ -167,7 +165,9 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
         each = [tried[margin], *(fit_pairs(margin, seed) for seed in range(1, config.seeds))]
         for seed, (model, found) in enumerate(each):
             say(f"{similarity}, seed {seed}: {found['test']:.1f} % right on test pairs")
-            weights[f"{similarity}-{seed}"] = save({name: t.contiguous() for name, t in model.state_dict().items()})
+            weights[f"{similarity}-{seed}"] = sealed_tensors(
+                dict(model.state_dict()), {"vocabulary": vocabulary.sha256}
+            )
         columns = {name: [found[name] for _, found in each] for name in ("test", "validation", "threshold", "epoch")}
         results[similarity] = {"margin": margin, **columns}
     entailed = parts[2].entailed.double().mean().item()

@@ -113,7 +113,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
-    prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite=overwrite)
+    prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite, say)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)

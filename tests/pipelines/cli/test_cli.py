@@ -506,6 +506,8 @@ def test_completion_offers_the_choices() -> None:
         (OverflowError("too large"), "too large"),
         (RecursionError("too deep"), "too deep"),
         (MemoryError(), "out of memory"),
+        (RuntimeError("alloc.cpp: can't allocate memory\nstack"), "out of memory: alloc.cpp: can't allocate memory"),
+        (TypeError("Overflow when unpacking long long"), "out of memory: Overflow when unpacking long long"),
         (ImportError("failed to\nmap a.so"), "failed to map a.so"),
         (OSError("several\nlines"), "several lines"),
         (RuntimeError("a fault of ours"), None),  # is raised
