@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TextIO
 
 from ...augment.operators import UNCHECKED
 from ...schemas.captions import TRAIN_SPLITS
+from ...schemas.images import image_fault
 from ..engine.lock import holds_nothing, locked
 from ..engine.manifest import read_manifest
 from ..engine.storage import files_below, move, remove_empty, sha256_file, staged
@@ -93,7 +94,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
     if left_out:
         publication = replace(publication, left_out=left_out)
         again = survey(publication, TrainSplit(), config.seed)
-        found = again._replace(leaks=found.leaks, missing=found.missing)
+        found = again._replace(leaks=found.leaks, missing=found.missing, unfit=found.unfit)
     if not found.counts:
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
@@ -136,7 +137,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     """Count captions, collect a pair per caption and operator, find leaks (with `siblings`, too) and missing images."""
     names = publication.operators
     lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
-    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {})
+    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {}, {})
     for rows in publication.tables():
         captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
         texts = rows.drop_duplicates("text_id")
@@ -145,8 +146,13 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
         for text in texts.itertuples():
             found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
+        faults = {name: image_fault(name) for name in images["image"].unique()}
+        for caption_id, fault in zip(captions["caption_id"], captions["image"].map(faults), strict=True):
+            if fault is not None:
+                found.unfit[caption_id] = fault.detail
         if publication.images is not None:
-            missing = captions[captions["image"].map(publication.images.find).isna()]
+            named = captions[~captions["caption_id"].isin(found.unfit)]
+            missing = named[named["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
         for operator, some in ((str(name), some) for name, some in rows.groupby("operator")):
             shown = found.examples[operator]
@@ -179,9 +185,12 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
             lines[-1] += "; images in tar files are not read: extract them"
         if not config.skip_missing:
             raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")
+    if found.unfit:
+        names = sorted(set(found.unfit.values()))
+        lines.append(f"{len(names):,} images whose names cannot be published: {abbreviate(names)}")
     for line in lines:
         say(f"left out: {line}")
-    return frozenset(found.leaks) | frozenset(found.missing)
+    return frozenset(found.leaks) | frozenset(found.missing) | frozenset(found.unfit)
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
