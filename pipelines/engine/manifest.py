@@ -85,10 +85,11 @@ class Identity:
                     return f"{name} was {_shown(was.get(name))}, is now {_shown(now.get(name))}"
         names_now = {digest: name for name, digest in new.inputs.items()}
         for table in sorted({*self.inputs, *new.inputs}):
-            was, now = self.inputs.get(table), new.inputs.get(table)
-            if was is not None and now is None and was in names_now:
-                return f"its input {table} is now called {names_now[was]}"
-            if was != now and not (was is None and now in self.inputs.values()):  # a new name is said by the old one's
+            before, after = self.inputs.get(table), new.inputs.get(table)
+            if before is not None and after is None and before in names_now:
+                return f"its input {table} is now called {names_now[before]}"
+            renamed = before is None and after in self.inputs.values()  # is said by the turn of the old name
+            if before != after and not renamed:
                 return f"its input {table} has changed"
         if list(self.tables) != list(new.tables):
             return f"its tables were {', '.join(self.tables)}, are now {', '.join(new.tables)}"

@@ -3,11 +3,13 @@
     python -m tests.benchmarks.faults [--seed 0] [--share 1] [--kind NAME]
 
 Kinds of faults: signals to a build at random moments of every stage; to workers and their driver; damage to the files
-of every table; a full disk; a lost scheduler; two builds at once; a build that stands still and is taken over. A fault
-is survived if each command ends with a status and at most one line about it, and the same command, run again, leaves
-the bytes of an undisturbed run. Otherwise the run is lost. Damage is accepted if another command reads a damaged table,
-ends with status 0, and prints or writes something else than for the whole one. --share: the share of the faults to try.
-The exit status is 1 if anything was lost or accepted.
+of every table; a full disk; a lost scheduler; two builds at once; a build that stands still and is taken over; and, in
+folders.py: two commands that write into one folder, damage to the files of models, links where a run is written,
+publications that are killed, workers without negcap, workers that stand still. A fault is survived if each command ends
+with a status and at most one line about it, and the same command, run again, leaves the bytes of an undisturbed run.
+Otherwise the run is lost. Damage is accepted if another command reads a damaged table, ends with status 0, and prints
+or writes something else than for the whole one. --share: the share of the faults to try. The exit status is 1 if
+anything was lost or accepted.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
+from tests.benchmarks import folders
 from tests.benchmarks.injection import Ended, Fork, content, full_after, no_file_above, without_stages
 from tests.conftest import ROOT
 from tests.pipelines.engine.conftest import DaskProcesses, wait_for
@@ -127,8 +130,6 @@ class Bench:
 
     def judge(self, kind: str, what: str, run: Path, said: str = "") -> None:
         """Run the command again on a disturbed run, compare, and count; said: what the disturbed command did wrong."""
-        tally = self.tallies.setdefault(kind, Tally())
-        tally.tried += 1
         again = Fork(self.build(run)).wait()
         if again.refusal and "--overwrite replaces it" in again.err:  # it asks; its advice must help
             again = Fork(self.build(run, "--overwrite")).wait()
@@ -138,10 +139,16 @@ class Bench:
             found = content(run)
             others = sorted(name for name in {*found, *self.whole} if found.get(name) != self.whole.get(name))
             said = f"other bytes: {', '.join(others[:3])}" if others else ""
+        self.count(kind, what, said)
+        shutil.rmtree(run.parent)
+
+    def count(self, kind: str, what: str, said: str = "") -> None:
+        """Count a fault; said: what was done wrong, empty if it was survived."""
+        tally = self.tallies.setdefault(kind, Tally())
+        tally.tried += 1
         if said:
             tally.lost += 1
             tally.problems.append(f"{kind}: {what}: {said}")
-        shutil.rmtree(run.parent)
 
     def read(self, what: str, run: Path, table: str) -> None:
         """Run the commands that read a damaged table in copies of the run; count what they accept."""
@@ -309,6 +316,12 @@ KINDS: dict[str, Callable[[Bench], None]] = {
     "full disk": full_disk,
     "scheduler": lost_scheduler,
     "two builds": two_builds,
+    "two writers": folders.two_writers,
+    "model": folders.damaged_models,
+    "links": folders.links,
+    "publication": folders.killed_publications,
+    "unfit": folders.unfit_workers,
+    "still": folders.still_workers,
 }
 
 
