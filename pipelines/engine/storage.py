@@ -150,6 +150,9 @@ def scratch_folder(run: Path, name: str) -> Path:
     ValueError if it is a link.
     """
     if not isinstance(run, RemotePath):
-        return refuse_link(run / name)
+        folder = run
+        for part in Path(name).parts:
+            folder = refuse_link(folder / part)
+        return folder
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "negcap" / hashlib.sha256(str(run).encode()).hexdigest()[:16] / name

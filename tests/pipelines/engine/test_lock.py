@@ -20,6 +20,7 @@ from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.errors import LockedError
 from negcap.pipelines.engine.lock import LOCK, locked
 from negcap.pipelines.engine.places import place
+from negcap.pipelines.engine.storage import scratch_folder
 from negcap.pipelines.models.figures import write_results
 from tests.conftest import ROOT, SAMPLE
 
@@ -257,6 +258,13 @@ def test_nothing_but_a_lock_is_written_as_a_lock(
         assert line == f"negcap: {run / LOCK} {lock.NO_LOCK}"
     assert victim.read_bytes() == PRECIOUS and not (tmp_path / "nowhere").exists()
     assert kind != "other text" or (run / LOCK).read_bytes() == PRECIOUS
+
+
+def test_no_cache_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / ".cache").symlink_to(tmp_path / "away")
+    with pytest.raises(ValueError, match=r"\.cache is a link, and negcap writes through none"):
+        scratch_folder(tmp_path, ".cache/blind")
 
 
 @pytest.mark.parametrize("name", ["parses", "_manifests", "_statistics"])
