@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from negcap.pipelines.engine.lock import LOCK
-from negcap.pipelines.engine.shards import MANIFESTS
+from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from tests.benchmarks.injection import Ended, Fork, content
 from tests.pipelines.engine.conftest import DaskProcesses, wait_for
 from tests.pipelines.models.trainer_world import write_world
@@ -237,8 +237,7 @@ def still_workers(bench: Bench) -> None:
         run = bench.new()
         with command_with_workers(bench, run, "--workers", "2") as process:
             children = psutil.Process(process.pid).children
-            wait_for(lambda: (run / MANIFESTS).is_dir() and len(_workers(children(recursive=True))) == 2)  # noqa: B023
-            time.sleep(1)
+            wait_for(lambda: list_shards(run / "parses"))  # noqa: B023 - now the workers are known to the scheduler
             stopped = bench.random.choice(_workers(children(recursive=True)))
             stopped.suspend()
             assert process.stderr is not None
