@@ -117,7 +117,7 @@ bench: $(VENV)/installed-dev ## speed and memory; on other captions: BENCH_CAPTI
 scale: $(VENV)/installed-dev ## ingest 200,000 and 2,000,000 records and compare memory and speed [ARGS="--build"]
 	$(BIN)/python -m tests.benchmarks.scale $(ARGS)
 
-faults: $(VENV)/installed-dev ## break builds in some 280 ways and complete them [ARGS="--share 0.1"]; takes minutes
+faults: $(VENV)/installed-dev ## break builds, models and published sets in some 340 ways and complete them [ARGS="--share 0.1"]; takes minutes
 	$(BIN)/python -m tests.benchmarks.faults $(ARGS)
 
 parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [ARGS="--captions captions.json"]

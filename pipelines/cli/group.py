@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..engine.errors import EngineError, cause
+from ..engine.errors import EngineError, cause, is_out_of_memory
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -241,11 +241,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ANSWERED as error:
-        if os.environ.get("NEGCAP_TRACEBACK"):
+    except Exception as error:
+        too_large = is_out_of_memory(error)
+        if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
         is_named = isinstance(error, OSError) and error.filename and error.strerror
-        message = cause(error) if is_named or isinstance(error, MemoryError) else str(error)
+        message = cause(error) if is_named or too_large else str(error)
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
     return BAD_INPUT
 

@@ -173,9 +173,10 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
         print(evaluate_captions(model, source, written, output))
         return
     config = EvaluateConfig.of(evaluated(source, given))
+    from ..engine.storage import refuse_link
     from ..models.trainer.evaluate import measure, write_evaluation
 
-    print(write_evaluation(measure(model, source, config), output or model / "evaluation"))
+    print(write_evaluation(measure(model, source, config), output or refuse_link(model / "evaluation")))
 
 
 @negcap.command(
@@ -232,7 +233,9 @@ def probe(
     if len(models) != 1:
         raise ValueError(f"{task} needs one --model MODEL, was given {len(models)}")
     (model,) = models
-    output = output or model / task
+    from ..engine.storage import refuse_link
+
+    output = output or refuse_link(model / task)
     if task == "saliency":
         words = SaliencyConfig.of(given)
         from ..models.probe.saliency import saliency

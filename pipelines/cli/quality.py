@@ -75,10 +75,11 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     Example: negcap audit outputs/mine --split test
     """
     from ..engine.progress import report
+    from ..engine.storage import refuse_link
     from ..quality.audit import AuditConfig
     from ..quality.audit import audit as write
 
-    for file in write(run, output or run / "audit", AuditConfig.of(given), report(quiet)):
+    for file in write(run, output or refuse_link(run / "audit"), AuditConfig.of(given), report(quiet)):
         print(file)
 
 

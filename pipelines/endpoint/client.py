@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ..engine.errors import EngineError, require_libraries
 from ..engine.places import local_path
 from ..engine.progress import Progress
+from ..engine.storage import refuse_link
 from .keys import without_key
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
@@ -295,8 +296,11 @@ class Answers(NamedTuple):
 
 
 def cache_path(run: Path) -> Path:
-    """The cache of answers in a run's folder. Raises ValueError for a run on a store: a database needs a local disk."""
-    return local_path(run, "the cache of answers (--set cache=FILE)") / "_answers" / "answers.sqlite"
+    """The cache of answers in a run's folder. Raises ValueError for a run on a store, since a database needs a local
+    disk, and for a link.
+    """
+    folder = refuse_link(local_path(run, "the cache of answers (--set cache=FILE)") / "_answers")
+    return refuse_link(folder / "answers.sqlite")
 
 
 def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress: Progress, total: int) -> Answers:

@@ -21,15 +21,16 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ClusterError, TaskError, cause
 
@@ -43,6 +44,8 @@ IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
+LOOK_SECONDS = 5  # between looks at the workers while no call ends
+STILL_SECONDS = 45  # without a sign of a worker, which gives one each second or, in a long step of a library, later
 STARTS = 2  # attempts to start worker processes
 QUIETLY = "2s"
 # Arrow's own pool keeps a finished shard's memory: 100 of the 400 MB of a worker of the stage `negatives`. By Dask's
@@ -78,6 +81,37 @@ def _reporting_worker(sender: str, position: int, function: Callable[..., Any], 
     return _reporting(lambda done: get_worker().log_event(TOPIC, (sender, position, done)), function, *call)
 
 
+def _run_packed(packed: bytes) -> tuple[str, str, Any]:
+    """In a Dask worker: "", the worker's address, and what a packed call returns; or why it cannot be unpacked there.
+
+    Dask has no answer for a call that a worker cannot unpack, as without negcap: it sends it to the worker again and
+    again, for ever. So what is called is sent as bytes, and this function with its source.
+    """
+    from distributed import get_worker
+    from distributed.protocol.pickle import loads
+
+    address = get_worker().address
+    try:
+        function, call = loads(packed)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", address, None
+    return "", address, function(*call)
+
+
+_run_packed.__module__ = "__main__"  # cloudpickle sends only the functions of this module with their source
+
+
+def _packed(function: Callable[..., Any], *call: Any) -> bytes:
+    from distributed.protocol.pickle import dumps
+
+    return dumps((function, call))
+
+
+def _has_negcap() -> bool:
+    """Called in workers: whoever can unpack it has negcap."""
+    return True
+
+
 def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
     """What runs the calls of stages, as `--workers` (None: one per core) and `--scheduler` say: None: local processes;
     `synchronous`: this one; or an address, a scheduler file, `module:function`. It starts nothing yet. A call whose
@@ -90,6 +124,13 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
         return Executor()
     connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries)
     return Distributed(connect if scheduler is None else _named(scheduler), scheduler)
+
+
+class Submitted(NamedTuple):
+    """The position of a call that was sent to workers: to any one, or to one of those in `only`."""
+
+    position: int
+    only: list[str]
 
 
 class Executor:
@@ -125,6 +166,10 @@ class Distributed(Executor):
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
         self.scheduler, self._connect = scheduler, connect
         self._client: Client | None = None
+        self._unfit: dict[str, str] = {}  # by worker that cannot run negcap, why, and what to do
+        # by worker, when the scheduler had last heard of it, by its clock, and since when we know that, by ours
+        self._heard: dict[str, tuple[float, float]] = {}
+        self._still: set[str] = set()  # workers of which has been said that they stand still
 
     @property
     def client(self) -> Client:
@@ -136,7 +181,64 @@ class Distributed(Executor):
                 if name.partition(".")[0] in ("distributed", "tornado"):
                     logging.getLogger(name).setLevel(logging.CRITICAL)
             self._client = self._connect()
+            if self.scheduler is not None:
+                self._ask_workers(self._client)
         return self._client
+
+    def _ask_workers(self, client: Client) -> None:
+        """Leave those workers of a running scheduler out that cannot run negcap. Raises ClusterError if none can."""
+        pool, packed = client.get_executor(pure=False), _packed(_has_negcap)
+        asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
+        answered = wait(asked, CONNECT_SECONDS).done  # who is busy for so long will say it with its first call
+        answers = [future.result() for future in answered if future.exception() is None]
+        self._leave_out(client, {worker: why for why, worker, _ in answers if why})
+
+    def _leave_out(self, client: Client, unfit: Mapping[str, str]) -> None:
+        """Leave workers out that cannot run negcap, and say so, once, with what to install. unfit: by worker, why.
+        Raises ClusterError, which says the same, if there are no others.
+        """
+        new = {worker: why for worker, why in unfit.items() if worker not in self._unfit}
+        for worker, why in new.items():
+            install = f"install this version of negcap, {version('negcap')}, there"
+            self._unfit[worker] = f"the worker {worker} cannot run negcap ({why}): {install}"
+        if new and self._fit_workers(client):
+            for worker in new:
+                print(f"negcap: {self._unfit[worker]}; it is left out", file=sys.stderr, flush=True)
+
+    def _fit_workers(self, client: Client) -> list[str]:
+        """The workers that are not left out. Raises ClusterError if there are only others."""
+        workers = client.nthreads()
+        fit = [worker for worker in workers if worker not in self._unfit]
+        if workers and not fit:
+            raise ClusterError(next(self._unfit[worker] for worker in workers))
+        return fit
+
+    def _say_who_stands_still(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Say, once, that the scheduler has not heard of a worker for STILL_SECONDS, and what to do. workers: what the
+        scheduler knows of each, by its address. Its clock may be another than ours: only changes count.
+        """
+        now = time.monotonic()
+        for address, worker in workers.items():
+            heard, since = self._heard.get(address, (None, now))
+            if heard != worker["last_seen"]:
+                self._heard[address] = worker["last_seen"], now
+                self._still.discard(address)
+            elif now - since > STILL_SECONDS and address not in self._still:
+                self._still.add(address)
+                if process := self._own_processes().get(address):
+                    who = f"the worker process {process}"
+                    how = f"kill -CONT {process} lets it go on if it was stopped, kill -9 {process} ends it"
+                else:
+                    who, how = f"the worker {address}", "let it go on, or end it"
+                still = (
+                    f"{who} has not been heard of for {now - since:.0f} s: it, or a disk that it reads, stands still"
+                )
+                print(f"negcap: {still}; {how}, and others do its work", file=sys.stderr, flush=True)
+
+    def _own_processes(self) -> dict[str, int]:
+        """The process ids of the workers that this executor started, by address."""
+        nannies = getattr(self.client.cluster, "workers", {}).values() if self.scheduler is None else ()
+        return {nanny.worker_address: nanny.pid for nanny in nannies if getattr(nanny, "pid", None)}
 
     def close(self) -> None:
         """Stop workers and scheduler if this executor started them; a cluster that it was given keeps running."""
@@ -163,7 +265,7 @@ class Distributed(Executor):
         from distributed.comm import CommClosedError
 
         pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
-        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
+        waiting, running = iter(range(len(calls))), dict[Future[Any], Submitted]()
         threads, counted = 0, -math.inf
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
@@ -171,22 +273,40 @@ class Distributed(Executor):
             if to == sender and on_report is not None:
                 on_report(position, done)
 
+        def submit(position: int) -> None:
+            only = self._fit_workers(client) if self._unfit else []
+            packed = _packed(_reporting_worker, sender, position, function, *calls[position])
+            future = pool.submit(_run_packed, packed, workers=only or None)
+            running[future] = Submitted(position, only)
+
         try:
             client.subscribe_topic(TOPIC, receive)
             while True:
                 if time.monotonic() - counted > RECOUNT_SECONDS:
-                    threads, counted = sum(client.nthreads().values()), time.monotonic()
+                    workers = client.scheduler_info()["workers"]
+                    threads, counted = sum(worker["nthreads"] for worker in workers.values()), time.monotonic()
+                    self._say_who_stands_still(workers)
+                    for future, submitted in list(running.items()):
+                        if submitted.only and not {*submitted.only} & workers.keys():  # all of them have gone
+                            future.cancel()
+                            del running[future]
+                            submit(submitted.position)
                 room = IN_FLIGHT * max(1, threads) - len(running)
-                for position, call in islice(waiting, max(0, room)):
-                    running[pool.submit(_reporting_worker, sender, position, function, *call)] = position
+                for position in islice(waiting, max(0, room)):
+                    submit(position)
                 if not running:
                     return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    position = running.pop(future)
+                for future in wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done:
+                    position = running.pop(future).position
                     if (error := future.exception()) is not None:
                         why = KILLED if isinstance(error, KilledWorker) else cause(error)
                         raise TaskError(why, position) from error
-                    yield position, future.result()
+                    unfit, worker, result = future.result()
+                    if unfit:
+                        self._leave_out(client, {worker: unfit})
+                        submit(position)
+                    else:
+                        yield position, result
         except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
             raise ClusterError(LOST) from error
         finally:

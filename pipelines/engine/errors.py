@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
+
+# what torch says, as a RuntimeError or TypeError, of arrays that no memory holds, on a processor or a GPU
+_NO_MEMORY = re.compile(r"allocate memory|out of memory|size calculation overflowed|overflow when unpacking", re.I)
 
 
 class EngineError(RuntimeError):
@@ -56,9 +60,16 @@ def cause(error: BaseException) -> str:
     """A one-line description of an error."""
     if isinstance(error, EngineError):
         return str(error)
-    if isinstance(error, MemoryError):  # it mostly has no message
-        said = next(iter(str(error).splitlines()), "")
+    if is_out_of_memory(error):  # it mostly has no message
+        said = next(iter(str(error).splitlines()), "").partition(" - ")[0][:200]
         return f"{OUT_OF_MEMORY}: {said}" if said else OUT_OF_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that something is too large for the memory, of whatever type libraries raise then."""
+    if isinstance(error, EngineError) or not isinstance(error, (MemoryError, RuntimeError, TypeError)):
+        return False
+    return isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)) is not None

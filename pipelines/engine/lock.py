@@ -1,8 +1,9 @@
-"""One writer for each run: the lock RUN/.lock, which names its owner. On a disk its owner has locked the file (flock),
-so that the system unlocks it when the process ends. On a store it is an object, made if there is none (one step on S3,
-Google Storage, Azure) and written anew every HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS, or if its owner
-was a process of this machine and has ended. A process that stood still for so long may write a shard of another's
-table: no manifest states that, so nobody reads it, and it is made again.
+"""One writer for each folder that commands write (runs, models, results, published sets): the lock FOLDER/.lock, which
+names its owner. On a disk its owner has locked the file (flock), so that the system unlocks it when the process ends.
+On a store it is an object, made if there is none (one step on S3, Google Storage, Azure) and written anew every
+HEARTBEAT_SECONDS; it counts as left after STALE_SECONDS, or if its owner was a process of this machine and has ended. A
+process that stood still for so long may write a shard of another's table: no manifest states that, so nobody reads it,
+and it is made again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import sys
 import threading
 import time
@@ -25,19 +27,24 @@ from typing import IO
 
 from .errors import LockedError
 from .places import RemotePath
+from .storage import STAGED, names
 
 LOCK = ".lock"  # the file's name
 HEARTBEAT_SECONDS, STALE_SECONDS = 10, 60  # on a store
 SETTLE_SECONDS = 1  # until the later of two that take over a lock has replaced that of the other
 # of folders that cannot be written, and of file systems without locks
 _UNLOCKED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_OWNER = re.compile(r".*, process (?P<process>\d+) on (?P<node>.*)")
+MOST_OF_AN_OWNER = 1000  # characters
+NO_LOCK = "must be the lock of negcap, a plain file that names its owner, and is something else: remove it"
 
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # the runs that this thread has locked
 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
+    """Be the only one who writes into the folder `run`, or of a model, of results …, during the block; nested blocks of
+    a thread share the lock.
 
     A local folder is made if it is missing, and removed again if it is still empty. A lock whose owner has ended is
     taken over, with a message on stderr. A read-only folder, or one on a file system without locks, is not locked.
@@ -56,6 +63,11 @@ def locked(run: Path) -> Iterator[None]:
             yield
         finally:
             _held.reset(token)
+
+
+def holds_nothing(folder: Path) -> bool:
+    """Whether a folder is missing or empty but for its lock and what a killed command had not moved into place."""
+    return not {*names(folder)} - {LOCK, STAGED}
 
 
 def _myself() -> str:
@@ -105,20 +117,41 @@ def _open(run: Path, lock: Path) -> IO[str]:
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError), ExitStack() as opened:  # who was here before has just removed file or folder
-            file = opened.enter_context(lock.open("a+"))
+            file = opened.enter_context(_plain_file(lock))
             file.seek(0)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise _refused(run, file.read()) from None
+                raise _refused(run, file.read(MOST_OF_AN_OWNER)) from None
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
-                if owner := file.read():
+                owner = file.read(MOST_OF_AN_OWNER)
+                if owner and not _OWNER.fullmatch(owner):
+                    raise ValueError(f"{lock} {NO_LOCK}")
+                if owner:
                     _say_left(run, owner)
                 file.truncate(0)
                 file.write(_myself())
                 file.flush()
                 opened.pop_all()
                 return file
+
+
+def _plain_file(lock: Path) -> IO[str]:
+    """Open the file of a lock, which is made if it is missing, to read and append. Raises ValueError for a link, a
+    second name of some file, or no file at all: a folder from elsewhere may hold one, and the lock's text would replace
+    what is there. FileNotFoundError if the folder has just been removed.
+    """
+    try:  # a named pipe would block for as long as nobody else opens it
+        number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise ValueError(f"{lock} {NO_LOCK}") from None
+        raise
+    state = os.fstat(number)
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+        os.close(number)
+        raise ValueError(f"{lock} {NO_LOCK}")
+    return open(number, "a+", encoding="utf-8", errors="replace")
 
 
 @contextmanager
@@ -153,8 +186,9 @@ def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
-                here = re.fullmatch(rf".*, process (\d+) on {re.escape(platform.node())}", owner)
-                ended = here and not Path(f"/proc/{here[1]}").exists() and Path("/proc/self").exists()
+                here = _OWNER.fullmatch(owner)
+                ended = here and here["node"] == platform.node() and not Path(f"/proc/{here['process']}").exists()
+                ended = ended and Path("/proc/self").exists()
                 if not ended and _age(lock) < STALE_SECONDS:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)

@@ -83,8 +83,13 @@ class Identity:
             for name in sorted({*was, *now}):
                 if _canonical(was.get(name)) != _canonical(now.get(name)):
                     return f"{name} was {_shown(was.get(name))}, is now {_shown(now.get(name))}"
+        names_now = {digest: name for name, digest in new.inputs.items()}
         for table in sorted({*self.inputs, *new.inputs}):
-            if self.inputs.get(table) != new.inputs.get(table):
+            before, after = self.inputs.get(table), new.inputs.get(table)
+            if before is not None and after is None and before in names_now:
+                return f"its input {table} is now called {names_now[before]}"
+            renamed = before is None and after in self.inputs.values()  # is said by the turn of the old name
+            if before != after and not renamed:
                 return f"its input {table} has changed"
         if list(self.tables) != list(new.tables):
             return f"its tables were {', '.join(self.tables)}, are now {', '.join(new.tables)}"
@@ -127,7 +132,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         return Manifest(Identity(**identity | {"tables": tuple(identity["tables"])}), shards=shards, **value)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         name = path.relative_to(folder.parent)
         raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}") from error
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from .errors import OtherConfigError
 from .manifest import MANIFESTS, Identity, Manifest, processor, read_manifest, write_manifest
+from .progress import STATISTICS
 from .shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from .stage import StageResult
-from .storage import remove_leftovers
+from .storage import refuse_link, remove_leftovers
 
 Made = Mapping[str, Shard]  # the shards of one number, by table
 
@@ -22,7 +23,11 @@ class Output:
     """A stage's tables in a run, the primary one last; made by who has the lock, sent to workers that write shards."""
 
     def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
-        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`."""
+        """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`;
+        ValueError if a folder that will be written is a link.
+        """
+        for name in (*schemas, MANIFESTS, STATISTICS):
+            refuse_link(run / name)
         self.run, self.identity, self.schemas = run, identity, schemas
         self.key = identity.key()
         self.folder = run / identity.tables[-1]

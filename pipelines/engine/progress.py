@@ -174,7 +174,7 @@ def read_statistics(run: Path, stage: str) -> list[Measured]:
     lines = []
     with suppress(OSError, UnicodeDecodeError):
         for text in (run / STATISTICS / f"{stage}.jsonl").read_text("utf-8").splitlines():
-            with suppress(ValueError, TypeError):
+            with suppress(ValueError, TypeError, RecursionError):
                 lines.append(Measured(**json.loads(text)))
     return lines
 

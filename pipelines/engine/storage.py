@@ -9,12 +9,16 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from .places import RemotePath
 
-TEMPORARY = ".tmp"
+TEMPORARY, STAGED = ".tmp", ".unfinished"
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -47,6 +51,22 @@ def sha256_file(path: Path) -> str:
     """The sha256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+UNSEALED = b"0" * 64
+
+
+def seal(data: bytearray, place: slice) -> None:
+    """Replace the UNSEALED at this place of a file's bytes by their sha256, by which `is_sealed` knows them again."""
+    data[place] = hashlib.sha256(data).hexdigest().encode()
+
+
+def is_sealed(data: bytes, place: slice) -> bool:
+    """Whether these are the bytes that `seal` has sealed at this place, unchanged."""
+    unsealed = hashlib.sha256(memoryview(data)[: place.start])
+    unsealed.update(UNSEALED)
+    unsealed.update(memoryview(data)[place.stop :])
+    return unsealed.hexdigest().encode() == data[place]
 
 
 def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None = None) -> None:
@@ -98,9 +118,41 @@ def remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
+def refuse_link(path: Path) -> Path:
+    """`path`, which is inside a folder that a command writes. Raises ValueError if it is a link: who made the folder,
+    as in an archive or on a shared disk, could lead what is written or removed to any file of the user.
+    """
+    if not isinstance(path, RemotePath) and path.is_symlink():
+        raise ValueError(f"{path} is a link, and negcap writes through none: remove it, or put what it leads to there")
+    return path
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A new folder inside `folder`, or a local one if that is on a store, for files that are moved into place once all
+    are written; it is removed at the end. The caller has the lock of `folder`: what a killed process left is removed.
+    """
+    if isinstance(folder, RemotePath):
+        with TemporaryDirectory() as local:
+            yield Path(local)
+        return
+    inside = refuse_link(folder / STAGED)
+    shutil.rmtree(inside, ignore_errors=True)
+    inside.mkdir(parents=True)
+    try:
+        yield inside
+    finally:
+        shutil.rmtree(inside, ignore_errors=True)
+
+
 def scratch_folder(run: Path, name: str) -> Path:
-    """The local folder for caches and temporary files of a run: `RUN/name`, or one in $XDG_CACHE_HOME/negcap."""
+    """The local folder for caches and temporary files of a run: `RUN/name`, or one in $XDG_CACHE_HOME/negcap. Raises
+    ValueError if it is a link.
+    """
     if not isinstance(run, RemotePath):
-        return run / name
+        folder = run
+        for part in Path(name).parts:
+            folder = refuse_link(folder / part)
+        return folder
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "negcap" / hashlib.sha256(str(run).encode()).hexdigest()[:16] / name

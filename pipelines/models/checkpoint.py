@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ..engine.manifest import describe
-from ..engine.storage import scratch_folder, write_atomically, write_json
+from ..engine.lock import holds_nothing
+from ..engine.manifest import describe, hash_value
+from ..engine.storage import UNSEALED, is_sealed, scratch_folder, seal, sha256_file, write_atomically, write_json
 from ..engine.tables import has_table, hash_table
 from ..readers.files import first_line
 from .vocabulary import Vocabularies, WordVocabulary
@@ -24,30 +26,63 @@ BEST, LAST = "best", "last"
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]
+TIMES = ("seconds", "per_second")  # of a line of metrics.jsonl
+ABOUT = "negcap"  # the entry of a safetensors file's metadata
+SEALED = re.compile(rb'\\"seal\\": \\"([0-9a-f]{64})\\"')
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def prepare_folder(
-    config: Any, free: Collection[str], size: int, net: str, tables: Sequence[str], words: Vocabularies, overwrite: bool
+    config: Any,
+    free: Collection[str],
+    size: int,
+    net: str,
+    tables: Sequence[str],
+    words: Vocabularies,
+    overwrite: bool,
+    say: Callable[[str], None],
 ) -> None:
     """Prepare the folder config.output for a training; one that holds this very training is left as it is.
 
-    config.json gets what distinguishes trainings: config, a Settings with `run` and `output`, less the fields that are
-    free to change; hashes of those tables of the run that the training reads; the size D of an image's features, and
-    the net that made them. words: the vocabularies. Raises ValueError, naming the first difference, if the
-    folder holds another training, whose files `overwrite` deletes, or anything else.
+    config.json gets what distinguishes trainings: the config without the fields in `free`, the hashes of the tables
+    that are read, the size of features and their net.
+
+    Args:
+        config: a Settings with `run` and `output`.
+        free: the fields of the config that may change when a training is resumed.
+        size: D, the size of an image's features.
+        net: the network that made the features.
+        tables: those of the run that the training reads.
+        words: the vocabularies by language.
+        overwrite: whether to delete the files of another training, or of a damaged one.
+        say: is told that, and why, a damaged model is replaced.
+
+    Raises:
+        ValueError: the folder holds another training (the first difference is named), a damaged one, or anything else.
     """
     folder = config.output
     hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
     described = {name: describe(value) for name, value in vars(config).items() if name not in free}
     identity = {"config": described, "inputs": hashes, "features": size, "backbone": net}
-    if (folder / CONFIG).exists():
-        reason = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
-        if not reason:
-            return
-        if not overwrite:
-            raise ValueError(f"{folder} holds a model trained with other settings: {reason} (--overwrite replaces it)")
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if (folder / CONFIG).exists() or (folder / f"{LAST}.safetensors").exists():
+        difference = damage = ""
+        try:
+            difference = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
+            if not difference:
+                _check_training(folder, words)
+                return
+        except FileNotFoundError as error:
+            damage = f"{error.filename} is missing" if error.filename else str(error)
+        except (ValueError, OSError) as error:
+            damage = str(error)
+        if difference and not overwrite:
+            difference = f"a model trained with other settings: {difference}"
+            raise ValueError(f"{folder} holds {difference} (--overwrite replaces it)")
+        if damage and not overwrite:
+            raise ValueError(f"{damage} (--overwrite replaces the whole model)")
+        if damage:
+            say(f"the model in {folder} is replaced: {damage}")
+    elif not holds_nothing(folder):
         raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
     weights = [*folder.glob("*.safetensors")]
     states = [path.with_suffix(".json") for path in weights]
@@ -66,66 +101,168 @@ def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
             if was.get(name) != now.get(name):
                 changed = f"{name} was {was.get(name)}, is now {now.get(name)}"
                 return changed if part == "config" else f"its input table {name} has changed"
-    compared = {"config": None, "inputs": None}  # above, where a setting that is None equals one that is missing
-    return "" if {**old, **compared} == {**new, **compared} else "its features differ"
+    return "" if old == new else "its features differ"
+
+
+def _check_training(folder: Path, words: Vocabularies) -> None:
+    """Check all that a training goes on from. Raises ValueError or OSError, naming the first file that is damaged."""
+    for language, vocabulary in read_vocabularies(folder, [*words]).items():
+        if vocabulary.words != words[language].words:
+            raise ValueError(f"{folder / VOCABULARY} is damaged: its words ({language}) are not those of the training")
+    for path in sorted(folder.glob("*.safetensors")):
+        weights = read_weights(folder, path.stem)
+        if path.stem == LAST:
+            weights.read_history()
+
+
+class Weights(NamedTuple):
+    """What a file of weights holds, once its bytes and the files beside it have been checked; see `save`."""
+
+    path: Path
+    tensors: Tensors
+    state: dict[str, Any]
+
+    def load_into(self, models: Models, optimizers: Optimizers = NONE, entries: Mapping[str, type] = NONE) -> None:
+        """Load these weights into models and optimizers, in place. entries: names that the state must have, with the
+        types of their values. Raises ValueError for weights of other names or shapes, or another state.
+        """
+        try:
+            for entry, kind in entries.items():
+                if type(self.state[entry]) is not kind:
+                    raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {self.state[entry]!r:.60}")
+            tensors: dict[str, Tensors] = {which: {} for which in (*models, *optimizers)}
+            for key, value in self.tensors.items():
+                which, _, rest = key.partition("/")
+                tensors.get(which, {})[rest] = value
+            for which, model in models.items():
+                model.load_state_dict(tensors[which])
+            for which, optimizer in optimizers.items():
+                saved: dict[int, Tensors] = {}
+                for key, value in tensors[which].items():
+                    number, _, entry = key.partition("/")
+                    saved.setdefault(int(number), {})[entry] = value
+                optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
+        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{self.path} is damaged or of another model: {first_line(error)}") from None
+
+    def read_history(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl up to the epoch of these weights, which `save_last` wrote. Raises ValueError if
+        they are not those of the training, FileNotFoundError if a file of weights that was there has gone.
+        """
+        folder = self.path.parent
+        if type(self.state.get("kept")) is not list or type(self.state.get("epoch")) is not int:
+            raise ValueError(f"{self.path} is damaged or of another model: it has no state of a training")
+        for name in self.state["kept"]:
+            if not (folder / f"{name}.safetensors").is_file():
+                raise FileNotFoundError(f"{folder / f'{name}.safetensors'} is missing, {self.path.name} is there")
+        history = read_history(folder / METRICS, self.state["epoch"])
+        if _hash_of_history(history) != self.state.get("history"):
+            lines = f"its lines are not those of the {self.state['epoch']} epochs before {self.path.name}"
+            raise ValueError(f"{folder / METRICS} is damaged: {lines}")
+        return history
 
 
 def save(folder: Path, name: str, models: Models, state: Mapping[str, Any], optimizers: Optimizers = NONE) -> None:
-    """Write `name`.safetensors, with the state as JSON in its metadata, then the state as `name`.json; both atomically.
-    Tensors are `<key of models>/<parameter>`, and `<key of optimizers>/<index of the parameter>/<entry>`.
-    """
-    from safetensors.torch import save as to_bytes
+    """Write `name`.safetensors, with the state in its metadata, then the state as `name`.json; both atomically.
 
+    Tensors are `<key of models>/<parameter>`, and `<key of optimizers>/<index of the parameter>/<entry>`. The metadata
+    also have the sha256 of config.json and the vocabularies beside it, and a seal, see `sealed_tensors`.
+    """
     stored = {f"{which}/{key}": value for which, model in models.items() for key, value in model.state_dict().items()}
     for which, optimizer in optimizers.items():
         for number, values in optimizer.state_dict()["state"].items():
             stored |= {f"{which}/{number}/{key}": value for key, value in values.items()}
-    content = to_bytes({key: value.contiguous() for key, value in stored.items()}, {"state": json.dumps(state)})
+    content = sealed_tensors(stored, {"state": dict(state), "beside": _hashes_beside(folder)})
     write_atomically(folder / f"{name}.safetensors", content)
     write_json(folder / f"{name}.json", state)
 
 
-def restore(
-    folder: Path, name: str, models: Models, optimizers: Optimizers = NONE, entries: Mapping[str, type] = NONE
-) -> dict[str, Any]:
-    """Load what `save` wrote into these models and optimizers, in place; returns the saved state. entries: names that
-    the state must have, with the types of their values. Raises FileNotFoundError for a missing file, ValueError for a
-    damaged one, weights of other names or shapes, or another state.
+def save_last(
+    folder: Path, models: Models, state: Mapping[str, Any], optimizers: Optimizers, history: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write metrics.jsonl, then as `last` all that resuming after the last epoch of the history needs, so that it can
+    be told later whether these lines, or files of weights, have been lost.
     """
-    from safetensors import SafetensorError
+    write_history(folder / METRICS, history)
+    kept = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem != LAST)
+    save(folder, LAST, models, {**state, "history": _hash_of_history(history), "kept": kept}, optimizers)
 
+
+def _hash_of_history(history: Sequence[Mapping[str, Any]]) -> str:
+    """The hash of the lines of metrics.jsonl without their times, which differ between equal trainings."""
+    return hash_value([{name: value for name, value in line.items() if name not in TIMES} for line in history])
+
+
+def _hashes_beside(folder: Path) -> dict[str, str]:
+    """The sha256 of the files that say what the weights of a folder mean, by name."""
+    paths = [path for path in (folder / CONFIG, *sorted(folder.glob("vocabulary*.json"))) if path.is_file()]
+    return {path.name: sha256_file(path) for path in paths}
+
+
+def read_weights(folder: Path, name: str) -> Weights:
+    """Read what `save` wrote. Raises FileNotFoundError if it is missing, ValueError if its bytes are not those that
+    were written, or if config.json or a vocabulary is not the one that the weights were trained with.
+    """
     path = folder / f"{name}.safetensors"
     try:
-        stored, metadata = read_tensors(path)
-        state = json.loads(metadata["state"])
-        for entry, kind in entries.items():
-            if type(state[entry]) is not kind:
-                raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {state[entry]!r:.60}")
-        tensors: dict[str, Tensors] = {which: {} for which in (*models, *optimizers)}
-        for key, value in stored.items():
-            which, _, rest = key.partition("/")
-            tensors.get(which, {})[rest] = value
-        for which, model in models.items():
-            model.load_state_dict(tensors[which])
-        for which, optimizer in optimizers.items():
-            saved: dict[int, Tensors] = {}
-            for key, value in tensors[which].items():
-                number, _, entry = key.partition("/")
-                saved.setdefault(int(number), {})[entry] = value
-            optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
+        tensors, about = read_sealed_tensors(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing: train the model first") from None
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:  # RecursionError, too
-        raise ValueError(f"{path} is damaged or of another model: {first_line(error)}") from None
-    return state
+    state, beside = about.get("state"), about.get("beside")
+    if type(state) is not dict or type(beside) is not dict:
+        raise ValueError(f"{path} is damaged or of another model: it has no state of a training")
+    now = _hashes_beside(folder)
+    for other in sorted({*beside, *now}):
+        if beside.get(other) != now.get(other):
+            raise ValueError(f"{folder / other} is damaged: it is not the file that {path.name} was trained with")
+    return Weights(path, tensors, state)
 
 
-def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
-    """The tensors and the metadata of a safetensors file."""
-    from safetensors import safe_open
+def restore(
+    folder: Path, name: str, models: Models, optimizers: Optimizers = NONE, entries: Mapping[str, type] = NONE
+) -> Weights:
+    """Load what `save` wrote into these models and optimizers, in place; see `read_weights`, `Weights.load_into`."""
+    weights = read_weights(folder, name)
+    weights.load_into(models, optimizers, entries)
+    return weights
 
-    with safe_open(path, "pt") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no mapping
+
+def sealed_tensors(tensors: Tensors, about: Mapping[str, Any]) -> bytes:
+    """The bytes of a safetensors file, with JSON in its metadata and a seal, as shards of tables have one: the sha256
+    of the file with zeros in the place of the seal. (The metadata have one entry, since safetensors keeps no order.)
+    """
+    from safetensors.torch import save as to_bytes
+
+    text = json.dumps({"seal": UNSEALED.decode(), **about})
+    data = bytearray(to_bytes({name: value.contiguous() for name, value in tensors.items()}, {ABOUT: text}))
+    place = _place_of_seal(data)
+    assert place is not None
+    seal(data, place)
+    return bytes(data)
+
+
+def read_sealed_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """The tensors and the JSON that `sealed_tensors` wrote. Raises ValueError if the bytes are not those that were
+    written, OSError if the file cannot be read.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = path.read_bytes()
+    place = _place_of_seal(data)
+    if place is None or not is_sealed(data, place):
+        raise ValueError(f"{path} is damaged: its bytes are not those that were written")
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return load(data), json.loads(header["__metadata__"][ABOUT])
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {first_line(error)}") from None
+
+
+def _place_of_seal(data: bytes | bytearray) -> slice | None:
+    """Where a safetensors file has its seal: in its header, whose length its first 8 bytes state."""
+    place = SEALED.search(data, 8, 8 + int.from_bytes(data[:8], "little"))
+    return None if place is None else slice(*place.span(1))
 
 
 def read_identity(folder: Path, verb: str) -> Any:
@@ -184,7 +321,7 @@ def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
         raise ValueError(f"{path} must have one JSON object with an epoch per line, is damaged: {error}") from None
 
 
-def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     """Write metrics.jsonl, one line per epoch, atomically."""
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())
 
@@ -195,18 +332,19 @@ def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
     return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
 
 
-def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> tuple[Tensors, dict[str, str]]:
-    """Read the tensors and metadata of a safetensors file in the run's cache; if it does not exist, write it first.
-    prefix: of the file's name, which a hash of identity, JSON-compatible data from which the content follows,
-    completes. make: computes the file's bytes. Raises ValueError for a damaged file.
-    """
-    from safetensors import SafetensorError
+Arrays = tuple[Tensors, dict[str, Any]]
 
+
+def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], Arrays]) -> Arrays:
+    """Read the tensors and the JSON of a safetensors file in the run's cache; if it does not exist, write it first.
+    prefix: of the file's name, which a hash of identity, JSON-compatible data from which the content follows,
+    completes. make: computes the tensors and the JSON. Raises ValueError for a damaged file.
+    """
     path = cache_file(run, prefix, identity, "safetensors")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, make())
+        write_atomically(path, sealed_tensors(*make()))
     try:
-        return read_tensors(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged ({error}): delete it, and it is computed again") from None
+        return read_sealed_tensors(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; delete it, and it is computed again") from None

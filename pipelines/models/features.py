@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...schemas.features import TABLE
 from ..engine.tables import has_table, hash_table, no_table, shards_of
-from .checkpoint import cache_file, cached_arrays
+from .checkpoint import Arrays, cache_file, cached_arrays
 
 LAYOUT = 1  # version of the array in the cache
 
@@ -53,10 +53,8 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
     return Features(torch.from_numpy(values), metadata["backbone"], about["available"])
 
 
-def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes:
-    """Write the images' features to `path`, npy, a shard at a time; returns what else is kept, as safetensors."""
-    from safetensors.torch import save
-
+def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> Arrays:
+    """Write the images' features to `path`, npy, a shard at a time; returns what else is kept."""
     number = {image: n for n, image in enumerate(image_ids)}
     available = torch.zeros(len(image_ids), dtype=torch.bool)
     kind, seen, start = None, set[str](), 0
@@ -88,7 +86,7 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    return save({"available": available}, {"backbone": backbone})
+    return {"available": available}, {"backbone": backbone}
 
 
 def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:

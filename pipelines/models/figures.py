@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.lock import locked
 from ..engine.storage import write_atomically, write_json
 
 
@@ -71,9 +72,9 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def write_results(folder: Path, name: str, values: Any, text: str) -> str:
     """Write `<name>.json` with the values, and the text as `<name>.md`, to a folder; returns the text."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / f"{name}.json", values)
-    write_atomically(folder / f"{name}.md", (text + "\n").encode())
+    with locked(folder):
+        write_json(folder / f"{name}.json", values)
+        write_atomically(folder / f"{name}.md", (text + "\n").encode())
     return text
 
 

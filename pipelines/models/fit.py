@@ -84,12 +84,13 @@ def fit(
     model = next(iter(models.values()))
     where = next(model.parameters()).device
     trained, chosen = (models, model) if mean is None else ({**models, "mean": mean}, mean)
+    history: list[Line] = []
     state: dict[str, Any] = {"epoch": 0, "steps": 0, "best": {"epoch": 0, "value": -math.inf}}
     if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
         kinds = {"epoch": int, "steps": int, "best": dict}
-        state = checkpoint.restore(folder, checkpoint.LAST, trained, optimizers, kinds)
+        last = checkpoint.restore(folder, checkpoint.LAST, trained, optimizers, kinds)
+        state, history = last.state, last.read_history()
     done, steps, best = state["epoch"], state["steps"], state["best"]
-    history = [] if folder is None else checkpoint.read_history(folder / checkpoint.METRICS, done)
     weights: dict[str, Tensor] = {}
     say(about + (f"; resumed after epoch {done}" if done else ""))
     for epoch in range(done + 1, epochs + 1):
@@ -131,9 +132,8 @@ def fit(
             else:
                 weights = {name: value.clone() for name, value in chosen.state_dict().items()}
         if folder is not None:
-            checkpoint.write_history(folder / checkpoint.METRICS, history)
             state = {"epoch": epoch, "steps": steps, "best": best}
-            checkpoint.save(folder, checkpoint.LAST, trained, state, optimizers)
+            checkpoint.save_last(folder, trained, state, optimizers, history)
         report(history)
     if weights:
         model.load_state_dict(weights)

@@ -103,7 +103,7 @@ def is_captioner(folder: Path) -> bool:
     """Whether the folder of a model has a captioner's."""
     try:
         return "mle_epochs" in json.loads((folder / "config.json").read_bytes())["config"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 

@@ -36,7 +36,8 @@ class Survey(NamedTuple):
     """What one pass over a selection found. counts: by (split, "images", "captions" or an operator); examples: by
     operator, EXAMPLES true texts and negatives of different images; means: by operator and ESTIMATES, sum and number;
     pairs: by operator, one per caption, at most as many as the gate measures; leaks: by caption_id, "image" or
-    "caption" and its path or text; missing: by caption_id, the path of the image.
+    "caption" and its path or text; missing: by caption_id, the path of the image; unfit: by caption_id, why the name of
+    its image cannot be published.
     """
 
     counts: Counter[tuple[str, str]]
@@ -45,6 +46,7 @@ class Survey(NamedTuple):
     pairs: dict[str, list[Pair]]
     leaks: dict[str, tuple[str, str]]
     missing: dict[str, str]
+    unfit: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,15 @@ class Facts:
 
     @property
     def splits_of(self) -> dict[str, list[str]]:
-        """By operator, the splits in which it has published negatives."""
-        return {name: self.table.index[self.table[name] > 0].tolist() for name in self.operators}
+        """By operator, the splits in which it has published negatives, as the files call them."""
+        names = self.publication.split_names
+        return {name: [names[split] for split in self.table.index[self.table[name] > 0]] for name in self.operators}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The splits of the run that are called otherwise in the files."""
+        names = self.publication.split_names
+        return {split: names[split] for split in self.table.index if names[split] != split}
 
     @property
     def name(self) -> str:
@@ -86,7 +95,7 @@ class Facts:
     @property
     def use(self) -> str:
         """How to read the set, in Markdown, with the names of an actual file, split and operator of it."""
-        split = "test" if "test" in self.table.index else self.table.index[0]
+        split = self.publication.split_names["test" if "test" in self.table.index else self.table.index[0]]
         operator = next((name for name, splits in self.splits_of.items() if split in splits), "")
         file = next((record.name for record in self.records if record.files is None), "")
         return Template(self.publication.format.use).substitute(file=file, split=split, operator=operator)

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as resources
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,7 +25,8 @@ from .layout import EMBEDDED, FLOAT, IMAGE, Column, FileSet, Format, ParquetFile
 
 SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d+-of-\d+\.parquet$")
 DEFAULT = "default"
-NOT_IN_A_SPLIT = re.compile(r"[^\w.]")
+HUB_SPLIT, NOT_IN_A_SPLIT = re.compile(r"\w+(\.\w+)*"), re.compile(r"\W")
+EVERY_SPLIT = "all"  # of the hub, whatever the splits are called
 PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
     "p_true": "estimated probability that one more caption of the image would make it true, or null",
@@ -50,9 +51,20 @@ COLUMNS = (
 )
 
 
-def split_name(split: str) -> str:
-    """A split's name in the characters that the hub allows (letters, digits, dots, underscores): `val-1` -> `val_1`."""
-    return NOT_IN_A_SPLIT.sub("_", split)
+def hub_splits(splits: Sequence[str]) -> dict[str, str]:
+    """The distinct names that the hub allows for splits: words of letters, digits and underscores, dots between them.
+
+    A name that is allowed stays as it is. In others (`val-1`) what is not allowed becomes `_` (`val_1`), and a number
+    is added to one that is taken then (`val_1_2`).
+    """
+    names = {split: split for split in splits if HUB_SPLIT.fullmatch(split) and split != EVERY_SPLIT}
+    for split in splits:
+        if split not in names:
+            words = (NOT_IN_A_SPLIT.sub("_", word) or "_" for word in split.split("."))
+            name = ".".join(words)
+            tried = (name if number == 1 else f"{name}_{number}" for number in count(1))
+            names[split] = next(each for each in tried if each not in {*names.values(), EVERY_SPLIT})
+    return names
 
 
 def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -61,7 +73,7 @@ def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
     made = []
     for name, (folder, some) in configs.items():
-        files = [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in map(split_name, some)]
+        files = [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in some]
         made.append({"config_name": name, **({"default": True} if name == DEFAULT else {}), "data_files": files})
     return {"configs": made}
 
@@ -80,7 +92,7 @@ def hub_rows(publication: Publication) -> Rows:
             image = embedded or publication.prefix + row.image
             change = (row.text, row.negative, row.family, row.operator, row.replaced, row.replacement)
             measures = (getattr(row, name) for name in MEASURES)
-            yield f"data/{row.operator}/{split_name(row.split)}", (*keys, image, *change, *measures)
+            yield f"data/{row.operator}/{publication.split_names[row.split]}", (*keys, image, *change, *measures)
 
 
 def picture(publication: Publication, row: Row) -> dict[str, Any]:
@@ -133,7 +145,10 @@ def question_rows(publication: Publication) -> Rows:
             options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
             asked = f"{QUESTION}\n{options}\nAnswer with the letter only."
             answer = LETTERS[texts.index(caption.text)]
-            yield f"data/{split_name(caption.split)}", (question_id, image, asked, answer, operator, family)
+            yield (
+                f"data/{publication.split_names[caption.split]}",
+                (question_id, image, asked, answer, operator, family),
+            )
 
 
 def finish_questions(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
@@ -230,6 +245,7 @@ HUGGINGFACE = Format(
     finish=finish_hub,
     embeds=True,
     card_fields=hub_configs,
+    name_splits=hub_splits,
 )
 CLIP_BENCHMARK = Format(
     image_samples,
@@ -249,6 +265,7 @@ LMMS_EVAL = Format(
     "A task of lmms-eval, multiple choice with images",
     "In this folder: `python -m lmms_eval --include_path . --tasks negcap_$split --model NAME`.",
     finish=finish_questions,
+    name_splits=hub_splits,
     per_caption=1,
     images="files",
     embeds=True,

@@ -9,6 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -18,8 +19,9 @@ from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Photos, Refined, Seed, Settings, Splits, Vetted
 from ...schemas.fields import table_of
+from ...schemas.images import image_fault
 from ..tables.examples import Row, by_caption, by_image, example_tables
-from ..tables.images import Box, Images, safe_path
+from ..tables.images import Box, Images
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,6 +129,11 @@ class Publication:
         """The table of the negatives; "" if there are none."""
         return ("refined" if self.config.refined else "negatives") if self.operators else ""
 
+    @cached_property
+    def split_names(self) -> dict[str, str]:
+        """What each split is called in the format's files."""
+        return self.format.name_splits(self.splits)
+
     @property
     def per_caption(self) -> int | None:
         """At most so many negatives of each caption and operator; None: all."""
@@ -146,7 +153,8 @@ class Publication:
 
     def tables(self) -> Iterator[pd.DataFrame]:
         """The rows (see `example_tables`) that the format can hold, images shuffled unless the format keeps the run's
-        order, with paths as found in the image folder. Raises ValueError for a path that leads out of it.
+        order, with paths as found in the image folder. What `image_fault` refuses stays as it is: `left_out` must have
+        its captions before anything is written.
         """
         shuffle = None if self.format.ordered else self.config.seed
         chosen: dict[str, Any] = {"table": self.table, "accepted": self.accepted, "left_out": self.left_out}
@@ -154,10 +162,9 @@ class Publication:
         for rows in example_tables(self.run, self.operators, self.splits, shuffle=shuffle, **chosen):
             kept = self.format.prepare(rows)
             names = kept["image"].unique()
-            if self.images is None:
-                located = {name: safe_path(name) for name in names}
-            else:
-                located = {name: self.images.find(name) or name for name in names}
+            located = {name: name for name in names}
+            if self.images is not None:
+                located |= {name: self.images.find(name) or name for name in names if image_fault(name) is None}
             yield kept.assign(image=kept["image"].map(located))
 
     def rows(self) -> Iterator[Row]:
@@ -211,7 +218,8 @@ class Format:
     are published. embeds: image files are inside its own. training: for training, so negatives may be guessable.
     ordered: images stay in the run's order, as features made of them do; else they are shuffled, since many sources are
     in order of topics, whose first rows alone can be guessed. prepare: the rows of a shard that it can hold.
-    card_fields: for the head of the data card, given the splits of each operator.
+    card_fields: for the head of the data card, given the splits of each operator. name_splits: their names in the
+    files, by the run's.
     """
 
     rows: Callable[[Publication], Rows]
@@ -231,6 +239,7 @@ class Format:
     ordered: bool = False
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = with_negatives
     card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
+    name_splits: Callable[[Sequence[str]], dict[str, str]] = lambda splits: {split: split for split in splits}
 
     def write(self, publication: Publication, folder: Path) -> list[RecordSet]:
         """Write the files of a publication into a folder; returns their record sets."""

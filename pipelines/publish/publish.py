@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, NamedTuple, TextIO
 
 from ...augment.operators import UNCHECKED
 from ...schemas.captions import TRAIN_SPLITS
+from ...schemas.images import image_fault
+from ..engine.lock import holds_nothing, locked
 from ..engine.manifest import read_manifest
-from ..engine.places import RemotePath
-from ..engine.storage import files_below, move, remove_empty, sha256_file
+from ..engine.storage import files_below, move, remove_empty, sha256_file, staged
 from ..engine.tables import shards_of
 from ..quality.bias.measure import LIMIT, cached_reports, of_random_images, read_corpus
 from ..report.summary import console_of, print_table
@@ -68,12 +67,18 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     """Write a run to the folder `output` in the format `config.format`. overwrite: replace what another config or run
     has written. say: gets messages for the user. Nothing is written unless all checks pass. Raises RefusedError when
     negatives can be guessed, operators do not check theirs, or captions of the train split are in a test split, too;
-    ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
+    ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`; LockedError if another command
+    writes into `output`.
     """
-    kind = format_named(config.format)
     if output.exists() and not output.is_dir():
         raise FileExistsError(f"output must be a folder, was: {output}")
-    if output.is_dir() and any(output.iterdir()) and not overwrite:
+    with locked(output):
+        return _publish(run, output, config, overwrite, say)
+
+
+def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, say: Say) -> Published:
+    kind = format_named(config.format)
+    if not overwrite and not holds_nothing(output):
         raise FileExistsError(
             f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
         )
@@ -89,30 +94,23 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if left_out:
         publication = replace(publication, left_out=left_out)
         again = survey(publication, TrainSplit(), config.seed)
-        found = again._replace(leaks=found.leaks, missing=found.missing)
+        found = again._replace(leaks=found.leaks, missing=found.missing, unfit=found.unfit)
     if not found.counts:
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
-    beside = None if isinstance(output, RemotePath) else output.parent
-    if beside is not None:
-        beside.mkdir(parents=True, exist_ok=True)
-    staged = Path(mkdtemp(prefix=f".{output.name}.", dir=beside))
-    try:
-        records = kind.write(publication, staged)
+    with staged(output) as new:
+        records = kind.write(publication, new)
         if config.copy_images and not kind.embeds:
-            records.append(copy_images(publication, staged))
-        files = digests(staged)
+            records.append(copy_images(publication, new))
+        files = digests(new)
         origin = provenance(publication), made_with(publication)
         facts = Facts(publication, found, verdict, *origin, tuple(records), files)
-        _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
-        _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
-        _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
-        staged.chmod(0o755)  # only its owner can read a temporary folder
+        _write(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
+        _write(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
+        _write(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
         counted = facts.table[facts.operators or ["captions"]].sum(axis=1)
-        return Published(move_into_place(staged, output), {str(split): int(n) for split, n in counted.items()})
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        return Published(move_into_place(new, output), {str(split): int(n) for split, n in counted.items()})
 
 
 def _write(file: Path, text: str) -> None:
@@ -139,7 +137,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     """Count captions, collect a pair per caption and operator, find leaks (with `siblings`, too) and missing images."""
     names = publication.operators
     lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
-    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {})
+    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {}, {})
     for rows in publication.tables():
         captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
         texts = rows.drop_duplicates("text_id")
@@ -148,8 +146,13 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
         for text in texts.itertuples():
             found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
+        faults = {name: image_fault(name) for name in images["image"].unique()}
+        for caption_id, fault in zip(captions["caption_id"], captions["image"].map(faults), strict=True):
+            if fault is not None:
+                found.unfit[caption_id] = fault.detail
         if publication.images is not None:
-            missing = captions[captions["image"].map(publication.images.find).isna()]
+            named = captions[~captions["caption_id"].isin(found.unfit)]
+            missing = named[named["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
         for operator, some in ((str(name), some) for name, some in rows.groupby("operator")):
             shown = found.examples[operator]
@@ -182,9 +185,12 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
             lines[-1] += "; images in tar files are not read: extract them"
         if not config.skip_missing:
             raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")
+    if found.unfit:
+        names = sorted(set(found.unfit.values()))
+        lines.append(f"{len(names):,} images whose names cannot be published: {abbreviate(names)}")
     for line in lines:
         say(f"left out: {line}")
-    return frozenset(found.leaks) | frozenset(found.missing)
+    return frozenset(found.leaks) | frozenset(found.missing) | frozenset(found.unfit)
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
@@ -243,24 +249,24 @@ def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
     return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
 
 
-def move_into_place(staged: Path, output: Path) -> list[str]:
-    """Move all files of `staged` to `output`, in place of those in its SHA256SUMS; returns their relative paths. Raises
-    ValueError if a link in `output` would lead a file out of it.
+def move_into_place(new: Path, output: Path) -> list[str]:
+    """Move all files of the folder `new` to `output`, in place of those in its SHA256SUMS; returns their paths in it.
+    At any moment SHA256SUMS lists all files that are there, so that another publication can replace what a killed one
+    has left. Raises ValueError if a link in `output` would lead a file out of it.
     """
-    output.mkdir(parents=True, exist_ok=True)
-    written = [path.relative_to(staged).as_posix() for path in files_below(staged)]
+    written = [path.relative_to(new).as_posix() for path in files_below(new)]
     for name in written:
         if not (output / name).resolve().is_relative_to(output):
             raise ValueError(f"{output / name} leads out of the output folder: remove the link")
     sums, emptied = output / SUMS, set[Path]()
     if sums.is_file():
         listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
-        for old in (output / name for name in (*filter(None, listed), CARD, CROISSANT, SUMS)):
+        for old in (output / name for name in (*filter(None, listed), CARD, CROISSANT)):
             if old.is_file() and old.resolve().is_relative_to(output):
                 old.unlink()
                 emptied |= {output / folder for folder in old.relative_to(output).parents if folder.name}
-    for name in written:
-        move(staged / name, output / name)
+    for name in (SUMS, *(name for name in written if name != SUMS)):
+        move(new / name, output / name)
     for folder in sorted(emptied, reverse=True):
         remove_empty(folder)
     return written

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from ...augment.settings import Settings
+from ...schemas.images import image_fault
 from .markup import mark_in, without_markup
 
 MAX_TEXT = 2000
@@ -35,7 +36,6 @@ _INVISIBLE = re.compile(  # Unicode's default-ignorable code points, the blank o
 _IMAGE_SUFFIXES = frozenset(["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "avif", "heic"])
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _LANGUAGE = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*", re.IGNORECASE)
-_DRIVE = re.compile(r"[a-zA-Z]:[\\/]")
 
 
 class Record(NamedTuple):
@@ -185,9 +185,8 @@ def _clean_image(value: str) -> str:
     _check_characters("image", image)
     if len(image) > MAX_IMAGE:
         raise _BadRecord("too_long", f"image must be <= {MAX_IMAGE} characters, was: {len(image)}")
-    leaves = ".." in image and ".." in re.split(r"[/\\]", image)
-    if leaves or image[:1] in ("/", "\\", "~") or _DRIVE.match(image) or image.lower().startswith("file:"):
-        raise _BadRecord("unsafe_path", f"image must be a path inside the image folder or a URL, was: {image[:200]}")
+    if image and (fault := image_fault(image)) is not None:
+        raise _BadRecord(*fault)
     if image_id(image) in ("", "."):
         raise _BadRecord("no_image", f"image must name a file or an id, was: {image[:200]!r}")
     return image

@@ -150,6 +150,7 @@ def write_page(run: Path) -> Path | None:
     if not stages:
         return None
     path = run / STATISTICS / PAGE
+    storage.refuse_link(path.parent)
     storage.write_atomically(path, page(run.name, stages).encode())
     return path
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.lock import locked
 from ..engine.progress import Progress
-from ..engine.storage import write_atomically
+from ..engine.storage import refuse_link, write_atomically
 from ..models.figures import figures, format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
@@ -61,7 +62,11 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
             raise ValueError(f"model must be one of {forms}, was: {model}")
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
-    place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
+    place = source
+    if not is_run(source):
+        place = (source if source.is_dir() else source.parent) / CACHE
+        refuse_link(place.parent)
+        refuse_link(place)
     found: list[Scores] = []
     for model in models:
         kind, _, rest = model.partition(":")
@@ -144,12 +149,14 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
 def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     """Write images.txt (files, else ids) and texts.txt, an entry a line: the order of rows of `npy:IMAGES,TEXTS`."""
     tests = read_test_set(source, config)
-    folder.mkdir(parents=True, exist_ok=True)
     images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
-    for name, lines in zip(LISTS, (images, tests.texts), strict=True):
+    entries = dict(zip(LISTS, (images, tests.texts), strict=True))
+    for name, lines in entries.items():
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
-        write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
+    with locked(folder):
+        for name, lines in entries.items():
+            write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
     return [folder / name for name in LISTS]
 
 

@@ -89,7 +89,7 @@ class Work:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
                 return receipt["made"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
         made = make()
         write_json(path, {"key": key, "made": made, "files": [*map(sha256_file, files)]})

@@ -22,12 +22,13 @@ from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAbov
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import COUNTERPARTS, SCENES, features
 from ..engine.errors import require_libraries
+from ..engine.lock import holds_nothing, locked
 from ..engine.manifest import MANIFESTS
 from ..engine.progress import Progress
 from ..engine.run import Execution, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
-from ..engine.storage import sha256_file, write_atomically
+from ..engine.storage import refuse_link, sha256_file, write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..features.source import table_of
 from ..scenes.captions import captions
@@ -106,7 +107,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
 
 def write_picture(run: Path, name: str, data: bytes) -> str:
     """Write a picture into `images` of a run, by way of the folder of manifests, where leftovers go; its sha256."""
-    (run / IMAGES / name).parent.mkdir(parents=True, exist_ok=True)
+    refuse_link(run / IMAGES)
+    refuse_link((run / IMAGES / name).parent).mkdir(parents=True, exist_ok=True)
     write_atomically(run / IMAGES / name, data, run / MANIFESTS)
     return hashlib.sha256(data).hexdigest()
 
@@ -189,9 +191,14 @@ def write_winoground(run: Path, folder: Path) -> int:
 
     `examples.jsonl` has lines `{"id", "image_0", "image_1", "caption_0", "caption_1", "tag"}`, where image 0 is that of
     the caption and image 1 that of the negative; `images` has the pictures. Raises FileExistsError for a folder that
-    holds something.
+    holds something, LockedError for one that another command writes.
     """
-    if folder.exists() and any(folder.iterdir()):
+    with locked(folder):
+        return _write_winoground(run, folder)
+
+
+def _write_winoground(run: Path, folder: Path) -> int:
+    if not holds_nothing(folder):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)
     lines: list[dict[str, Any]] = []

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ...schemas.images import image_fault
 from ..engine.errors import require_libraries
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-DRIVE = re.compile(r"[a-zA-Z]:")
 SHOWN = 5
 
 
@@ -27,10 +26,9 @@ class Box(NamedTuple):
 
 
 def safe_path(image: str) -> str:
-    """`image` if that relative path stays in its folder; ValueError if empty, absolute, or with `..` or a backslash."""
-    parts = image.split("/")
-    if not image or ".." in parts or image[0] in "/~" or "\\" in image or DRIVE.match(image) or not image.isprintable():
-        raise ValueError(f"image must be a path inside the image folder, was: {image!r}")
+    """`image` if it is the path of an image inside a folder. Raises ValueError, see `image_fault`, if it is none."""
+    if (fault := image_fault(image)) is not None:
+        raise ValueError(fault.detail)
     return image
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from negcap.augment import kinds
 from negcap.augment.candidates import FREE, REASONS, Batch, Candidates, Limits
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment import kinds
 from negcap.augment.raters import preference
 from negcap.augment.reproducible import hash_keys
 from negcap.augment.rows import UNNATURAL

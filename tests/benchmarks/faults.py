@@ -3,12 +3,14 @@
     python -m tests.benchmarks.faults [--seed 0] [--share 1] [--kind NAME]
 
 Kinds of faults: signals to a build at random moments of every stage; to workers and their driver; damage to the files
-of every table; a full disk; a lost scheduler; two builds at once; a build that stands still and is taken over;
-endpoints that do not end or repeat the key; inputs that no reader can use; streams of few characters. A fault
-is survived if each command ends with a status and at most one line about it, and the same command, run again, leaves
-the bytes of an undisturbed run. Otherwise the run is lost. Damage is accepted if another command reads a damaged table,
-ends with status 0, and prints or writes something else than for the whole one. --share: the share of the faults to try.
-The exit status is 1 if anything was lost or accepted.
+of every table; a full disk; a lost scheduler; two builds at once; a build that stands still and is taken over; in
+outside.py: endpoints that do not end or repeat the key, inputs that no reader can use, streams of few characters; in
+folders.py: two commands that write into one folder, damage to the files of models, links where a run is written,
+publications that are killed, workers without negcap, workers that stand still. A fault is survived if each command ends
+with a status and at most one line about it, and the same command, run again, leaves the bytes of an undisturbed run.
+Otherwise the run is lost. Damage is accepted if another command reads a damaged table, ends with status 0, and prints
+or writes something else than for the whole one. --share: the share of the faults to try. The exit status is 1 if
+anything was lost or accepted.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
-from tests.benchmarks import outside
+from tests.benchmarks import folders, outside
 from tests.benchmarks.injection import Ended, Fork, content, full_after, no_file_above, without_stages
 from tests.conftest import ROOT
 from tests.pipelines.engine.conftest import DaskProcesses, wait_for
@@ -141,7 +143,7 @@ class Bench:
         self.count(kind, what, said)
         shutil.rmtree(run.parent)
 
-    def count(self, kind: str, what: str, said: str) -> None:
+    def count(self, kind: str, what: str, said: str = "") -> None:
         """Count a fault; said: what went wrong, "" if it was survived."""
         tally = self.tallies.setdefault(kind, Tally())
         tally.tried += 1
@@ -318,6 +320,12 @@ KINDS: dict[str, Callable[[Bench], None]] = {
     "endpoint": outside.bad_endpoints,
     "input": outside.bad_inputs,
     "stream": outside.narrow_streams,
+    "two writers": folders.two_writers,
+    "model": folders.damaged_models,
+    "links": folders.links,
+    "publication": folders.killed_publications,
+    "unfit": folders.unfit_workers,
+    "still": folders.still_workers,
 }
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from ...engine.storage import refuse_link
 from ..data import Captions, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
@@ -186,7 +187,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         first = texts.take(pa.array(np.arange(len(groups)) * config.n))
         measures[f"{phase} {decoding}"] = {"discriminator": score, **measure(groups, first, reference, judge)}
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
-    return write_results(output or folder / "evaluation", "measures", result, to_markdown(result))
+    return write_results(output or refuse_link(folder / "evaluation"), "measures", result, to_markdown(result))
 
 
 @torch.inference_mode()

@@ -175,6 +175,8 @@ class Captioner:
     def __init__(self, weights: Path, device: torch.device) -> None:
         folder = weights.parent
         identity = checkpoint.read_identity(folder, "captioner")
+        # read before anything is made as large as config.json says
+        generator, last = (checkpoint.read_weights(folder, name) for name in (weights.stem, checkpoint.LAST))
         self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
         try:
             given = {name: value for name, value in identity["config"].items() if name not in CAPTIONER_RESUMABLE}
@@ -184,11 +186,8 @@ class Captioner:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             rule = f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote"
             raise ValueError(f"{rule}, lacks: {first_line(error)}") from None
-        generator = {"generator": self.nets.generator}
-        state = checkpoint.restore(folder, weights.stem, generator, entries={"vocabulary": str})
-        if state["vocabulary"] != self.vocabulary.sha256:
-            raise ValueError(f"{weights} must match the vocabulary in its folder, is from another training")
-        checkpoint.restore(folder, checkpoint.LAST, {"discriminator": self.nets.discriminator})
+        generator.load_into({"generator": self.nets.generator})
+        last.load_into({"discriminator": self.nets.discriminator})
         for net in self.nets:
             net.to(device).eval()
 

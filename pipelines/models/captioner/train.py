@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ....schemas.captions import LANGUAGE
+from ...engine.lock import locked
 from ...engine.storage import write_atomically
 from .. import checkpoint
 from ..batches import shuffled_batches
@@ -269,19 +270,25 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
     (`mle`), the last one before diversity collapsed (`gan`), and all that resuming needs (`last`). On one machine the
     same config gives the same weights; see `deterministic` for a GPU. overwrite: replace a captioner trained with other
     settings. say: called with one line of progress per epoch. Raises FileNotFoundError and ValueError for a run that
-    lacks what the training needs, ValueError for a folder that holds anything else.
+    lacks what the training needs, ValueError for a folder that holds anything else, LockedError for one that another
+    command writes.
     """
+    with locked(config.output):
+        return _train(config, overwrite, say)
+
+
+def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     training, folder = Training(config), config.output
     nets, vocabulary = training.nets, training.vocabulary
     size, tables = training.features.shape[-1], ("captions", "features")
     words = {LANGUAGE: vocabulary}
-    checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite=overwrite)
+    checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite, say)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def keep(line: Line) -> None:
-        saved_with = {name: line[name] for name in ("epoch", "distinct_2")} | {"vocabulary": vocabulary.sha256}
+        saved_with = {name: line[name] for name in ("epoch", "distinct_2")}
         checkpoint.save(folder, line["phase"], {"generator": nets.generator}, saved_with)
 
     def evaluate(line: Line) -> Line:
@@ -296,7 +303,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
         line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
         line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
         if phase == GAN:
-            at_first = checkpoint.restore(folder, MLE, {})["distinct_2"]
+            at_first = checkpoint.read_weights(folder, MLE).state["distinct_2"]
             if line["distinct_2"] >= config.collapse * at_first:
                 keep(line)
             else:

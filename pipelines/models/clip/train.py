@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -17,6 +16,8 @@ import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
+from ...engine.lock import holds_nothing, locked
+from ...engine.storage import files_below, move, staged, write_json
 from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.images import Images
@@ -144,9 +145,15 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
 
     On one machine's CPU the same config gives the same weights. overwrite: replace a model that is there. say: called
     with one line of progress per epoch. Raises FileNotFoundError and ValueError for a run, images or weights that lack
-    what the training needs, FileExistsError for a folder that holds something, ImportError if a library is missing.
+    what the training needs, FileExistsError for a folder that holds something, LockedError for one that another command
+    writes, ImportError if a library is missing.
     """
-    if config.output.exists() and any(config.output.iterdir()) and not overwrite:
+    with locked(config.output):
+        return _train_clip(config, overwrite, say)
+
+
+def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
+    if not holds_nothing(config.output) and not overwrite:
         raise FileExistsError(f"{config.output} holds a model: --overwrite to replace it")
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -204,9 +211,12 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
         say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
     def keep(line: Line) -> None:
-        model.save(config.output)
         settings = {name: value for name, value in vars(config).items() if name not in LEFT_OUT}
-        (config.output / "training.json").write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n", "utf-8")
+        with staged(config.output) as new:  # the libraries write in place, and through links
+            model.save(new)
+            write_json(new / "training.json", settings)
+            for file in files_below(new):
+                move(file, config.output / file.relative_to(new))
 
     fit(
         {"model": model},

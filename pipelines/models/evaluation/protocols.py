@@ -25,7 +25,7 @@ from torch import Tensor
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
 from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
-from ..checkpoint import cached_arrays
+from ..checkpoint import Arrays, cached_arrays
 from ..config import EvaluateConfig
 from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
 from ..figures import bootstrap, figures, interval
@@ -131,8 +131,6 @@ def with_negatives(
     graphs: of the captions. spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that
     can be loaded; None: the one it names. Raises ValueError for a pipeline that is not installed, or a damaged cache.
     """
-    from safetensors.torch import save
-
     if not len(negatives):
         return graphs
     settings = parser_settings(run, spacy_model)
@@ -140,11 +138,11 @@ def with_negatives(
     chosen = hashlib.sha256(negatives.numpy().tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, chosen]
 
-    def parsed() -> bytes:
+    def parsed() -> Arrays:
         every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
         made = parse_graphs(every.take(pa.array(negatives.numpy())).combine_chunks(), corpus.vocabulary, settings)
         parts = {kind: lists._asdict() for kind, lists in made._asdict().items()}
-        return save({f"{kind}.{part}": tensor for kind, its in parts.items() for part, tensor in its.items()})
+        return {f"{kind}.{part}": tensor for kind, its in parts.items() for part, tensor in its.items()}, {}
 
     found, _ = cached_arrays(run, "components-", identity, parsed)
     lists = []

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
+from ...engine.lock import locked
 from ...engine.storage import write_atomically, write_json
-from ..checkpoint import epoch_seed
+from ..checkpoint import epoch_seed, sealed_tensors
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
@@ -133,10 +134,14 @@ def entail(train: Path, validation: Path, test: Path, config: EntailConfig, outp
 
     train, validation, test: files of pairs, see `read_pairs`. Writes entailment.md, entailment.json, vocabulary.json
     and the weights of each similarity and seed to `output`. say: called with each line of progress. Raises
-    FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do.
+    FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes into
+    `output`.
     """
-    from safetensors.torch import save
+    with locked(output):
+        return _entail(train, validation, test, config, output, say)
 
+
+def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]
@@ -160,7 +165,9 @@ def entail(train: Path, validation: Path, test: Path, config: EntailConfig, outp
         each = [tried[margin], *(fit_pairs(margin, seed) for seed in range(1, config.seeds))]
         for seed, (model, found) in enumerate(each):
             say(f"{similarity}, seed {seed}: {found['test']:.1f} % right on test pairs")
-            weights[f"{similarity}-{seed}"] = save({name: t.contiguous() for name, t in model.state_dict().items()})
+            weights[f"{similarity}-{seed}"] = sealed_tensors(
+                dict(model.state_dict()), {"vocabulary": vocabulary.sha256}
+            )
         columns = {name: [found[name] for _, found in each] for name in ("test", "validation", "threshold", "epoch")}
         results[similarity] = {"margin": margin, **columns}
     entailed = parts[2].entailed.double().mean().item()

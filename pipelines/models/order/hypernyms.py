@@ -5,21 +5,22 @@ A penalty E (below, above) is low where the first concept lies below the second 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from ...engine.lock import locked
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
-from ..checkpoint import read_tensors
+from ..checkpoint import read_sealed_tensors, sealed_tensors
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
 from ..fit import Line, Say, Step, fit, silent
 from ..settings import HypernymConfig
@@ -162,10 +163,13 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
     kind of false pairs and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure
     2). What `output` has vectors of, trained with the same settings on the same pairs, is not trained again. say:
     called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown
-    concept.
+    concept, LockedError if another command writes into `output`.
     """
-    from safetensors.torch import save
+    with locked(output):
+        return _predict_hypernyms(config, output, say)
 
+
+def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
     torch.set_num_threads(config.threads)
     taxonomy = read_taxonomy(config.wordnet)
     if unknown := [name for name in config.concepts if name not in taxonomy.names]:
@@ -179,21 +183,32 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
         output.mkdir(parents=True, exist_ok=True)
         for row in config.rows:
             file = output / f"{row}-{kind}-{seed}.safetensors"
-            known = json.loads(read_tensors(file)[1].get("result", "{}")) if file.exists() else {}
+            known = _read_result(file, say)
             if row == "transitive":
                 shares = transitive(split, len(taxonomy.names))
             elif known.get("settings") == settings:
                 shares = known["found"]
             else:
                 energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean)
-                result = json.dumps({"settings": settings, "found": shares})
-                write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
+                result = {"settings": settings, "found": shares}
+                write_atomically(file, sealed_tensors(dict(energy.state_dict()), result))
             results[kind][row].append(shares)
             right = f"{shares['accuracy']:.1f} % right on {len(split.test.pairs):,} test pairs"
             say(f"{row}, seed {seed}, false pairs {kind}: {right}")
     draw_plane(taxonomy, config.concepts, output / "hypernyms.png")
     write_json(output / "concepts.json", taxonomy.names)
     return write_results(output, "hypernyms", results, to_markdown(results, config))
+
+
+def _read_result(file: Path, say: Say) -> dict[str, Any]:
+    """The settings and results of vectors that an earlier command has trained; empty without them."""
+    if not file.exists():
+        return {}
+    try:
+        return read_sealed_tensors(file)[1]
+    except ValueError as error:
+        say(f"trained again: {error}")
+        return {}
 
 
 def transitive(split: Split, concepts: int) -> Shares:

@@ -29,6 +29,7 @@ def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any,
     `changes` are set. Raises FileNotFoundError without a model, ValueError for damaged files, or a change not for it.
     """
     identity = checkpoint.read_identity(folder, "train")
+    best = checkpoint.read_weights(folder, checkpoint.BEST)  # before anything is made as large as config.json says
     try:
         given = {name: value for name, value in identity["config"].items() if name not in FILES}
         config: Any = CONFIGS[given["model"]](**given, run=Path(), output=folder)
@@ -41,5 +42,5 @@ def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any,
     config, vocabularies = config.changed(**changes), checkpoint.read_vocabularies(folder, config.languages)
     words, *others = [(len(words), None) for words in vocabularies.values()]
     model = OBJECTIVES[config.model].build(config, features, *words, *others)
-    checkpoint.restore(folder, checkpoint.BEST, {"model": model})
+    best.load_into({"model": model})
     return model.to(device).eval(), vocabularies, config

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 
 from ...engine.manifest import describe
+from ...engine.storage import refuse_link
 from ..config import (
     CONFIGS,
     MODELS,
@@ -144,7 +145,7 @@ def compare(
             say(f"{variant.name}, seed {config.seed}")
             train(config, overwrite=overwrite, say=say)
             evaluations.append(measure(config.output, run, evaluation))
-            write_evaluation(evaluations[-1], config.output / "evaluation")
+            write_evaluation(evaluations[-1], refuse_link(config.output / "evaluation"))
         results.append(summarize(variant.name, evaluations, image, evaluation.seed))
     kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
     setting = describe_settings(kinds, seeds, evaluation.split)

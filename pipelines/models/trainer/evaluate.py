@@ -17,6 +17,7 @@ from torch import Tensor
 from ....augment.reproducible import record_rng
 from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
+from ...engine.lock import locked
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table
@@ -46,12 +47,12 @@ class Evaluation(NamedTuple):
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
     """Write evaluation.json, evaluation.md and ranks.parquet to a folder; returns the tables as Markdown."""
     text = to_markdown(evaluation.metrics)
-    folder.mkdir(parents=True, exist_ok=True)
     sink = io.BytesIO()
     columns = {name: evaluation.ranks[name].to_numpy() for name in RANKS.names}
     pq.write_table(pa.table(columns, RANKS), sink, **PARQUET)
-    write_atomically(folder / "ranks.parquet", sink.getvalue())
-    return write_results(folder, "evaluation", evaluation.metrics, text)
+    with locked(folder):
+        write_atomically(folder / "ranks.parquet", sink.getvalue())
+        return write_results(folder, "evaluation", evaluation.metrics, text)
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:

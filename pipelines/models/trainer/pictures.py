@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...engine.lock import locked
 from ...engine.manifest import manifest_of
 from ...features.preprocess import cropped, decode
 from ...tables.images import Images
@@ -75,8 +76,7 @@ def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, con
     tables or photos, or for a query without a known object.
     """
     subject = Subject(model, run, photos)
-    output.mkdir(parents=True, exist_ok=True)
-    with torch.inference_mode():
+    with locked(output), torch.inference_mode():
         return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
 
 

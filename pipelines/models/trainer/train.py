@@ -12,6 +12,7 @@ import torch
 from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
+from ...engine.lock import locked
 from ..batches import Batch, shuffled_batches
 from ..checkpoint import epoch_seed, prepare_folder
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
@@ -91,8 +92,13 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
     optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions; see
     `deterministic` for a GPU. overwrite: replace a model trained with other settings. say: called with one line of
     progress per epoch. Raises FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError
-    for a folder that holds anything else.
+    for a folder that holds anything else, LockedError for one that another command writes.
     """
+    with locked(config.output):
+        return _train(config, overwrite, say)
+
+
+def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     data, objective = read_training_data(config), OBJECTIVES[config.model]
     size = data.features.values.shape[-1]
@@ -107,7 +113,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
-    prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite=overwrite)
+    prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite, say)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)

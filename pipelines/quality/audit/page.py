@@ -22,10 +22,11 @@ from ....schemas.captions import LANGUAGE
 from ....schemas.fields import check
 from ....schemas.negatives import AUDIT, POSITIVE, REASONS
 from ...engine.errors import require_libraries
+from ...engine.lock import locked
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
 from ...engine.shards import PARQUET
-from ...engine.storage import names, write_atomically
+from ...engine.storage import names, refuse_link, write_atomically
 from ...engine.tables import has_table, no_table, package, read_table, shards_of
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
@@ -72,13 +73,13 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     provenance = manifest.identity.provenance() if manifest is not None else package()
     data = searched(run, config)
     html = _page(run, config, figures, table, blindness=blindness, provenance=provenance, searched=data)
-    output.mkdir(parents=True, exist_ok=True)
-    write_files(data["files"], output / FOLDER)
-    write_atomically(output / PAGE, html.encode())
     numbers, sink = to_table(figures, blindness), pa.BufferOutputStream()
     check(numbers, AUDIT)
     pq.write_table(numbers.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})), sink, **PARQUET)
-    write_atomically(output / TABLE, memoryview(sink.getvalue()))
+    with locked(output):
+        write_files(data["files"], output / FOLDER)
+        write_atomically(output / PAGE, html.encode())
+        write_atomically(output / TABLE, memoryview(sink.getvalue()))
     return output / PAGE, output / TABLE
 
 
@@ -210,7 +211,7 @@ def searched(run: Path, config: AuditConfig) -> dict[str, Any]:
 
 def write_files(files: Sequence[bytes], folder: Path) -> None:
     """Write them into a folder, which has no others of this kind afterwards."""
-    folder.mkdir(parents=True, exist_ok=True)
+    refuse_link(folder).mkdir(parents=True, exist_ok=True)
     written = {f"{number:05}.js": data for number, data in enumerate(files)}
     for name, data in written.items():
         write_atomically(folder / name, data)

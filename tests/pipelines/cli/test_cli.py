@@ -510,6 +510,8 @@ def test_completion_offers_the_choices() -> None:
         (RecursionError("too deep"), "too deep"),
         (MemoryError(), OUT_OF_MEMORY),
         (MemoryError("Unable to allocate 7 GiB\nfor x"), f"{OUT_OF_MEMORY}: Unable to allocate 7 GiB"),
+        (RuntimeError("alloc.cpp: can't allocate memory\nx"), f"{OUT_OF_MEMORY}: alloc.cpp: can't allocate memory"),
+        (TypeError("Overflow when unpacking long long"), f"{OUT_OF_MEMORY}: Overflow when unpacking long long"),
         (ImportError("failed to\nmap a.so"), "failed to map a.so"),
         (OSError("several\nlines"), "several lines"),
         (RuntimeError("a fault of ours"), None),  # is raised

@@ -20,6 +20,8 @@ from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.errors import LockedError
 from negcap.pipelines.engine.lock import LOCK, locked
 from negcap.pipelines.engine.places import place
+from negcap.pipelines.engine.storage import scratch_folder
+from negcap.pipelines.models.figures import write_results
 from tests.conftest import ROOT, SAMPLE
 
 HOLD = """
@@ -33,6 +35,18 @@ with locked(Path(sys.argv[1])):
 WRITERS = (
     *(("build", "--only", stage, "--output") for stage in ("parse", "lexicon", "components", "truth", "negatives")),
     *("refine", ("build", SAMPLE, "--output"), ("scenes", "--output")),
+)
+
+ELSEWHERE = (  # commands that write into other folders than a run's; RUN, HELD stand for folders
+    "train RUN --output HELD --overwrite",
+    "train RUN --output HELD --model vse++ --seed 7",
+    "captioner RUN --output HELD --overwrite",
+    "finetune RUN --images RUN --output HELD --overwrite",
+    "hypernyms --output HELD",
+    "entail a.jsonl b.jsonl c.jsonl --output HELD",
+    "publish RUN --format coco --license x --allow-blind --output HELD --overwrite",
+    "publish RUN --format sugarcrepe --license x --allow-blind --output HELD",
+    "audit RUN --output HELD --set blind=false --n 1 --set limit=1",
 )
 
 
@@ -95,6 +109,23 @@ def test_what_writes_needs_the_lock_and_what_reads_does_not(held: Path, capsys: 
         assert f"process {os.getpid()} on" in capsys.readouterr().err
     for reader in (["info"], ["show"], ["info", "--verify"]):
         assert main([*reader, str(held)]) == 0
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_every_folder_that_a_command_writes_has_one_writer(
+    line: str, held: Path, sample_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in held.rglob("*")}
+    places = {"RUN": str(sample_run), "HELD": str(held)}
+    assert main([places.get(word, word) for word in line.split()]) == 2
+    assert f"negcap: {held} is being written by another negcap (" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in held.rglob("*")} == before
+
+
+def test_results_have_one_writer(held: Path) -> None:
+    with pytest.raises(LockedError, match=r"is being written by another negcap"):
+        write_results(held, "figures", {}, "")
+    assert not (held / "figures.json").exists()
 
 
 def test_a_block_within_a_block_and_what_is_left_of_both(tmp_path: Path) -> None:
@@ -201,3 +232,56 @@ def test_one_at_a_time_however_fast_they_come_and_go(tmp_path: Path) -> None:
         list(threads.map(come_and_go, range(4)))
     assert {*counts} == {1} and len(counts) >= 4
     assert not os.listdir(tmp_path)
+
+
+PRECIOUS = b"the only copy of a letter"
+NOT_OWN = {  # what somebody else may have left where the lock goes
+    "link": lambda lock, victim: lock.symlink_to(victim),
+    "link to nothing": lambda lock, victim: lock.symlink_to(victim.with_name("nowhere")),
+    "second name": lambda lock, victim: lock.hardlink_to(victim),
+    "other text": lambda lock, victim: lock.write_bytes(PRECIOUS),
+    "named pipe": lambda lock, victim: os.mkfifo(lock),
+    "folder": lambda lock, victim: lock.mkdir(),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_OWN)
+def test_nothing_but_a_lock_is_written_as_a_lock(
+    kind: str, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, victim = Path(shutil.copytree(sample_run, tmp_path / "run")), tmp_path / "victim.txt"
+    victim.write_bytes(PRECIOUS)
+    NOT_OWN[kind](run / LOCK, victim)
+    for command in (["build", "--only", "parse", "--output"], ["refine"]):
+        assert main([*command, str(run), "--scheduler", "synchronous", "--overwrite", "--quiet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line == f"negcap: {run / LOCK} {lock.NO_LOCK}"
+    assert victim.read_bytes() == PRECIOUS and not (tmp_path / "nowhere").exists()
+    assert kind != "other text" or (run / LOCK).read_bytes() == PRECIOUS
+
+
+def test_no_cache_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / ".cache").symlink_to(tmp_path / "away")
+    with pytest.raises(ValueError, match=r"\.cache is a link, and negcap writes through none"):
+        scratch_folder(tmp_path, ".cache/blind")
+
+
+@pytest.mark.parametrize("name", ["parses", "_manifests", "_statistics"])
+def test_no_folder_that_is_a_link_is_written_into(
+    name: str, sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, away = Path(shutil.copytree(sample_run, tmp_path / "run")), tmp_path / "away"
+    if (run / name).exists():
+        shutil.move(run / name, away)
+    else:
+        away.mkdir()
+    surplus = away / "part-99999.parquet"
+    surplus.write_bytes(PRECIOUS)
+    (run / name).symlink_to(away)
+    before = {path.name: path.read_bytes() for path in away.iterdir()}
+    command = ["build", "--only", "parse", "--output", str(run), "--scheduler", "synchronous", "--overwrite", "--quiet"]
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{run / name} is a link, and negcap writes through none: remove it" in line
+    assert {path.name: path.read_bytes() for path in away.iterdir()} == before

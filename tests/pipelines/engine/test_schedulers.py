@@ -1,8 +1,11 @@
 """Clusters that are not negcap's own: by file, by function, with TLS, with workers that come and go."""
 
+import os
 import re
+import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 import dask
@@ -11,11 +14,12 @@ from distributed import Client, LocalCluster
 from distributed.security import Security
 
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine import cluster as engine
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
 from tests.conftest import SAMPLE
 from tests.docs.pages import FOLDER, blocks
-from tests.pipelines.engine.conftest import wait_for
+from tests.pipelines.engine.conftest import DaskProcesses, wait_for
 from tests.pipelines.engine.toy_stages import run_toys, tree
 
 PAGE = FOLDER / "how-to" / "cluster.md"
@@ -146,3 +150,107 @@ def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(
     script = re.sub(r"(worker\.(?:ca_file|cert|key))\.\w+", r"\1", script)
     golden("slurm.sh", script)
     assert script in [block.text for block in blocks(PAGE) if block.kind == "bash"]
+
+
+BARE = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "negcap":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """The environment of a worker on a machine without negcap."""
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "sitecustomize.py").write_text(BARE)
+    return {"PYTHONPATH": str(tmp_path / "bare")}
+
+
+@pytest.mark.dask
+def test_workers_without_negcap_are_named_with_what_to_install(
+    run: Path, dask_processes: DaskProcesses, bare: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **bare)
+    lacks = r"cannot run negcap \(ModuleNotFoundError: No module named 'negcap'\)"
+    said = rf"^the worker tcp://127.0.0.1:\d+ {lacks}: install this version of negcap, \S+, there$"
+    with pytest.raises(ClusterError, match=said):
+        run_toys(run, scheduler=dask_processes.address())
+    assert "cannot run" not in capsys.readouterr().err
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("later", [False, True])
+def test_a_worker_without_negcap_beside_others_is_left_out_whenever_it_comes(
+    later: bool,
+    run: Path,
+    expected,
+    dask_processes: DaskProcesses,
+    bare: dict[str, str],
+    capsys,  # type: ignore[no-untyped-def]
+) -> None:
+    dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    dask_processes.start("worker", "--nthreads", "1", "--no-nanny")
+    with Client(dask_processes.address(), set_as_default=False) as other:
+        other.wait_for_workers(1)
+        if not later:
+            dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **bare)
+            other.wait_for_workers(2)
+        pool = executor(scheduler=dask_processes.address())
+        assert len(pool.client.nthreads()) == (1 if later else 2)  # type: ignore[attr-defined]
+        if later:
+            dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **bare)
+            other.wait_for_workers(2)
+    run_toys(run, pool=pool)
+    pool.close()
+    assert tree(run) == expected
+    (line,) = re.findall("negcap: the worker .*", capsys.readouterr().err)
+    assert line.endswith("there; it is left out")
+
+
+def slowly(number: int) -> int:
+    time.sleep(0.2)
+    return number
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("own", [True, False])
+def test_a_worker_that_stands_still_is_named_with_what_to_do(
+    own: bool, dask_processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engine, "STILL_SECONDS", 2)
+    monkeypatch.setattr(engine, "LOOK_SECONDS", 0.2)
+    if own:
+        pool = executor(workers=2)
+        (stopped, _) = pool._own_processes().values()  # type: ignore[attr-defined]
+    else:
+        dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        for _ in range(2):
+            dask_processes.start("worker", "--nthreads", "1", "--no-nanny")
+        pool = executor(scheduler=dask_processes.address())
+        wait_for(lambda: len(pool.client.nthreads()) == 2)  # type: ignore[attr-defined]
+        stopped = dask_processes.started[1].pid
+    results = pool.map(slowly, [(number,) for number in range(20)])
+    done = [next(results)]
+    os.kill(stopped, signal.SIGSTOP)
+    said: list[str] = []
+
+    def heal() -> None:
+        """Do what the message says, once it is there."""
+        wait_for(lambda: said.append(capsys.readouterr().err) or "stands still" in "".join(said))
+        os.kill(stopped, signal.SIGKILL if own else signal.SIGCONT)
+
+    healing = threading.Thread(target=heal)
+    healing.start()
+    done += results
+    healing.join()
+    pool.close()
+    assert sorted(done) == [(number, number) for number in range(20)]
+    (line,) = re.findall("negcap: the worker .* stands still; .*", "".join(said))
+    assert f"kill -9 {stopped} ends it" in line if own else "let it go on, or end it" in line

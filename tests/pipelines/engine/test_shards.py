@@ -125,6 +125,11 @@ def test_another_identity_is_refused_by_name(tmp_path: Path) -> None:
         ({"config": {"seed": 1, "operators": ["noun"]}}, 'operators was unset, is now ["noun"]'),
         ({"metadata": {"negcap_version": "2"}}, "negcap_version was 1, is now 2"),
         ({"inputs": {"captions": "i", "lexicon": "other"}}, "its input lexicon has changed"),
+        ({"inputs": {"captions": "i", "words": "l"}}, "its input lexicon is now called words"),
+        ({"inputs": {"a.json": "i", "lexicon": "l"}}, "its input captions is now called a.json"),
+        ({"inputs": {"captions": "i", "words": "other"}}, "its input lexicon has changed"),
+        ({"inputs": {"captions": "i"}}, "its input lexicon has changed"),
+        ({"inputs": {"captions": "l", "lexicon": "i"}}, "its input captions has changed"),
         ({"tables": ("notes", "more")}, "its tables were notes, are now notes, more"),
         ({"code": "other"}, "another version of negcap's code wrote it"),
     )):  # fmt: skip

@@ -132,7 +132,7 @@ def test_a_stage_made_from_an_older_input_is_found(toys: Path) -> None:
 
 def test_a_garbled_manifest_is_one_line(toys: Path, capsys: pytest.CaptureFixture[str]) -> None:
     partial = '{"identity": {"stage": "split"}, "shards": []}', '{"identity": {}, "shards": [{"words": 7}]}'
-    for text in ("{", "[]", "{}", *partial):
+    for text in ("{", "[]", "{}", "[" * 100_000, '{"a":' * 100_000, *partial):
         manifest_path(toys / "words").write_text(text)
         with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
             read_manifest(toys / "words")

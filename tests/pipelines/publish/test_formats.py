@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from negcap.pipelines.publish.formats import FORMATS
+from negcap.pipelines.publish.images import hub_splits
 from negcap.pipelines.publish.negclip import neighbours
 from negcap.pipelines.readers import ReadOptions, Record, read
 from negcap.pipelines.readers.pairs import pair_files
@@ -191,6 +192,50 @@ def test_huggingface_loads_the_folder(
         assert first["image"].size == size(toy.images / f"{first['image_id']}.jpg")
     else:
         assert first["image"] == f"{first['image_id']}.jpg"
+
+
+HUB_SPLITS = {
+    ("train", "val_1", "val.2"): ["train", "val_1", "val.2"],
+    ("val-1",): ["val_1"],
+    ("val-1", "val_1"): ["val_1_2", "val_1"],
+    ("a-b", "a_b", "a_b_2", "a--b"): ["a_b_3", "a_b", "a_b_2", "a__b"],
+    ("v-1", "v.1", "v..1", "v."): ["v_1", "v.1", "v._.1", "v._"],
+    ("all", "all_2"): ["all_3", "all_2"],
+    ("größe", "grö-ße"): ["größe", "grö_ße"],
+}
+
+
+@pytest.mark.parametrize("splits", HUB_SPLITS)
+def test_splits_have_distinct_names_that_the_hub_allows(splits: tuple[str, ...]) -> None:
+    assert [hub_splits(splits)[split] for split in splits] == HUB_SPLITS[splits]
+    from datasets import NamedSplit
+
+    assert [str(NamedSplit(name)) for name in HUB_SPLITS[splits]] == HUB_SPLITS[splits]
+
+
+@pytest.mark.parametrize("splits", [("val-1",), ("val-1", "val_1"), ("all", "v.")])
+def test_the_command_of_the_card_loads_a_split_of_any_name(
+    splits: tuple[str, ...], toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets
+
+    captions, negatives = rows(8, 4)
+    names = dict(zip(("train", "test"), splits if len(splits) > 1 else splits * 2, strict=True))
+    for row in [*captions, *negatives]:
+        row["split"] = names[row["split"]]
+    run = write_run(tmp_path / "run", captions, negatives)
+    out = toy._replace(run=run).publish(tmp_path / "out", "huggingface", split=(), images=None)
+    card = (out / "README.md").read_text("utf-8")
+    (shown,) = set(re.findall(r"split='(.+?)'", card))
+    for split in (shown, *hub_splits(splits).values()):
+        found = datasets.load_dataset(str(out), "noun", split=split, cache_dir=str(tmp_path / "cache"))
+        (name,) = {name for name in splits if hub_splits(splits)[name] == split}
+        mine = [row for row in negatives if (row["operator"], row["split"]) == ("noun", name)]
+        wanted = [(row["caption_id"], row["text"]) for row in mine]
+        assert sorted((row["caption_id"], row["negative_caption"]) for row in found) == sorted(wanted)
+    for name, split in hub_splits(splits).items():
+        assert (f"`{name}` is `{split}`" in card) == (name != split)
 
 
 def test_a_config_has_no_split_without_rows(toy: Toy, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.manifest import manifest_path
+from negcap.pipelines.engine.storage import move
 from negcap.pipelines.publish.formats import FORMATS, PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
@@ -35,6 +36,8 @@ from tests.pipelines.publish.fixtures import (
     write_run,
 )
 from tests.tables import replace_shard, write_table
+
+PUBLISHED = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",)}
 
 
 @pytest.fixture
@@ -107,12 +110,35 @@ def test_no_image_leads_out(image: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="image must be a path inside the image folder"):
         safe_path(image)
 
-    def lead_out(captions: list[dict], negatives: list[dict]) -> None:
-        captions[-1]["image"] = image
 
-    with pytest.raises(ValueError, match="image must be a path inside"):
-        published(changed(tmp_path, lead_out), tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+SPACED = ("Bild\u202f1.png", "写真\u30001.png", "nb\u00a0sp.png", "tief/a b.png")
+
+
+@pytest.mark.parametrize("format", ["coco", "webdataset", "huggingface", "negclip"])
+@pytest.mark.usefixtures("unmeasured")
+def test_names_with_spaces_of_any_width_are_published_and_unfit_ones_left_out(format: str, tmp_path: Path) -> None:
+    """Runs that were not ingested by negcap may have any names."""
+    unfit = ("../a.jpg", "a\\b.jpg", "a:1.jpg", "soft\u00adhyphen.jpg", "zero\u200bwidth.jpg")
+
+    def named(captions: list[dict], negatives: list[dict]) -> None:
+        ids = list(dict.fromkeys(row["image_id"] for row in captions if row["split"] == "test"))
+        names = dict(zip(ids, (*SPACED, *unfit), strict=False))
+        for row in captions:
+            row["image"] = names.get(row["image_id"], row["image"])
+
+    run = changed(tmp_path, named)
+    images = write_images(tmp_path / "images", [*SPACED, *(f"p{i:03d}.jpg" for i in range(IMAGES))])
+    config = PublishConfig(**PUBLISHED, format=format, images=images)
+    said: list[str] = []
+    publish(run, tmp_path / "out", config, say=said.append)
+    (line,) = [line for line in said if "names" in line]
+    assert line.startswith(f"left out: {len(unfit)} images whose names cannot be published: image must ")
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert f"| test | {TESTS - len(unfit)} |" in card
+    if format in ("coco", "negclip"):
+        every = b"".join(path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()).decode()
+        assert all(name in every or json.dumps(name)[1:-1] in every for name in SPACED)
+        assert not any(name in every or json.dumps(name)[1:-1] in every for name in unfit)
 
 
 def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
@@ -125,7 +151,7 @@ def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
     assert folder.find("d.jpg") == "d.jpg" and folder.box("d.jpg") == Box(0, 0, 16, 12)
     (tmp_path / "images" / "gone.jpg").symlink_to(outside / "gone.jpg")
     assert folder.find("gone.jpg") is None
-    with pytest.raises(ValueError, match=r"inside the image folder, was: '../outside/d.jpg'"):
+    with pytest.raises(ValueError, match=r"inside the image folder, .* was: '../outside/d.jpg'"):
         folder.find("../outside/d.jpg")
     (tmp_path / "images" / "e.jpg").write_text("no image")
     with pytest.raises(ValueError, match=r"e.jpg: must be an image file"):
@@ -171,6 +197,33 @@ def test_overwriting_removes_no_folder_of_others_and_follows_no_link(run: Path, 
         )
         publish(run, out, published_again, overwrite=True, say=lambda _: None)
     assert not any((tmp_path / "mine").iterdir())
+
+
+def test_a_publication_killed_while_it_is_written_is_replaced_by_the_next(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """As SIGKILL: nothing that Python does after it happens."""
+
+    expected = published(run, tmp_path / "expected", "coco")
+    moves = len(published(run, tmp_path / "interrupted", "negclip"))
+    for done in range(moves):
+        out, left = tmp_path / str(done), iter(range(done))
+        published(run, out)
+
+        def moved(file: Path, target: Path) -> None:
+            if next(left, None) is None:  # noqa: B023 - called before the next turn
+                raise Killed
+            move(file, target)
+
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr("negcap.pipelines.publish.publish.move", moved)
+            patch.setattr("negcap.pipelines.engine.storage.shutil.rmtree", lambda *_, **__: None)
+            publish(run, out, PublishConfig(**PUBLISHED, format="negclip"), overwrite=True, say=lambda _: None)
+        publish(run, out, PublishConfig(**PUBLISHED, format="coco"), overwrite=True, say=lambda _: None)
+        found = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        assert found == expected, done
+        assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 def test_help_and_documentation_list_every_format() -> None:

@@ -488,10 +488,12 @@ def test_a_bad_caption_is_one_rejected_record(format, bad, reason, detail, tmp_p
 
 BAD_IMAGES = {
     "unsafe_path": ["../secret/owl.jpg", "a/../../owl.jpg", "a\\..\\owl.jpg", "/etc/owl.jpg", "C:\\owl.jpg",
-                    "~/owl.jpg", "file:///owl.jpg", "https://host/../owl.jpg"],
+                    "~/owl.jpg", "file:///owl.jpg", "https://host/../owl.jpg", "c:owl.jpg", "barn\\owl.jpg"],
     "no_image": ["", ".jpg", "folder/", None, 1.5, True],
     "too_long": ["a" * 1001],
-    "control_characters": ["owl\x01.jpg", "owl\nhen.jpg", "owl\then.jpg", "owl\u2028hen.jpg"],
+    "control_characters": ["owl\x01.jpg", "owl\nhen.jpg", "owl\then.jpg", "owl\u2028hen.jpg",
+                           "snow\u00adowl.jpg", "snow\u200bowl.jpg", "owl\u202ehen.jpg", "owl\ufeff.jpg",
+                           "owl\ue000.jpg"],
     "not_utf8": ["owl\udcff.jpg"],
 }  # fmt: skip
 IMAGE_IDS = {
@@ -521,7 +523,10 @@ def test_what_names_texts_and_images_become():
     assert {image: image_id(image) for image in IMAGE_IDS} == IMAGE_IDS
     assert {name: split_in(f"s3://train/val/{name}") for name in SPLITS} == SPLITS
     assert {text: clean(Record("a", 1, "i", text)).text for text in TEXTS} == TEXTS
-    for image in ("owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg"):
+    spaced = [f"Owl at 9.41{space}PM.png" for space in "\u0020\u00a0\u1680\u2003\u2009\u202f\u205f\u3000"]
+    seen = ("鳥\u30001.jpg", "🦉.jpg", "o'wl (2) [b] #3.jpg", "10:41 owl.jpg")
+    plain = ("owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg")
+    for image in (*plain, *spaced, *seen):
         assert clean(Record("a.csv", 1, image, HEN)).image == image
     for text in ("\u200b", "\u200b\u200d\u2060", "\ufeff", " \u00ad ", "\u3164", "\u2800\ufe0f", "\U000e0041"):
         assert clean(Record("a.csv", 1, "a.jpg", text)).reason == "no_text"

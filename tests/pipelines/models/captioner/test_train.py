@@ -84,9 +84,6 @@ def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_wei
     assert all(same_weights(whole / f"{name}.safetensors", part / f"{name}.safetensors") for name in ("gan", "last"))
     with pytest.raises(ValueError, match="trained with other settings: seed was 0, is now 1"):
         train(config(world, part, seed=1))
-    settings = json.loads((part / "config.json").read_text())
-    del settings["config"]["train_captions"]  # as of a version that did not have it
-    (part / "config.json").write_text(json.dumps(settings))
     assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs continue from there
     short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
     assert lines(train(config(world, part, seed=1, **short), overwrite=True)) != lines(whole)[:1]
@@ -155,5 +152,5 @@ def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -
         weights_file(folder, "best")
     words = Captioner(weights_file(folder, "mle"), torch.device("cpu")).vocabulary.words
     (folder / "vocabulary.json").write_text(json.dumps([*words[:-1], "another"]))
-    with pytest.raises(ValueError, match="must match the vocabulary in its folder"):
+    with pytest.raises(ValueError, match="vocabulary.json is damaged: it is not the file that mle"):
         Captioner(weights_file(folder, "mle"), torch.device("cpu"))

@@ -195,6 +195,10 @@ def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_set
 
     first, trained = hypernyms("--row", "order")
     assert trained == ["order, seed 0"] * 2 and hypernyms("--row", "order") == (first, [])
+    vectors = output / "order-clean-0.safetensors"
+    whole = vectors.read_bytes()
+    vectors.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert hypernyms("--row", "order") == (first, ["order, seed 0"]) and vectors.read_bytes() == whole
     text, trained = hypernyms("--seeds", "2")
     assert len(trained) == 4 * len(ENERGIES) - 2 and "order, seed 0" not in trained
     assert text.startswith("20 true and 20 false test pairs; means of 2 seeds") and text.count("\n") == 9
