@@ -85,10 +85,12 @@ def gather_evidence(
         images: the captions of each image, one of the `batches` of a larger number.
         cloze: the model that reads them; None: the shipped one.
         truth: the estimates of the corpus; None: nothing is estimated.
-        only_first: of each image only the evidence for its first caption.
+        only_first: of each image only the evidence for its first caption, or for the sentences of it.
     """
     whole = [tuple(image) for image in images]
-    asked = [image[:1] if only_first else image for image in whole]
+    asked = [
+        tuple(caption for caption in image if not only_first or caption.whole is image[0].whole) for image in whole
+    ]
     encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []
     for image, captions in zip(whole, asked, strict=True):
