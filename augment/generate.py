@@ -53,6 +53,9 @@ NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negat
 # One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
 PROBED, PROBE_QUOTA = 32, 4
+# Each rejection repeats the text of its caption. Without a limit, those of a long one would take memory by the square of
+# its length: 36 MB for 1,000 words.
+MOST_REJECTED = 100
 GROWTH = 2  # times as many rows are taken in each further round
 WHY_NOT_SAMPLED = {
     UNNATURAL: "over a limit, preferred_unnatural, max_unnatural or max_compatible",
@@ -358,14 +361,24 @@ def _spread(
 
 
 def _joined(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
-    """The results of the sentences of one caption as those of the caption: in turn one accepted row of each."""
-    whole = OperatorResult([], [])
-    for rows_of_whole, rows_of_sentences in zip(whole, zip(*results, strict=True), strict=True):
-        for in_turn in zip_longest(*rows_of_sentences):
-            for row, one in zip(in_turn, evidence, strict=True):
-                if row is not None:
-                    rows_of_whole.append(row_of_caption(row, one.caption, one.siblings))
-    return whole
+    """The results of the sentences of one caption as those of the caption: in turn one row of each.
+
+    Of several sentences the first MOST_REJECTED rejections are kept.
+    """
+    accepted, rejected = (
+        [
+            (row, one)
+            for in_turn in zip_longest(*rows_of_sentences)
+            for row, one in zip(in_turn, evidence, strict=True)
+            if row is not None
+        ]
+        for rows_of_sentences in zip(*results, strict=True)
+    )
+    if len(results) > 1:
+        del rejected[MOST_REJECTED:]
+    return OperatorResult(
+        *([row_of_caption(row, one.caption, one.siblings) for row, one in rows] for rows in (accepted, rejected))
+    )
 
 
 def _too_long(sentence: Caption) -> Row:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from .caption import MAX_SENTENCE, Caption, Chunk, cached_on_caption
+from .caption import MAX_SENTENCE, Caption, Chunk, Token, cached_on_caption
 from .edits import Edit, apply
 from .evidence import mentions_of
-from .language.coreference import may_corefer
+from .language.coreference import related_or_same_person
 from .language.grammar import pronoun_edits
 from .language.semantic_classes import gender
 from .mentions import chunk_heads
@@ -131,8 +131,8 @@ def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> 
 def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
     """The word by which another sentence of the caption says again what a row changes; None if none does.
 
-    A thing is named again by the same noun, or another one that may name it, of which the later is definite: "**A
-    plane** is flying. **The plane** has two propellers"; an attribute or place is given to the same thing again.
+    A thing is named again in "**A plane** is flying. **The plane** has two propellers", see `_takes_up`; an attribute
+    or place is given to the same thing again.
     """
     if sentence.part_of is None or not row.tokens or not row.replaced:
         return None
@@ -144,30 +144,41 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
     if row.change not in ("noun", "numeral", "negated_noun"):
         return None
     noun = sentence.tokens[row.tokens[0]]
-    is_definite = _is_definite(sentence, noun.index)
     for other in others:
-        is_later = other.first_token > sentence.first_token
         for head in chunk_heads(other):
-            takes_up = _is_definite(other, head.index) if is_later else is_definite
-            if takes_up and may_corefer(noun.lemma, head.lemma):
+            is_later = other.first_token > sentence.first_token
+            mentions = ((sentence, noun), (other, head)) if is_later else ((other, head), (sentence, noun))
+            if _takes_up(*mentions):
                 return head.lower
     return None
 
 
+def _takes_up(earlier: tuple[Caption, Token], later: tuple[Caption, Token]) -> bool:
+    """Whether the later of two nouns in different sentences may name the thing that the earlier one names.
+
+    It does if its phrase begins with "the", "both", "his" or the like, and it is the same noun or one that says more or
+    less of the same; also where both are bare plurals of one noun. "The walls" does not take up "a wall".
+    """
+    (first, noun), (second, again) = earlier, later
+    if noun.tag == "NN" and again.tag != "NN":
+        return False
+    if again.index in _definite_nouns(second):
+        return related_or_same_person(noun.lemma, again.lemma)
+    return noun.lemma == again.lemma and _is_bare_plural(first, noun) and _is_bare_plural(second, again)
+
+
+def _is_bare_plural(caption: Caption, noun: Token) -> bool:
+    return noun.tag == "NNS" and not caption.has(noun.index, "det", "nummod", "poss")
+
+
 @cached_on_caption
 def _definite_nouns(caption: Caption) -> frozenset[int]:
-    """The nouns of a caption whose phrases begin with "the", "both", "his" or the like, or are bare plurals."""
-    definite = set()
-    for head in chunk_heads(caption):
-        first = caption.phrase_start(head.index)
-        is_bare = head.tag == "NNS" and not caption.has(head.index, "det", "nummod", "poss")
-        if is_bare or caption.has(head.index, "poss") or caption.lowered[first] in DEFINITE:
-            definite.add(head.index)
-    return frozenset(definite)
-
-
-def _is_definite(caption: Caption, noun: int) -> bool:
-    return noun in _definite_nouns(caption)
+    """The nouns of a caption whose phrases begin with "the", "both", "his" or the like."""
+    return frozenset(
+        head.index
+        for head in chunk_heads(caption)
+        if caption.lowered[caption.phrase_start(head.index)] in DEFINITE or caption.has(head.index, "poss")
+    )
 
 
 def pronouns_left_behind(row: Row, sentence: Caption) -> bool:

@@ -103,6 +103,8 @@ def added_sites(caption: Caption) -> dict[str, Site]:
         verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
             sites["person"] = Site("person", root.index, root.end, root.end, variant=variant)
+    if caption.part_of is not None:  # there is more to say of what else is in the picture than one sentence of several
+        return sites
     there = "there" if caption.text[first.start].islower() else "There"
     return sites | {"exists": Site("exists", first.index, first.start, last, there)}
 
