@@ -53,8 +53,8 @@ NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negat
 # One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
 PROBED, PROBE_QUOTA = 32, 4
-# Each rejection repeats the text of its caption. Without a limit, those of a long one would take memory by the square of
-# its length: 36 MB for 1,000 words.
+# Each rejection repeats the text of its caption, so that without a limit those of a long one would take memory by the
+# square of its length: 36 MB for 1,000 words.
 MOST_REJECTED = 100
 GROWTH = 2  # times as many rows are taken in each further round
 WHY_NOT_SAMPLED = {

@@ -137,6 +137,23 @@ def test_a_pronoun_of_the_next_sentence_keeps_its_noun(text: str, old: str, new:
     assert pronouns_left_behind(row_of(sentence, "noun", old, new), sentence) == left
 
 
+def test_a_pronoun_may_mean_what_an_earlier_sentence_names() -> None:
+    accepted, _ = negatives_of(
+        "A girl stands on a beach. Next to her foot is a red bucket.",
+        operators=("numeral",),
+        preferred_unnatural=1.0,
+        max_unnatural=1.0,
+        max_compatible=1.0,
+    )
+    buckets = [row["text"] for row in accepted if "buckets" in row["text"]]
+    assert buckets and all("Next to her foot" in text for text in buckets)
+
+
+def test_no_sentence_of_several_gives_way_to_one_about_the_whole_picture() -> None:
+    accepted, _ = negatives_of(PARAGRAPH, operators=("negation",), per_family=100)
+    assert not any("There" in edit["new"] for row in accepted for edit in row["edits"])
+
+
 def test_a_caption_of_a_thousand_words_has_negatives_from_start_to_end() -> None:
     long = " ".join([PARAGRAPH] * 30)
     assert 900 < len(long.split()) and len(parse([long])[0].tokens) <= MAX_TOKENS
