@@ -15,7 +15,6 @@ from .evidence import mentions_of
 from .language.coreference import related_or_same_person
 from .language.grammar import pronoun_edits
 from .language.semantic_classes import gender
-from .mentions import chunk_heads
 from .rows import Row
 from .slots.nouns import numeral_value
 
@@ -23,6 +22,7 @@ ENDS = frozenset([".", "!", "?", "...", "…"])
 CLOSING = frozenset(['"', "'", "”", "’", "''", ")", "]"])  # what may stand behind the end of a sentence
 # What begins a noun phrase that takes up a thing the caption has spoken of.
 DEFINITE = frozenset("the this that these those both each either neither his her its their said".split())
+PLURAL_TAGS = ("NNS", "NNPS")
 # Reasons of rejections by a sibling, where this is another sentence of the same caption.
 OF_CAPTION = {
     "related_in_sibling": "related_in_caption",
@@ -145,11 +145,11 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
         return None
     noun = sentence.tokens[row.tokens[0]]
     for other in others:
-        for head in chunk_heads(other):
-            is_later = other.first_token > sentence.first_token
-            mentions = ((sentence, noun), (other, head)) if is_later else ((other, head), (sentence, noun))
+        is_later = other.first_token > sentence.first_token
+        for again in _nouns(other):
+            mentions = ((sentence, noun), (other, again)) if is_later else ((other, again), (sentence, noun))
             if _takes_up(*mentions):
-                return head.lower
+                return again.lower
     return None
 
 
@@ -160,24 +160,29 @@ def _takes_up(earlier: tuple[Caption, Token], later: tuple[Caption, Token]) -> b
     less of the same; also where both are bare plurals of one noun. "The walls" does not take up "a wall".
     """
     (first, noun), (second, again) = earlier, later
-    if noun.tag == "NN" and again.tag != "NN":
+    if noun.tag not in PLURAL_TAGS and again.tag in PLURAL_TAGS:
         return False
-    if again.index in _definite_nouns(second):
-        return related_or_same_person(noun.lemma, again.lemma)
+    if _is_definite(second, again):
+        return noun.lemma == again.lemma or related_or_same_person(noun.lemma, again.lemma)
     return noun.lemma == again.lemma and _is_bare_plural(first, noun) and _is_bare_plural(second, again)
 
 
 def _is_bare_plural(caption: Caption, noun: Token) -> bool:
-    return noun.tag == "NNS" and not caption.has(noun.index, "det", "nummod", "poss")
+    return noun.tag in PLURAL_TAGS and not caption.has(noun.index, "det", "nummod", "poss")
+
+
+def _is_definite(caption: Caption, noun: Token) -> bool:
+    """Whether the phrase of a noun begins with "the", "both", "his" or the like."""
+    if caption.has(noun.index, "poss") or caption.lowered[caption.phrase_start(noun.index)] in DEFINITE:
+        return True
+    return any(token.lower in DEFINITE for token in caption.dependents(noun.index, "det", "predet"))
 
 
 @cached_on_caption
-def _definite_nouns(caption: Caption) -> frozenset[int]:
-    """The nouns of a caption whose phrases begin with "the", "both", "his" or the like."""
-    return frozenset(
-        head.index
-        for head in chunk_heads(caption)
-        if caption.lowered[caption.phrase_start(head.index)] in DEFINITE or caption.has(head.index, "poss")
+def _nouns(caption: Caption) -> tuple[Token, ...]:
+    """The nouns of a caption that are no part of a compound; also those that the parse takes for names."""
+    return tuple(
+        token for token in caption.tokens if token.pos in ("NOUN", "PROPN") and token.dep not in ("compound", "nmod")
     )
 
 
@@ -186,7 +191,7 @@ def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
     if sentence.part_of is None or row.change not in ("noun", "numeral") or not row.tokens:
         return False
     noun = sentence.tokens[row.tokens[0]]
-    was_plural, is_noun = noun.tag in ("NNS", "NNPS"), row.change == "noun"
+    was_plural, is_noun = noun.tag in PLURAL_TAGS, row.change == "noun"
     edits = pronoun_edits(
         _with_next(sentence),
         noun.index,

@@ -107,6 +107,7 @@ AGAIN = [
     ("A small plane is flying. The plane has two propellers.", "noun", "plane", "kite", "plane"),
     ("A small plane is flying. The plane has two propellers.", "numeral", "plane", "two", "plane"),
     ("A poodle lies on a rug. The dog looks at the camera.", "noun", "poodle", "cat", "dog"),
+    ("A glass stands on a mat. The mat is black.", "noun", "mat", "tray", "mat"),
     ("A dog lies on a rug. A dog runs on a beach.", "noun", "dog", "cat", None),
     ("A dog lies on a rug. The man looks at the camera.", "noun", "dog", "cat", None),
     ("A wall is on the left. The walls of the house are white.", "noun", "wall", "tree", None),
