@@ -342,7 +342,7 @@ def _spread(
         operator: whose rows these are.
         batch: the sentences.
     """
-    waiting = [(sentences, sentences) for sentences in captions]  # of each caption, all of them, and those with more
+    waiting = [(sentences, list(sentences)) for sentences in captions]  # of each caption, all of them, and those with more
     while waiting:
         wanted: dict[int, int] = {}
         for sentences, rich in waiting:
