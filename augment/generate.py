@@ -342,7 +342,8 @@ def _spread(
         operator: whose rows these are.
         batch: the sentences.
     """
-    waiting = [(sentences, list(sentences)) for sentences in captions]  # of each caption, all of them, and those with more
+    # Of each caption all sentences, and those that may have more rows.
+    waiting = [(sentences, list(sentences)) for sentences in captions]
     while waiting:
         wanted: dict[int, int] = {}
         for sentences, rich in waiting:

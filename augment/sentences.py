@@ -64,7 +64,8 @@ def _part(caption: Caption, start: int, end: int, number: int) -> Caption:
     Where the parse draws dependencies to tokens outside, these are cut: the token becomes a root.
     """
     first = caption.tokens[start].start
-    tokens, chunks = (), ()
+    tokens: tuple[Token, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
     if end - start <= MAX_SENTENCE:
         tokens = tuple(
             token._replace(
@@ -139,8 +140,8 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
     others = [other for other in sentences_of(sentence.whole) if other is not sentence]
     if row.change in ("attribute", "preposition"):
         mention = (sentence.tokens[row.tokens[-1]].lemma, row.replaced)
-        again = any(mention in mentions_of(other)[row.change] for other in others)
-        return mention[0] if again else None
+        is_given_again = any(mention in mentions_of(other)[row.change] for other in others)
+        return mention[0] if is_given_again else None
     if row.change not in ("noun", "numeral", "negated_noun"):
         return None
     noun = sentence.tokens[row.tokens[0]]

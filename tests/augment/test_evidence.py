@@ -105,7 +105,8 @@ def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> 
     found = list(batches(images))
     assert [image for batch in found for image in batch] == images
     assert all(found)
-    for batch, following in zip(found, [*found[1:], []], strict=True):
+    for number, batch in enumerate(found):
+        following = found[number + 1] if number + 1 < len(found) else None
         own = sum(map(len, batch))
         assert len(batch) == 1 or own * tokens <= BATCH_TOKENS
         assert sum(map(len, batch[:-1])) < BATCH_CAPTIONS
