@@ -3,13 +3,14 @@
 Checks are one-sided. That a person is in the picture is nearly always mentioned by a sibling caption, so "man" is often
 replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
 words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
-replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each caption,
-let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is (x, y) with
+replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each
+sentence, let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is
+(x, y) with
 probability
 
-    p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's exchanges.
+    p(x, y) = m exp(b_y - b_x) / sum of the same over the sentence's exchanges.
 
-A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all captions with x = w and with
+A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all sentences with x = w and with
 y = w. They are made equal by repeating
 
     b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
@@ -34,6 +35,7 @@ from .lexicon.lexicon import Lexicon
 from .operators import replacing
 from .operators.replacement import ReplacingOperator, propose_batch
 from .reproducible import exp, log
+from .sentences import sentences_of_images
 from .truth.estimates import Truth
 
 UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0
@@ -41,7 +43,7 @@ BALANCED = tuple(KINDS)
 
 
 class Exchanges(NamedTuple):
-    """Exchanges that pass all checks, as columns: number of the caption, replaced entry, replacing entry, weight.
+    """Exchanges that pass all checks, as columns: number of the sentence, replaced entry, replacing entry, weight.
 
     Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
     (exchanges,).
@@ -56,7 +58,7 @@ class Exchanges(NamedTuple):
 def exchanges(
     images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None, kinds: Sequence[str] = BALANCED
 ) -> dict[str, Exchanges]:
-    """All exchanges of entries in all captions of some images, by kind, weighted by an unbalanced lexicon.
+    """All exchanges of entries in the sentences of some images, by kind, weighted by an unbalanced lexicon.
 
     Exchanges that would be rejected as negatives are left out; with `truth`, also those that are too likely true.
     Raises ValueError for a kind that is not in BALANCED.
@@ -67,7 +69,7 @@ def exchanges(
     parts: dict[str, list[Exchanges]] = {kind: [] for kind in kinds}
     first = 0
     for images_of_batch in batches(images):
-        evidence = gather_evidence(images_of_batch, lexicon.cloze, truth)
+        evidence = gather_evidence(sentences_of_images(images_of_batch), lexicon.cloze, truth)
         replacers = replacing(*kinds)
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
         for kind in kinds:
@@ -77,7 +79,7 @@ def exchanges(
 
 
 def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:
-    """The exchanges of one kind in a batch, whose first caption has the number `first`.
+    """The exchanges of one kind in a batch, whose first sentence has the number `first`.
 
     What may be true of the image is left out; of nouns the table says it already, of others one looks at each negative.
     Nouns that leave a pronoun without antecedent are not left out.

@@ -36,6 +36,7 @@ from .raters import (
     scores_of,
 )
 from .rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL
+from .sentences import by_caption
 from .slots.nouns import Slot
 
 REASONS = ("", UNNATURAL, COMPATIBLE, LIKELY_TRUE)  # of refused candidates, by the number in `Candidates.reason`
@@ -316,8 +317,9 @@ class RatingEstimates:
 class Batch:
     """The captions of some images, read together, and all that could replace their words.
 
-    evidence: of each caption. lexicon: its entries may replace words. limits: of the ratings. candidates: the table.
-    estimates: the ratings of the candidates. Those that would be too bad at best are refused already.
+    evidence: of each caption, or each sentence of a caption of several. lexicon: its entries may replace words. limits:
+    of the ratings. candidates: the table. estimates: the ratings of the candidates. Those that would be too bad at best
+    are refused already.
     """
 
     evidence: Sequence[Evidence]
@@ -325,3 +327,8 @@ class Batch:
     limits: Limits
     candidates: Candidates
     estimates: RatingEstimates
+
+    @cached_property
+    def sentences(self) -> list[list[int]]:
+        """For each whole caption, the numbers of its sentences in `evidence`."""
+        return by_caption([one.caption for one in self.evidence])

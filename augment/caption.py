@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Casing = Literal["upper", "title", "sentence"]
-# A caption of more tokens is not parsed, and so costs nothing later: the negatives of one of this length take 0.4 GB.
-MAX_TOKENS = 250
+# A caption of more tokens is not parsed, and so costs nothing later; one of 1,000 words has 1,100 to 1,200.
+MAX_TOKENS = 1300
+# No negatives are made of a sentence of more tokens: those of one of this length take 0.4 GB.
+MAX_SENTENCE = 250
 STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 # Number of captions and contexts whose results are kept: enough for those that the cloze model reads together. More
 # cost memory and slow down garbage collection.
@@ -59,18 +61,29 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """A caption with its parse; `tokens` and `chunks` are in text order. One that is too long has none."""
+    """A caption with its parse, or one sentence of a caption (see negcap.augment.sentences).
+
+    tokens, chunks: in text order; one that is too long has none. part_of: of a sentence among several, the caption that
+    it stands in; first_token: the number of its first token there.
+    """
 
     caption_id: str
     image_id: str
     text: str
     tokens: tuple[Token, ...]
     chunks: tuple[Chunk, ...]
+    part_of: Caption | None = None
+    first_token: int = 0
 
     @property
     def too_long(self) -> bool:
-        """Whether the caption has more than MAX_TOKENS tokens, and so was not parsed."""
+        """Whether the caption has more than MAX_TOKENS tokens, or the sentence more than MAX_SENTENCE."""
         return bool(self.text) and not self.tokens
+
+    @property
+    def whole(self) -> Caption:
+        """The caption that a sentence stands in, which may be the caption itself."""
+        return self.part_of or self
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
@@ -94,6 +107,8 @@ class Caption:
     @cached_property
     def casing(self) -> Casing:
         """How words are written: in capitals, beginning with one (short ones do not count), or neither ("sentence")."""
+        if self.part_of is not None:
+            return self.part_of.casing
         words = [token.text for token in self.tokens[1:] if token.text.isalpha() and len(token.text) > 1]
         if words and sum(map(str.isupper, words)) >= STYLED * len(words):
             return "upper"

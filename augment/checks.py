@@ -18,8 +18,9 @@ from .lexicon.lexicon import Lexicon
 from .operators.operator import Operator
 from .operators.replacement import ReplacingOperator, refuse_possible
 from .raters import rate, refusals
-from .rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL, Row
+from .rows import COMPATIBLE, LIKELY_TRUE, SAID_AGAIN, UNNATURAL, Row
 from .sampling import Sampler
+from .sentences import pronouns_left_behind, repeated_elsewhere
 from .truth.contradiction import likely_word
 
 
@@ -38,6 +39,17 @@ def agrees_with_its_sentence(row: Row, case: Case) -> None:
     if row.reason == "dangling_pronoun":
         pronouns = (pronoun.lower for pronoun in case.evidence.caption.pronouns)
         row.detail = " ".join(dict.fromkeys(pronouns))
+
+
+def agrees_with_the_other_sentences(row: Row, case: Case) -> None:
+    """Reject what another sentence of the caption would contradict or refer to in vain (`said_again`,
+    `dangling_pronoun`).
+    """
+    sentence = case.evidence.caption
+    if word := repeated_elsewhere(row, sentence):
+        row.reason, row.detail = SAID_AGAIN, word
+    elif pronouns_left_behind(row, sentence):
+        row.reason = "dangling_pronoun"
 
 
 def contradicts_the_captions(row: Row, case: Case) -> None:
@@ -97,6 +109,7 @@ def rate_whole(rows: Sequence[Row], evidence: Sequence[Evidence], limits: Limits
 Check = Callable[[Row, Case], None]
 CHECKS: tuple[Check, ...] = (
     agrees_with_its_sentence,
+    agrees_with_the_other_sentences,
     contradicts_the_captions,
     is_unlikely_to_be_true,
     is_no_caption_of_the_image,

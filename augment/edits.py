@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .caption import Caption, Casing
-from .language.sentences import begins_sentence
+from .language.boundaries import begins_sentence
 
 
 class Edit(NamedTuple):

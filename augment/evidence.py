@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
 Mentions = Mapping[str, frozenset[Any]]  # by the name of a kind of word: what `Kind.mentions` finds
-# A batch of captions that the cloze model reads together ends with the image that reaches either number. Larger ones
-# are a little faster and take more memory: 50 MB for twice the size.
+# A batch of captions that the cloze model reads together ends with the image that reaches the first number, or before
+# the one that would exceed the second. Larger ones are a little faster and take more memory: 50 MB for twice the size.
 BATCH_CAPTIONS, BATCH_TOKENS = 160, 2400
 
 
@@ -85,10 +85,12 @@ def gather_evidence(
         images: the captions of each image, one of the `batches` of a larger number.
         cloze: the model that reads them; None: the shipped one.
         truth: the estimates of the corpus; None: nothing is estimated.
-        only_first: of each image only the evidence for its first caption.
+        only_first: of each image only the evidence for its first caption, or for the sentences of it.
     """
     whole = [tuple(image) for image in images]
-    asked = [image[:1] if only_first else image for image in whole]
+    asked = [
+        tuple(caption for caption in image if not only_first or caption.whole is image[0].whole) for image in whole
+    ]
     encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []
     for image, captions in zip(whole, asked, strict=True):
@@ -115,18 +117,20 @@ def gather_evidence(
 
 
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
-    """Images in batches of at least BATCH_CAPTIONS captions or BATCH_TOKENS tokens; the last may have fewer.
+    """Images in batches of at least BATCH_CAPTIONS captions, or of as many as have up to BATCH_TOKENS tokens together.
 
-    Reading many captions together is fast, and keeping the evidence of only one batch bounds the memory.
+    The last batch may have fewer captions, and one of a single image more tokens. Reading many captions together is
+    fast, and keeping the evidence of only one batch bounds the memory.
     """
     batch: list[Sequence[Caption]] = []
     captions = tokens = 0
     for image in images:
-        batch.append(image)
-        captions += len(image)
-        tokens += sum(len(caption.tokens) for caption in image)
-        if captions >= BATCH_CAPTIONS or tokens >= BATCH_TOKENS:
+        size = sum(len(caption.tokens) for caption in image)
+        if batch and (captions >= BATCH_CAPTIONS or tokens + size > BATCH_TOKENS):
             yield batch
             batch, captions, tokens = [], 0, 0
+        batch.append(image)
+        captions += len(image)
+        tokens += size
     if batch:
         yield batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -17,7 +18,7 @@ from pydantic import Field, model_validator
 from ..schemas.fields import table_of
 from ..schemas.negatives import EXCLUDED, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 from .candidates import FREE, REASONS, Batch, Limits
-from .caption import MAX_TOKENS, Caption, by_image, from_parses
+from .caption import MAX_SENTENCE, MAX_TOKENS, Caption, by_image, from_parses
 from .checks import Case, check, limit_detail, rate_whole
 from .cloze.network import single_threaded
 from .evidence import Evidence, batches, gather_evidence
@@ -38,6 +39,8 @@ from .rows import (
     RowCollector,
     of_whole_caption,
 )
+from .sampling import order_keys
+from .sentences import by_caption, row_of_caption, sentences_of_images
 from .settings import AtLeastOne, Cloze, MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Seed, Settings
 from .truth.estimates import MAX_P_TRUE, Truth
 
@@ -50,6 +53,9 @@ NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negat
 # One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
 PROBED, PROBE_QUOTA = 32, 4
+# Each rejection repeats the text of its caption, so that without a limit those of a long one would take memory by the
+# square of its length: 36 MB for 1,000 words.
+MOST_REJECTED = 100
 GROWTH = 2  # times as many rows are taken in each further round
 WHY_NOT_SAMPLED = {
     UNNATURAL: "over a limit, preferred_unnatural, max_unnatural or max_compatible",
@@ -192,10 +198,11 @@ def generate_for_images(
 ) -> Generated:
     """What the operators in the settings make of the captions of some images, or of the first caption of each.
 
-    images: one of the `batches` of a larger number; their captions are read together.
+    images: one of the `batches` of a larger number; the sentences of their captions are read together.
     """
+    sentences = sentences_of_images(images)
     return generate_for_evidence(
-        gather_evidence(images, lexicon.cloze, truth, only_first=only_first), lexicon, settings
+        gather_evidence(sentences, lexicon.cloze, truth, only_first=only_first), lexicon, settings
     )
 
 
@@ -216,7 +223,7 @@ def _is_probed(caption: Caption) -> bool:
 
 
 def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
-    """What the operators in the settings make of each caption.
+    """What the operators in the settings make of each caption, given the evidence for each of its sentences.
 
     No caption raises an error, other than MemoryError: it is rejected whole instead, and does not spoil the others. An
     error is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and a RuntimeWarning
@@ -227,7 +234,7 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
     try:
         kinds = dict.fromkeys(kind for one in operators for kind in one.traits.kinds)
         batch = propose_batch(replacing(*kinds).values(), evidence, lexicon, settings.limits)
-        results: list[dict[str, OperatorResult]] = [{} for _ in evidence]
+        results: list[dict[str, OperatorResult]] = [{} for _ in batch.sentences]
         for one in operators:
             failing = f"operator {one.name}"
             for made, result in zip(results, run_operator(one, batch, settings), strict=True):
@@ -236,8 +243,11 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
     except MemoryError:  # says something of the machine, not of a caption
         raise
     except Exception as error:
-        if len(evidence) > 1:
-            return _one_by_one(evidence, lexicon, settings)
+        captions = by_caption([one.caption for one in evidence])
+        if len(captions) > 1:
+            return _one_by_one(
+                [[evidence[number] for number in sentences] for sentences in captions], lexicon, settings
+            )
         if len(operators) > 1:
             together: dict[str, OperatorResult] = {}
             for one in operators:
@@ -250,14 +260,14 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
         return Generated([{operators[0].name: whole}], Counter())
 
 
-def _one_by_one(evidence: Sequence[Evidence], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
+def _one_by_one(captions: Sequence[Sequence[Evidence]], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
     """As `generate_for_evidence`, for captions that raised an error together.
 
-    Each is done alone, so that only the one at fault is rejected.
+    Each is done alone, so that only the one at fault is rejected. captions: the evidence for the sentences of each.
     """
     joined = Generated([], Counter())
-    for one in evidence:
-        made = generate_for_evidence([one], lexicon, settings)
+    for sentences in captions:
+        made = generate_for_evidence(sentences, lexicon, settings)
         joined.results.extend(made.results)
         joined.excluded.update(made.excluded)
     return joined
@@ -267,30 +277,115 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     """What one operator makes of each caption of a batch: at most its quota of accepted rows, and rejected ones.
 
     Rows are taken in random order, which depends on the seed, the operator and the caption alone, until the quota is
-    filled or there are no more.
+    filled or there are no more. Those of a caption of several sentences are spread over these.
     """
-    quota = settings.quota(operator.name)
-    results = [OperatorResult([], []) for _ in batch.evidence]
-    fill(results, dict.fromkeys(range(len(results)), quota), operator.rows(batch, settings.seed), operator, batch)
-    bare = [number for number, result in enumerate(results) if not result.accepted]
-    unrated = [number for number in bare if not any(row.text for row in results[number].rejected)]
-    fallback = operator.fallback_rows(batch, unrated, settings.seed)
+    seed, quota = settings.seed, settings.quota(operator.name)
+    results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
+    captions = [_in_random_order(sentences, operator, batch, seed) for sentences in batch.sentences]
+    _spread(results, captions, quota, operator.rows(batch, seed), operator, batch)
+    bare = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
+    unrated = [
+        sentences for sentences in bare if not any(row.text for number in sentences for row in results[number].rejected)
+    ]
+    asked = sorted(number for sentences in unrated for number in sentences)
+    fallback = operator.fallback_rows(batch, asked, seed)
     if fallback is not None:
-        fill(results, dict.fromkeys(unrated, quota), fallback, operator, batch)
-    candidates = candidates_by_caption(operator, batch)
+        _spread(results, unrated, quota, fallback, operator, batch)
+    candidates = candidates_by_sentence(operator, batch)
     if operator.traits.has_fallback:
-        for number in bare:
-            _readmit_best(results[number], number, candidates[number], operator, batch)
-    for number, (accepted, rejected) in enumerate(results):
-        if settings.excluded and isinstance(operator, SamplingOperator):
+        for sentences in bare:
+            _readmit_best({number: results[number] for number in sentences}, candidates, operator, batch)
+    if settings.excluded and isinstance(operator, SamplingOperator):
+        for number, (accepted, rejected) in enumerate(results):
             known = {row.edits for row in (*accepted, *rejected)}
             excluded = _excluded_rows(number, candidates[number], operator, batch)
             rejected += [row for row in excluded if row.edits not in known]
-        if batch.evidence[number].caption.too_long:
-            rejected[:] = [of_whole_caption(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")]
-        elif not accepted and not rejected:
-            rejected.append(_nothing_sampled(candidates[number], batch))
-    return results
+    joined = []
+    for sentences in captions:
+        result = _joined([results[number] for number in sentences], [batch.evidence[number] for number in sentences])
+        if all(batch.evidence[number].caption.too_long for number in sentences):
+            result.rejected[:] = [_too_long(batch.evidence[sentences[0]].caption)]
+        elif not result.accepted and not result.rejected:
+            every = np.concatenate([candidates[number] for number in sentences])
+            result.rejected.append(_nothing_sampled(every, batch))
+        joined.append(result)
+    return joined
+
+
+def _in_random_order(sentences: Sequence[int], operator: Operator, batch: Batch, seed: int) -> list[int]:
+    """The sentences of one caption, by number, in the order in which they are asked for one row more than others."""
+    if len(sentences) == 1:
+        return list(sentences)
+    captions = [batch.evidence[number].caption for number in sentences]
+    names = [caption.caption_id for caption in captions]
+    keys = order_keys(seed, operator.name, captions[0].whole.caption_id, names)
+    return [sentences[place] for place in np.argsort(keys, kind="stable").tolist()]
+
+
+def _spread(
+    results: Sequence[OperatorResult],
+    captions: Sequence[Sequence[int]],
+    quota: int,
+    source: Source,
+    operator: Operator,
+    batch: Batch,
+) -> None:
+    """Add rows to the results of some captions until each has as many accepted ones as its quota, or there are no more.
+
+    In each round, what a caption still lacks is shared among those of its sentences that may have more rows.
+
+    Args:
+        results: of each sentence of the batch.
+        captions: the numbers of the sentences of each caption, those first that are asked for one row more.
+        quota: how many rows each caption may have.
+        source: gives the rows.
+        operator: whose rows these are.
+        batch: the sentences.
+    """
+    # Of each caption all sentences, and those that may have more rows.
+    waiting = [(sentences, list(sentences)) for sentences in captions]
+    while waiting:
+        wanted: dict[int, int] = {}
+        for sentences, rich in waiting:
+            lacking = quota - sum(len(results[number].accepted) for number in sentences)
+            share, rest = divmod(lacking, len(rich))
+            for place, number in enumerate(rich):
+                if more := share + (place < rest):
+                    wanted[number] = len(results[number].accepted) + more
+        fill(results, dict(sorted(wanted.items())), source, operator, batch)
+        still_waiting = []
+        for sentences, rich in waiting:
+            rich = [number for number in rich if len(results[number].accepted) >= wanted.get(number, 0)]
+            if rich and sum(len(results[number].accepted) for number in sentences) < quota:
+                still_waiting.append((sentences, rich))
+        waiting = still_waiting
+
+
+def _joined(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
+    """The results of the sentences of one caption as those of the caption: in turn one row of each.
+
+    Of several sentences the first MOST_REJECTED rejections are kept.
+    """
+    accepted, rejected = (
+        [
+            (row, one)
+            for in_turn in zip_longest(*rows_of_sentences)
+            for row, one in zip(in_turn, evidence, strict=True)
+            if row is not None
+        ]
+        for rows_of_sentences in zip(*results, strict=True)
+    )
+    if len(results) > 1:
+        del rejected[MOST_REJECTED:]
+    return OperatorResult(
+        *([row_of_caption(row, one.caption, one.siblings) for row, one in rows] for rows in (accepted, rejected))
+    )
+
+
+def _too_long(sentence: Caption) -> Row:
+    """The rejection of a caption all of whose sentences are too long."""
+    what, limit = ("caption", MAX_TOKENS) if sentence.whole.too_long else ("sentence", MAX_SENTENCE)
+    return of_whole_caption(TOO_LONG, f"{what} must be <= {limit} tokens")
 
 
 def fill(
@@ -302,20 +397,20 @@ def fill(
     *,
     read: bool = True,
 ) -> None:
-    """Add rows to the results of some captions until each has as many accepted ones as wanted, or there are no more.
+    """Add rows to the results of some sentences until each has as many accepted ones as wanted, or there are no more.
 
     All rows of a round are read together. What a round has beyond the wanted ones is dropped.
 
     Args:
-        results: of each caption of the batch.
-        wanted: how many rows, by the number of the caption.
+        results: of each sentence of the batch.
+        wanted: how many rows, with those that it has, by the number of the sentence.
         source: gives the rows.
         operator: whose rows these are.
-        batch: the captions.
+        batch: the sentences.
         read: whether rows that are not rated are read; if not, they are accepted.
     """
     seen = {number: {row.text.lower() for row in results[number].accepted} for number in wanted}
-    asked = dict(wanted)
+    asked = {number: size - len(results[number].accepted) for number, size in wanted.items()}
     while asked:
         taken = source.take(asked)
         passed: dict[int, list[Row]] = {number: [] for number in taken}
@@ -342,47 +437,54 @@ def fill(
         }
 
 
-def candidates_by_caption(operator: Operator, batch: Batch) -> list[np.ndarray]:
-    """For each caption of a batch, the numbers of the candidates that an operator may take; none if it lists rows."""
+def candidates_by_sentence(operator: Operator, batch: Batch) -> list[np.ndarray]:
+    """For each sentence of a batch, the numbers of the candidates that an operator may take; none if it lists rows."""
     if not isinstance(operator, SamplingOperator):
         return [np.zeros(0, int)] * len(batch.evidence)
     candidates, _ = operator.weighted(batch)
-    caption = batch.candidates.caption_of_candidate[candidates]
-    order = np.argsort(caption, kind="stable")
-    bounds = np.searchsorted(caption[order], np.arange(1, len(batch.evidence)))
+    sentence = batch.candidates.caption_of_candidate[candidates]
+    order = np.argsort(sentence, kind="stable")
+    bounds = np.searchsorted(sentence[order], np.arange(1, len(batch.evidence)))
     return np.split(candidates[order], bounds)
 
 
 def _readmit_best(
-    result: OperatorResult, number: int, candidates: np.ndarray, operator: Operator, batch: Batch
+    results: Mapping[int, OperatorResult], candidates: Sequence[np.ndarray], operator: Operator, batch: Batch
 ) -> None:
-    """Accept the best of what was refused as unnatural of caption `number`, if `raters.is_fallback` allows it.
+    """Accept the best of what was refused as unnatural of one caption, if `raters.is_fallback` allows it.
 
-    candidates: the numbers of those of this caption.
+    results: of its sentences, by number. candidates: the numbers of those of each sentence of the batch.
     """
-    rows = [row for row in result.rejected if row.reason == UNNATURAL and row.text]
+    rows = [
+        (row, number)
+        for number, result in results.items()
+        for row in result.rejected
+        if row.reason == UNNATURAL and row.text
+    ]
     if isinstance(operator, SamplingOperator):
-        for candidate in batch.estimates.fallbacks(candidates).tolist():
-            row = operator.row(candidate, batch)
-            if row is not None and row.p_unnatural is not None:
-                rows.append(row)
+        for number in results:
+            for candidate in batch.estimates.fallbacks(candidates[number]).tolist():
+                row = operator.row(candidate, batch)
+                if row is not None and row.p_unnatural is not None:
+                    rows.append((row, number))
     if not rows:
         return
-    unnatural = np.array([row.p_unnatural for row in rows], float)
-    compatible = np.array([row.p_compatible for row in rows], float)
+    unnatural = np.array([row.p_unnatural for row, _ in rows], float)
+    compatible = np.array([row.p_compatible for row, _ in rows], float)
     is_good = is_fallback(unnatural, compatible, batch.limits.max_unnatural, batch.limits.max_compatible)
     bad = np.where(is_good, p_bad(unnatural, compatible), np.inf)
     for best in np.argsort(bad, kind="stable").tolist():
         if not is_good[best]:
             return
-        row = rows[best]
-        if row in result.rejected:
-            result.rejected.remove(row)
+        row, number = rows[best]
+        accepted, rejected = results[number]
+        if row in rejected:
+            rejected.remove(row)
             row.reason = row.detail = None
         else:
             check(row, Case(operator, batch.evidence[number], batch.lexicon))
-        (result.accepted if row.reason is None else result.rejected).append(row)
-        if result.accepted:
+        (accepted if row.reason is None else rejected).append(row)
+        if accepted:
             return
 
 
@@ -403,7 +505,7 @@ def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
 
 
 def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperator, batch: Batch) -> list[Row]:
-    """The rows of all candidates of caption `number` that were refused before they were sampled, with the reason.
+    """The rows of all candidates of sentence `number` that were refused before they were sampled, with the reason.
 
     candidates: their numbers.
     """

@@ -25,6 +25,7 @@ BOTH = " | "  # between a noun that is asserted and one that is negated
 # Reasons of rejections that several modules give; all are in negcap.schemas.negatives.REASONS.
 UNNATURAL, COMPATIBLE, LIKELY_TRUE = "unnatural", "compatible", "likely_true"
 NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"
+SAID_AGAIN = "said_again"
 
 KEYS = ("caption_id", "image_id", "split", "origin")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached

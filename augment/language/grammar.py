@@ -12,8 +12,8 @@ from typing import Any
 from ..caption import Caption, Casing, Token
 from ..data import data_path, word_lists
 from ..edits import Edit, cased, cased_like
+from .boundaries import sentence_number
 from .semantic_classes import Gender, gender
-from .sentences import sentence_number
 from .wordnet import WordNet
 
 ARTICLES = {"a", "an"}
@@ -421,7 +421,8 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
             is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: of a caption without a verb
             nouns.append((old == number, is_subject, root.index))
     if not nouns:
-        return caption.tokens[noun].index > pronoun.index
+        # A pronoun without a noun before it means one behind it, or in a sentence before this one.
+        return caption.first_token == 0 and caption.tokens[noun].index > pronoun.index
     return max(nouns)[2] == noun
 
 

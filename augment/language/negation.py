@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
-from .sentences import HYPHENS
+from .boundaries import HYPHENS
 
 # Words that deny what they belong to. "Hardly anyone" is as good as no one; "few" denies without "a" before it.
 NEARLY = frozenset("hardly barely scarcely rarely seldom".split())

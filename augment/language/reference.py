@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
+from .boundaries import HYPHENS, sentence_number
 from .coreference import may_corefer
 from .grammar import NUMBERS, is_third_person
-from .sentences import HYPHENS, sentence_number
 
 NOUN_POS = ("NOUN", "PROPN")
 # What begins a noun phrase that takes up a thing the caption has spoken of.

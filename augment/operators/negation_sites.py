@@ -87,7 +87,8 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
 @cached_on_caption
 def added_sites(caption: Caption) -> dict[str, Site]:
     """Where what a caption does not mention can be negated, by frame: "around" after its last word, "person" after its
-    only person, and "exists" in its place, as in VALSE; none in a caption that has a negation.
+    only person, and "exists" in its place, as in VALSE, but not in place of one sentence of several; none in a caption
+    that has a negation.
     """
     words = [token for token in caption.tokens if token.pos not in ("PUNCT", "SPACE")]
     if not words or _is_negative(caption):
@@ -103,6 +104,8 @@ def added_sites(caption: Caption) -> dict[str, Site]:
         verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
             sites["person"] = Site("person", root.index, root.end, root.end, variant=variant)
+    if caption.part_of is not None:
+        return sites
     there = "there" if caption.text[first.start].islower() else "There"
     return sites | {"exists": Site("exists", first.index, first.start, last, there)}
 

@@ -9,11 +9,11 @@ import numpy as np
 from ..caption import Caption, cached_on_caption
 from ..edits import Edit, cased
 from ..evidence import Evidence
+from ..language.boundaries import begins_sentence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_negated
 from ..language.reference import is_listed, other_mentions
 from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
-from ..language.sentences import begins_sentence
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon

@@ -165,7 +165,10 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
         return False
-    if is_taken_up(caption, slot.noun) or is_divided(caption, slot.noun, slot.value) or is_single(caption, slot.noun):
+    whole, noun_of_whole = caption.whole, caption.first_token + slot.noun
+    if is_taken_up(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
+        return False
+    if is_single(caption, slot.noun):
         return False
     if _is_amount(caption, slot) or _is_named(caption, slot):
         return False

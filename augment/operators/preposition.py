@@ -57,7 +57,7 @@ class ReplacePreposition(ReplacingOperator):
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """A part of log p(new | rest), less the log of the number and of the frequency of its relation's prepositions: so
+        """A part of log p(new | rest), less the log of the number and frequency of its relation's prepositions, so that
         "next to", "beside", "near" and "by" have together about the chance of "behind".
         """
         scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_chances(lexicon.prepositions)[entry]

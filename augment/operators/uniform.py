@@ -21,9 +21,9 @@ from ..candidates import Batch
 from ..caption import Caption, Chunk, Token, cached
 from ..edits import Edit, cased, cased_like, replace
 from ..evidence import Evidence
+from ..language.boundaries import begins_sentence
 from ..language.grammar import article, with_article
 from ..language.semantic_classes import attributes, prepositions
-from ..language.sentences import begins_sentence
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon

@@ -15,7 +15,7 @@ from ...augment.settings import Settings
 from ...schemas.images import image_fault
 from .markup import mark_in, without_markup
 
-MAX_TEXT = 2000
+MAX_TEXT = 10_000  # characters; 1,000 words have 5,000 to 7,000
 MAX_IMAGE = 1000
 MAX_NUMBER = 9999
 MAX_CAPTIONS = 1000  # of an image, which is never split between shards; published data sets have 5 to 250

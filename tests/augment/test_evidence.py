@@ -104,6 +104,11 @@ def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> 
     images = [[caption(str(next(captions)), "", "a") for _ in range(size)] for size in sizes]
     found = list(batches(images))
     assert [image for batch in found for image in batch] == images
-    most = min(BATCH_CAPTIONS, BATCH_TOKENS // max(tokens, 1))
-    assert all(sum(map(len, batch)) >= most > sum(map(len, batch[:-1])) for batch in found[:-1])
     assert all(found)
+    for number, batch in enumerate(found):
+        following = found[number + 1] if number + 1 < len(found) else None
+        own = sum(map(len, batch))
+        assert len(batch) == 1 or own * tokens <= BATCH_TOKENS
+        assert sum(map(len, batch[:-1])) < BATCH_CAPTIONS
+        if following:
+            assert own >= BATCH_CAPTIONS or (own + len(following[0])) * tokens > BATCH_TOKENS

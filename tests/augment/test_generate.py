@@ -197,7 +197,7 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
-    texts, ids = ["A dog on a table. " * 60, "A dog on a table."], ["long", "short"]
+    texts, ids = ["A dog on a table. " * 300, "A dog on a table."], ["long", "short"]
     accepted, refused, counts = made(NegativesConfig(operators=PRESETS["all"]), parse_texts(texts, ids, ids))
     whole = [row for row in refused if row["caption_id"] == "long"]
     assert [(row["operator"], row["reason"]) for row in whole] == [(name, TOO_LONG) for name in PRESETS["all"]]
@@ -295,4 +295,4 @@ def test_no_operator_is_without_negatives_of_the_sample() -> None:
     config = NegativesConfig(operators=PRESETS["all"], per_family=1)
     tables, counts = generate_tables(sample_parses(), sample_lexicon(), config)
     assert set(LEAST) == set(PRESETS["all"])
-    assert all(counts[f"{name}.rows"] >= least for name, least in LEAST.items())
+    assert {name: counts[f"{name}.rows"] for name, least in LEAST.items() if counts[f"{name}.rows"] < least} == {}

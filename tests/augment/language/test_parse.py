@@ -45,7 +45,7 @@ assert pipeline() is None
 
 @pytest.mark.parametrize(
     "text",
-    ["A man " + "(a dog " * 120 + ")" * 120 + " runs .", "(" * 300, "dog " * (MAX_TOKENS + 1), "A dog runs . " * 150],
+    ["A man " + "(a dog " * 400 + ")" * 400 + " runs .", "(" * 1500, "dog " * (MAX_TOKENS + 1), "A dog runs . " * 400],
 )
 def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str) -> None:
     short = ["A dog runs.", "dog " * MAX_TOKENS]

@@ -70,7 +70,7 @@ def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> Non
     assert len(rows) > 30 and sum(same) / len(same) >= 0.97
 
 
-DOG, LONG = "A dog runs.", "A cat sits on a table. " * 50
+DOG, LONG = "A dog runs.", "A cat sits on a table. " * 200
 
 
 def test_grammatical_faults() -> None:

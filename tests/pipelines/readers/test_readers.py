@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.readers import ReadOptions, Record, Rejected, pairs
 from negcap.pipelines.readers.files import _JsonBytes, name_of, split_in
-from negcap.pipelines.readers.record import clean, image_id
+from negcap.pipelines.readers.record import MAX_TEXT, clean, image_id
 from negcap.schemas.captions import RECORD_REASONS
 
 HEN, OWL = "A speckled hen guards three eggs.", "Two owls stare at a lantern ."
@@ -442,7 +442,7 @@ BAD_LINES = [  # bytes of a caption, reason, detail
     (b"   ", "no_text", "caption must not be empty, was: '   '"),
     (b"A caf\xe9 at night.", "not_utf8", "caption must be UTF-8, has "),
     ("A caf\ufffd at night.".encode(), "not_utf8", "caption must be UTF-8, has U+FFFD, the mark of lost bytes, at"),
-    (b"kite " * 500, "too_long", "caption must be <= 2000 characters, was: 2499"),
+    (b"kite " * 2500, "too_long", "caption must be <= 10000 characters, was: 12499"),
     (b"A\x07bell", "control_characters", "caption must have no control characters, has U+0007"),
     (b"A\x00bell", "control_characters", "caption must have no control characters, has U+0000"),
     ("turned \u202e round".encode(), "control_characters", "caption must have no control characters, has U+202E"),
@@ -538,7 +538,7 @@ def test_cleaning_is_idempotent_and_total(text):
     cleaned = clean(Record("a", 1, "i", text))
     if isinstance(cleaned, Record):
         assert clean(cleaned) == cleaned
-        assert 0 < len(cleaned.text.encode("utf-8")) and len(cleaned.text) <= 2000
+        assert 0 < len(cleaned.text.encode("utf-8")) and len(cleaned.text) <= MAX_TEXT
         assert "  " not in cleaned.text
     else:
         assert cleaned.reason in RECORD_REASONS

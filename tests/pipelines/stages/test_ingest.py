@@ -192,7 +192,7 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
         b"../wren.jpg#3\tAway.",
         b"other/wren.jpg#4\tAnother wren.",
         b"not a record",
-        b"crow.jpg#0\t" + b"caw " * 600,
+        b"crow.jpg#0\t" + b"caw " * 2600,
         b"crow.jpg#1\tA \x1b[31mred crow.",
         b"crow.jpg#4\tA crow on a wire.",
     ]

@@ -1,0 +1,174 @@
+"""The sentences of a caption, which are proposed for, read and rated one by one.
+
+A paragraph is false if one of its sentences is. So each sentence is treated as a caption of its image, and the other
+sentences of its paragraph as siblings: they say what is true of the image. A caption of one sentence is that sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from .caption import MAX_SENTENCE, Caption, Chunk, Token, cached_on_caption
+from .edits import Edit, apply
+from .evidence import mentions_of
+from .language.boundaries import ENDS
+from .language.grammar import pronoun_edits
+from .language.reference import other_mentions
+from .language.semantic_classes import gender
+from .rows import Row
+from .slots.nouns import numeral_value
+
+CLOSING = frozenset(['"', "'", "”", "’", "''", ")", "]"])  # what may stand behind the end of a sentence
+PLURAL_TAGS = ("NNS", "NNPS")
+# Reasons of rejections by a sibling, where this is another sentence of the same caption.
+OF_CAPTION = {
+    "related_in_sibling": "related_in_caption",
+    "overlap_in_sibling": "overlap_in_caption",
+    "sibling_quantity": "same_quantity",
+    "sibling_says_so": "caption_says_so",
+}
+
+
+@cached_on_caption
+def sentences_of(caption: Caption) -> tuple[Caption, ...]:
+    """The sentences of a caption, in order; the caption itself if it is one.
+
+    A sentence ends with a full stop, question or exclamation mark over which the parse draws no dependency. One of more
+    than MAX_SENTENCE tokens has no tokens, and so is `too_long`.
+    """
+    size = len(caption.tokens)
+    # How many more dependencies span the gap before a token than the one before the token that precedes it.
+    spanning = [0] * (size + 1)
+    for token in caption.tokens:
+        low, high = sorted((token.index, token.head))
+        spanning[low + 1] += 1
+        spanning[high + 1] -= 1
+    starts, spans, has_ended = [0], 0, False
+    for token in caption.tokens:
+        spans += spanning[token.index]
+        has_ended = has_ended and token.text not in ENDS | CLOSING
+        if has_ended and spans == 0:
+            starts.append(token.index)
+        has_ended = token.text in ENDS or (token.text in CLOSING and caption.word(token.index - 1) in ENDS | CLOSING)
+    if len(starts) == 1 and size <= MAX_SENTENCE:
+        return (caption,)
+    return tuple(_part(caption, start, end, number) for number, (start, end) in enumerate(pairwise([*starts, size])))
+
+
+def _part(caption: Caption, start: int, end: int, number: int) -> Caption:
+    """The tokens `start` to `end` (exclusive) of a caption as a caption of its own, with an id of its own.
+
+    Where the parse draws dependencies to tokens outside, these are cut: the token becomes a root.
+    """
+    first = caption.tokens[start].start
+    tokens: tuple[Token, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
+    if end - start <= MAX_SENTENCE:
+        tokens = tuple(
+            token._replace(
+                index=token.index - start,
+                start=token.start - first,
+                end=token.end - first,
+                head=(token.head if start <= token.head < end else token.index) - start,
+            )
+            for token in caption.tokens[start:end]
+        )
+        chunks = tuple(
+            Chunk(chunk.start - start, chunk.end - start, chunk.root - start)
+            for chunk in caption.chunks
+            if start <= chunk.start and chunk.end <= end
+        )
+    return Caption(
+        caption_id=f"{caption.caption_id}\x1f{number}",
+        image_id=caption.image_id,
+        text=caption.text[first : caption.tokens[end - 1].end],
+        tokens=tokens,
+        chunks=chunks,
+        part_of=caption,
+        first_token=start,
+    )
+
+
+def sentences_of_images(images: Sequence[Sequence[Caption]]) -> list[list[Caption]]:
+    """For each image, the sentences of all its captions, in order."""
+    return [[sentence for caption in image for sentence in sentences_of(caption)] for image in images]
+
+
+def by_caption(sentences: Sequence[Caption]) -> list[list[int]]:
+    """For each caption, the numbers of its sentences among some, in which those of one caption are consecutive."""
+    numbers: list[list[int]] = []
+    for number, sentence in enumerate(sentences):
+        if number and sentences[number - 1].whole is sentence.whole:
+            numbers[-1].append(number)
+        else:
+            numbers.append([number])
+    return numbers
+
+
+def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> Row:
+    """The row of a sentence as one of its whole caption: with its offsets, text and caption_ids.
+
+    siblings: the other sentences of the image.
+    """
+    caption, first = sentence.whole, sentence.first_token
+    if row.sibling_id is not None:
+        whole = {sibling.caption_id: sibling.whole.caption_id for sibling in siblings}
+        row.sibling_id = whole.get(row.sibling_id, row.sibling_id)
+        if row.sibling_id == caption.caption_id and sentence.part_of is not None:
+            row.reason, row.sibling_id = OF_CAPTION.get(row.reason or "", row.reason), None
+    if sentence.part_of is None:
+        return row
+    moved = caption.tokens[first].start
+    row.edits = tuple(Edit(start + moved, end + moved, new) for start, end, new in row.edits)
+    row.tokens = tuple(index + first for index in row.tokens)
+    if row.text:
+        row.text = apply(caption.text, row.edits)
+    return row
+
+
+def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
+    """The word by which another sentence of the caption says again what a row changes; None if none does.
+
+    A thing is named again in "**A plane** is flying. **The plane** has two propellers", see
+    `negcap.augment.language.reference`; an attribute or place is given to the same thing again.
+    """
+    if sentence.part_of is None or not row.tokens or not row.replaced:
+        return None
+    if row.change in ("attribute", "preposition"):
+        mention = (sentence.tokens[row.tokens[-1]].lemma, row.replaced)
+        others = (other for other in sentences_of(sentence.whole) if other is not sentence)
+        is_given_again = any(mention in mentions_of(other)[row.change] for other in others)
+        return mention[0] if is_given_again else None
+    if row.change not in ("noun", "numeral", "negated_noun"):
+        return None
+    first, last = sentence.first_token, sentence.first_token + len(sentence.tokens)
+    mentions = other_mentions(sentence.whole, first + row.tokens[0])
+    return next((sentence.whole.lowered[index] for index in mentions if not first <= index < last), None)
+
+
+def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
+    """Whether a pronoun of the next sentence would no longer agree with the noun that a row replaces or counts anew."""
+    if sentence.part_of is None or row.change not in ("noun", "numeral") or not row.tokens:
+        return False
+    noun = sentence.tokens[row.tokens[0]]
+    was_plural, is_noun = noun.tag in PLURAL_TAGS, row.change == "noun"
+    edits = pronoun_edits(
+        _with_next(sentence),
+        noun.index,
+        old=None if was_plural else gender(noun.lemma),
+        new=row.replacement if is_noun else noun.lemma,
+        plural=was_plural if is_noun else numeral_value(row.replacement) > 1,
+    )
+    return edits is None or any(edit.start >= len(sentence.text) for edit in edits)
+
+
+@cached_on_caption
+def _with_next(sentence: Caption) -> Caption:
+    """A sentence together with the one behind it in its caption."""
+    caption, end = sentence.whole, sentence.first_token + len(sentence.tokens)
+    following = (other for other in sentences_of(caption) if other.first_token == end)
+    last = max((end + len(other.tokens) for other in following), default=end)
+    if last - sentence.first_token > MAX_SENTENCE:
+        last = end
+    return _part(caption, sentence.first_token, last, -1)
