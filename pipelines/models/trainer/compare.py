@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +27,7 @@ from ..config import (
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
-from ..figures import Figure, bootstrap, format_difference, interval, markdown_table, write_results
+from ..figures import Figure, OfTrainings, bootstrap, format_difference, markdown_table, write_results
 from ..fit import Say, silent
 from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
@@ -71,29 +73,29 @@ class Variant(NamedTuple):
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
-def figure(metric: np.ndarray) -> Figure:
-    """A metric of a variant, see VariantResult, with its interval."""
-    return Figure(float(metric[0]), interval(metric[1:]))
+def figure(metric: OfTrainings) -> Figure:
+    """A metric of a variant with its interval, of which no bound is below 0, as no metric is."""
+    mean, (low, high) = metric.figure()
+    return Figure(mean, (max(low, 0.0), high))
 
 
 class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    metrics: by name (1 + n,), the value, then its n bootstrap samples, which are of the same images and seeds for all
-    variants. Of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1" and
-    "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks. accuracy: by operator,
-    how often in % a caption scores above its negative.
+    metrics: by name, with bootstrap samples of the same images for all variants. Of each retrieval R@1, R@5, R@10 and
+    their sum in %, and the mean rank, such as "plain i2t R@1" and "vse-c:noun i2t sum"; `rsum`, the sum without attack;
+    and "univse", that of UniVSE's attacks. accuracy: by operator, how often in % a caption scores above its negative.
     """
 
     name: str
     seeds: int
-    metrics: Mapping[str, np.ndarray]
+    metrics: Mapping[str, OfTrainings]
     accuracy: Mapping[str, float]
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
-        """The differences of the metrics to another variant's, by the name of the metric."""
+        """The differences of the metrics to those of another variant with as many seeds, by the name of the metric."""
         known = other.metrics
-        return {name: figure(metric - known[name]) for name, metric in self.metrics.items() if name in known}
+        return {name: (metric - known[name]).figure() for name, metric in self.metrics.items() if name in known}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
@@ -157,21 +159,24 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    metrics: dict[str, np.ndarray] = {}
+    metrics: dict[str, OfTrainings] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
         owner, names = pd.factorize(images, sort=True)  # the same in both directions
         parts = [(owner[part], rows["rank"].to_numpy()[part]) for part in rows.groupby("training").indices.values()]
         hits = [count_hits(torch.tensor(rank), torch.tensor(of), len(names)) for of, rank in parts]
-        counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
-        tops = np.vstack([100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)]).T
-        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, tops.sum(0)], strict=True)}
+        counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))  # (S, I, 3) and (S, I, 1)
+        shares = 100 * counts.sum(1) / sizes.sum(1)
+        samples = bootstrap(counts.sum(0), sizes.sum(0), seed)
+        tops = [OfTrainings(shares[:, n], samples[:, n]) for n in range(len(TOP))]
+        metrics |= {f"{key} {top}": metric for top, metric in zip(RECALLS, [*tops, reduce(add, tops)], strict=True)}
         sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
-        metrics[f"{key} mean rank"] = np.append(sums.sum() / sizes.sum(), bootstrap(sums, sizes, seed)[:, 0] / 100)
-    attacks = [one for name, one in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
-    totals = {"rsum": np.sum([metrics[f"plain {way} sum"] for way in WAYS], 0)}
-    totals |= {"univse": np.sum(attacks, 0)} if attacks else {}
+        mean_ranks = (sums.sum(1) / sizes.sum(1))[:, 0]
+        metrics[f"{key} mean rank"] = OfTrainings(mean_ranks, bootstrap(sums.sum(0), sizes.sum(0), seed)[:, 0] / 100)
+    attacks = [metric for name, metric in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
+    totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
+    totals |= {"univse": reduce(add, attacks)} if attacks else {}
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
@@ -193,8 +198,8 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
         if own := [f"{name} {value}" for name, value in settings.items() if name not in common]:
             parts.append(f"{model}: {', '.join(own)}")
     number = "one training" if seeds == 1 else f"the mean of {seeds} trainings"
-    over = "images" if seeds == 1 else "images and trainings"
-    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over {over}."
+    kind = "bootstrap intervals over images" if seeds == 1 else "t intervals over images and trainings"
+    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % {kind}."
 
 
 def cells(result: VariantResult) -> dict[str, str]:
@@ -203,11 +208,12 @@ def cells(result: VariantResult) -> dict[str, str]:
     """
     metrics = result.metrics
     plain = {name.partition(" ")[0] for name in metrics if name.startswith("plain")}
-    values = {name: f"{one[0]:.1f}" for name, one in metrics.items()}
+    values = {name: f"{metric.values.mean():.1f}" for name, metric in metrics.items()}
+    rsums = {name: reduce(add, (metrics[f"{name} {way} sum"] for way in WAYS)) for name in plain}
     return {
-        **{name: values[name] if "mean rank" in name else str(figure(one)) for name, one in metrics.items()},
+        **{name: values[name] if "mean rank" in name else str(figure(metric)) for name, metric in metrics.items()},
         **{f"{name}, value": value for name, value in values.items()},
-        **{f"{name} rsum": str(figure(sum(metrics[f"{name} {way} sum"] for way in WAYS))) for name in plain},  # type: ignore[arg-type]
+        **{f"{name} rsum": str(figure(metric)) for name, metric in rsums.items()},
         **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }
 
