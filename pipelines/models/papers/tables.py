@@ -1,4 +1,8 @@
-"""The papers' tables beside those measured, as Markdown, from the results of the plan."""
+"""The papers' tables beside those measured, as Markdown, from the evaluations that are on disk.
+
+A row or a difference is over all seeds on disk, whichever of them the plan would train now. What has no evaluation has
+no row.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -26,6 +30,8 @@ from .plan import PAPERS, PapersConfig
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
 Rows = list[list[str]]
+Folders = dict[int, Path]  # of trainings, by their seed
+BY_CHANCE = 0.025  # the share of 95 % intervals that lie on the paper's side of 0 where models do not differ
 KINDS = ("object", "attribute", "relation")
 MOST = 20  # negatives of a family that attack a caption
 LEAST = (1, 5, 10, MOST)
@@ -50,10 +56,24 @@ def read_evaluation(folder: Path, what: str = "evaluation") -> dict[str, Any]:
     return read_results(folder / what / "evaluation.json")
 
 
+def on_disk(settings: PapersConfig, model: str, recipe: str, file: str = "evaluation/evaluation.json") -> Folders:
+    """The folders of a model's trainings by a recipe that have `file`, in the order of their seeds."""
+    named = re.compile(re.escape(f"{model}@{recipe}-") + r"(\d+)")
+    folders = settings.model(model).parent.glob("*@*")
+    seeds = {int(match[1]): folder for folder in folders if (match := named.fullmatch(folder.name))}
+    return {seed: seeds[seed] for seed in sorted(seeds) if (seeds[seed] / file).exists()}
+
+
 def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[dict[str, Any]]:
-    """The evaluations of a model by all seeds that have been trained, or of UniVSE's sentence with some components."""
+    """The evaluations of a model by all seeds on disk, or of UniVSE's sentence with some components."""
     model, what = ("univse", model) if model in PAPERS["of_sentence"] else (model, "evaluation")
-    return list(filter(None, (read_evaluation(folder, what) for folder in settings.trained(model, recipe))))
+    folders = on_disk(settings, model, recipe, f"{what}/evaluation.json").values()
+    return [read_evaluation(folder, what) for folder in folders]
+
+
+def by_seeds(title: str, recipe: str, number: int) -> str:
+    """The name of a row of measurements: `VSE-C, house recipe, 3 seeds`."""
+    return f"{title}, {recipe}, {number} seed{'s' * (number > 1)}"
 
 
 def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
@@ -62,17 +82,38 @@ def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
-def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
-    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus. Over the seeds
-    that both are evaluated with; empty if there is no such seed.
+class Difference(NamedTuple):
+    """How far apart two models are. seeds: those that both have been evaluated with; none: there are no figures.
+    figures: the difference of each metric over these seeds, with its interval, see VariantResult.minus.
+    """
+
+    seeds: tuple[int, ...] = ()
+    figures: Mapping[str, Figure] = {}
+
+
+def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Difference:
+    """The difference of two models of a table, by a recipe, over all seeds on disk that both have. Raises ValueError
+    if they are evaluated on different queries.
     """
     run = settings.captions if table in OF_CAPTIONS else settings.run
-    pairs = zip(settings.trained(one, recipe), settings.trained(other, recipe), strict=True)
-    both = [pair for pair in pairs if all((folder / "evaluation/ranks.parquet").exists() for folder in pair)]
-    if not both:
-        return {}
-    mine, theirs = (_summary(folders, run) for folders in zip(*both, strict=True))
-    return mine.minus(theirs)
+    first, second = (on_disk(settings, model, recipe, "evaluation/ranks.parquet") for model in (one, other))
+    seeds = tuple(seed for seed in first if seed in second)
+    if not seeds:
+        return Difference()
+    evaluated = [tuple(folders[seed] for seed in seeds) for folders in (first, second)]
+    queries = {_queries(folder): folder for folders in evaluated for folder in folders}
+    if len(queries) > 1:
+        names = " and ".join(folder.name for folder in queries.values())
+        raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
+    mine, theirs = (_summary(folders, run) for folders in evaluated)
+    return Difference(seeds, mine.minus(theirs))
+
+
+@cache
+def _queries(folder: Path) -> tuple[str, ...]:
+    """The captions that an evaluation without attack has as queries."""
+    ranks = pd.read_parquet(folder / "evaluation/ranks.parquet", columns=["candidates", "direction", "query"])
+    return tuple(sorted(ranks["query"][(ranks["candidates"] == "plain") & (ranks["direction"] == "t2i")]))
 
 
 @cache
@@ -82,6 +123,14 @@ def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
     ranks = (pd.read_parquet(folder / "evaluation/ranks.parquet") for folder in folders)
     evaluations = [Evaluation(read_evaluation(folder), its) for folder, its in zip(folders, ranks, strict=True)]
     return summarize(folders[0].name, evaluations, image, seed=0)
+
+
+def verdict(paper: float, measured: Figure, seeds: int) -> str:
+    """Whether a difference that a paper reports comes out. No verdict rests on one seed."""
+    if seeds == 1:
+        return f"one seed: sign {'as' if measured.value * paper > 0 else 'not as'} in the paper"
+    low, high = measured.interval
+    return "not shown" if low <= 0 <= high else "comes out" if low * paper > 0 else "does not"
 
 
 def _value(metrics: Mapping[str, Any], place: str) -> float:
@@ -125,31 +174,46 @@ def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], 
         for model in its["models"]:
             if seeds := read_seeds(settings, model, recipe):
                 cells = _cells(seeds, places, its.get("without_span", ()))
-                measured.append([f"{TITLES[model]}, {title}", *cells])
+                measured.append([by_seeds(TITLES[model], title, len(seeds)), *cells])
         for one, other in pairs:
-            if figures := difference(settings, name, one, other, recipe):
-                cells = [format_difference(*figures[named]) if named in figures else "" for named in names]
-                differences.append([f"{TITLES[one]} − {TITLES[other]}, {title}", *cells])
+            found = difference(settings, name, one, other, recipe)
+            if found.seeds:
+                cells = [format_difference(*found.figures[of]) if of in found.figures else "" for of in names]
+                both = f"{TITLES[one]} − {TITLES[other]}"
+                differences.append([by_seeds(both, title, len(found.seeds)), *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
 
 
 def _claims(settings: PapersConfig) -> str:
-    """Which differences of models that a paper reports come out: those whose interval has the paper's sign alone."""
-    rows = []
+    """Which differences of models that a paper reports come out, and how many of them would by chance."""
+    rows, verdicts = [], []
     for name, its in COMPARED.items():
         for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
             reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
             found = difference(settings, name, one, other, recipe)
-            if not (all(reported) and found):
+            if not (all(reported) and found.seeds):
                 continue
             columns = its["columns"][-len(reported[0]) :]
             for (head, _, named), a, b in zip(columns, *reported, strict=True):
-                if named in found and not math.isnan(a - b):
-                    low, high = found[named].interval
-                    shape = "not shown" if low <= 0 <= high else "comes out" if low * (a - b) > 0 else "does not"
+                if named in found.figures and a != b and not math.isnan(a - b):
+                    shape = verdict(a - b, found.figures[named], len(found.seeds))
                     pair = f"{TITLES[one]} − {TITLES[other]}, {title}"
-                    rows.append([pair, name, head, f"{a - b:+.1f}", format_difference(*found[named]), shape])
-    return markdown_table(["", "table", "metric", "paper", "measured", "shape"], rows)
+                    measured = format_difference(*found.figures[named])
+                    rows.append([pair, name, head, str(len(found.seeds)), f"{a - b:+.1f}", measured, shape])
+                    verdicts.append(shape)
+    table = markdown_table(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
+    return f"{table}\n\n{_by_chance(verdicts)}" if rows else table
+
+
+def _by_chance(verdicts: Sequence[str]) -> str:
+    """How many of the verdicts say what, and how many would say so if no model differed from any other."""
+    judged = [shape for shape in verdicts if not shape.startswith("one seed")]
+    come, do_not = judged.count("comes out"), judged.count("does not")
+    return (
+        f"{len(verdicts)} rows; {len(judged)} of more than one seed: {come} come out, {do_not} do not, "
+        f"{len(judged) - come - do_not} are not shown. If no model differed from any other, "
+        f"{BY_CHANCE * len(judged):.1f} would come out by chance, and as many would not."
+    )
 
 
 def _training(settings: PapersConfig) -> str:
@@ -157,7 +221,7 @@ def _training(settings: PapersConfig) -> str:
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
     for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"], *PAPERS["order"])):
-        folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
+        folders = on_disk(settings, model, recipe).values()
         files = [file for folder in folders if (file := folder / METRICS).exists()]
         if not (seeds := [read_history(file) for file in files]):
             continue
@@ -230,7 +294,7 @@ def _unified(settings: PapersConfig) -> Rows:
     for recipe, title in RECIPES.items():
         if seeds := read_seeds(settings, "univse", recipe):
             cells = _cells(seeds, [f"unified/{kind}, as a sentence/mAP" for kind in KINDS[:2]])
-            rows.append([f"UniVSE, words read as sentences, {title}", *cells, ""])
+            rows.append([by_seeds("UniVSE, words read as sentences", title, len(seeds)), *cells, ""])
     for name in ("average", "only-obj", "only-attr", "only-rel"):
         if metrics := read_evaluation(settings.model(f"univse-{name}")):
             paper = COMPARED["univse-3"]["reported"]["univse" if name == "average" else name]
@@ -257,7 +321,7 @@ def _alpha(settings: PapersConfig) -> str:
         for metrics in read_seeds(settings, "univse", recipe)[:1]:
             for name, key in (("rsum", "rsum"), ("attacks", "attacked")):
                 cells = (f"{values[key]:.1f}" for values in metrics["alpha"].values())
-                rows.append([f"{title}, {name}", *cells])
+                rows.append([by_seeds(name, title, 1), *cells])
     return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
