@@ -181,7 +181,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 @negcap.command(
     configs="models.settings:ProbeConfig models.settings:SaliencyConfig models.config:PictureConfig "
     "models.settings:LengthConfig",
-    flags="vectors split train_splits operators limit best epochs hidden seed threads",
+    flags="vectors split train_splits operators limit best epochs hidden seed device threads",
 )
 @click.argument("task", type=options.Choice(PROBES))
 @options.run
@@ -318,7 +318,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs="models.settings:HypernymConfig", flags="rows false_pairs seeds epochs concepts threads")
+@negcap.command(configs="models.settings:HypernymConfig", flags="rows false_pairs seeds epochs concepts device threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:

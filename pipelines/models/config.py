@@ -389,3 +389,4 @@ class PictureConfig(Settings):
     best: AtLeastOne = Field(6, description="photos per query, or images whose attention is drawn")
     spacy_model: str | None = Field(None, description="pipeline that parses the queries; none: the shipped one")
     seed: NotNegative = Field(0, description="seed of t-SNE")
+    device: Device = "auto"

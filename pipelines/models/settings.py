@@ -193,6 +193,7 @@ class HypernymConfig(Settings):
     learning_rate: AboveZero = Field(0.01, description="learning rate of Adam")
     margin: NotNegativeNumber | None = Field(None, description="margin α of false pairs; none: 1, word2gauss 7")
     concepts: tuple[str, ...] = Field(CONCEPTS, description="concept in the picture, such as dog.n.01")
+    device: Device = "auto"
     threads: Threads = Field(default_factory=cores)
 
 
@@ -248,6 +249,7 @@ class ProbeConfig(Settings):
     epochs: AtLeastOne | None = Field(None, description="epochs of training; none: 15 (words), 10 (blanks)")
     hidden: AtLeastOne | None = Field(None, description="blanks: units of each GRU; none: 512")
     seed: Seed = 0
+    device: Device = "auto"
     threads: Threads = Field(default_factory=cores)
 
 
@@ -258,4 +260,5 @@ class SaliencyConfig(Settings):
     limit: AtLeastOne | None = Field(500, description="use only the first N images of the split; none: all")
     operators: Operators = ()
     seed: Seed = 0
+    device: Device = "auto"
     threads: Threads = Field(default_factory=cores)

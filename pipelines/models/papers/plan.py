@@ -60,7 +60,8 @@ class PapersConfig(Settings):
         "a recipe, many hours; full: the papers' dimensions and epochs",
     )
     device: Literal["cpu", "cuda"] = Field(
-        "cpu", description="of trainings and evaluations but at the size full; a GPU computes in float32, as a CPU does"
+        "cpu",
+        description="of trainings, evaluations and probes but at the size full; a GPU computes in float32",
     )
 
     @property
@@ -181,8 +182,8 @@ def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str)
 
 def _saliency(settings: PapersConfig) -> Jobs:
     trained = list(_models(("vse++", "vse-c")))
-    command = "probe saliency {{run}} --split {{split}} --limit 200 --threads 1 --model {{models}}/{}"
-    yield from (*trained, *((f"saliency of {name}", [command.format(name)]) for name, _ in trained))
+    command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {{models}}"
+    yield from (*trained, *((f"saliency of {name}", [f"{command}/{name}"]) for name, _ in trained))
 
 
 def _augmented(settings: PapersConfig) -> Jobs:
@@ -215,9 +216,9 @@ PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
     "vse-c": lambda settings: _models(VSE_C, PAPERS["recipes"], settings.seeds),
     "univse": lambda settings: _models(UNIVSE, PAPERS["recipes"], settings.seeds, grid=settings.has_grid),
     "ablations": _ablations,
-    "words": lambda settings: _probe(settings, "words", VSE_C, "--threads 1"),
+    "words": lambda settings: _probe(settings, "words", VSE_C, ONE_CORE),
     "blanks": lambda settings: _probe(
-        settings, "blanks", ("vse++", "vse-c"), "--threads 1 --epochs 3 --hidden 64|--threads 1"
+        settings, "blanks", ("vse++", "vse-c"), f"{ONE_CORE} --epochs 3 --hidden 64|{ONE_CORE}"
     ),
     "saliency": _saliency,
     "order": _order,

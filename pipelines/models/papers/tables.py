@@ -179,8 +179,8 @@ def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], 
             found = difference(settings, name, one, other, recipe)
             if found.seeds:
                 cells = [format_difference(*found.figures[of]) if of in found.figures else "" for of in names]
-                both = f"{TITLES[one]} − {TITLES[other]}"
-                differences.append([by_seeds(both, title, len(found.seeds)), *cells])
+                pair = f"{TITLES[one]} − {TITLES[other]}"
+                differences.append([by_seeds(pair, title, len(found.seeds)), *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
 
 

@@ -204,7 +204,10 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     for table, row in (
         ("supply", "| measured | 20.0 | 6.0 | 4.7 | 2 · 1 · 0 · 0 of 2 |"),
         ("vse-c-2-3", "| VSE-C, reported | 50.2 |  |  |  | 47.4 | 88.8 |  |  | 49.4 | 49.9 | 47.9 |"),
-        ("vse-c-2-3", "| VSE-C, house recipe, 2 seeds | 12.0 (12.0–12.0) | 30.0 | 7.0 | 40.0 | 4.1 (4.0–4.2) | 5.0 | 4.0 |"),
+        (
+            "vse-c-2-3",
+            "| VSE-C, house recipe, 2 seeds | 12.0 (12.0–12.0) | 30.0 | 7.0 | 40.0 | 4.1 (4.0–4.2) | 5.0 | 4.0 |",
+        ),
         ("training", "| VSE-C, house recipe | 8 | 3 2 of 4 | 1.00 | 0.90 | 0.50 | 0.40 | 10.00 | 45.00 |"),
         ("univse-1", "| VSE++, reported |  |  |  |  |  |  | 445.1 |"),
         ("univse-2", "| UniVSE, sentence and relations, reported |  |  |  |  |  |  |  |  |  | 589.7 |"),
