@@ -17,8 +17,8 @@ from torch.nn import functional
 from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
-from ..device import take, to_device
 from ..data import CPU
+from ..device import take, to_device
 from ..evaluation.components import average_precision
 from ..figures import Figure, figures, markdown_table
 from ..fit import Step, fit
@@ -167,9 +167,8 @@ def mean_average_precision(
         found = []
         for rows in usable.split(512):
             present = objects.present[rows]
-            ranked = (
-                scores(take(features, rows, device)).cpu().masked_fill(~(present | objects.absent[rows]), -torch.inf)
-            )
+            ranked = scores(take(features, rows, device)).cpu()
+            ranked = ranked.masked_fill(~(present | objects.absent[rows]), -torch.inf)
             found.append(average_precision(ranked, present))
     per_image = torch.cat(found).numpy()[:, None]
     (mean,) = figures(per_image, np.ones_like(per_image), seed)
