@@ -1,4 +1,5 @@
-"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, and which of them are done.
+"""What is run for the tables of VSE-C, UniVSE, Augmented VSE, order-embeddings and MHA-D: commands of negcap, and which
+of them are done.
 
 papers.toml has the flags of the many variants, the tables, and what the papers report.
 """
@@ -23,7 +24,7 @@ PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"
 # In the text of a command, what is in brackets is for the sizes short and trained, [of short|of trained] if they
 # differ; names of folders are in braces
 OF_SIZES, FOLDER = re.compile(r"\[(.*?)\]"), re.compile(r"\{\w+\}[^ ,|\]]*")
-Part = Literal["vse-c", "univse", "ablations", "words", "blanks", "saliency", "augmented", "order"]
+Part = Literal["vse-c", "univse", "ablations", "words", "blanks", "saliency", "augmented", "order", "mha-d"]
 # By recipe. At the size trained all models leave the plateau of the hardest negative, where the loss is twice the
 # margin: on Flickr8k by negcap's recipe in 15 epochs, at the papers' rates in 30
 SMALL = {
@@ -75,6 +76,16 @@ class PapersConfig(Settings):
         return self.output / "captions"
 
     @property
+    def languages(self) -> Path:
+        """The folder of a run with captions in several languages and features of regions, for MHA-D."""
+        return self.output / "languages"
+
+    @property
+    def has_languages(self) -> bool:
+        """Whether the source has captions in further languages, `train_caps.de.tsv`."""
+        return any(self.source.glob("train_caps.??.tsv*"))
+
+    @property
     def has_grid(self) -> bool:
         """Whether the source has features of regions."""
         return (self.source / "train_grid.npy").exists()
@@ -104,7 +115,7 @@ def steps(settings: PapersConfig) -> list[Step]:
     for part in settings.parts or PARTS:
         for job, texts in (*(_run(settings) if part not in OF_CAPTIONS else ()), *PARTS[part](settings)):
             jobs.setdefault(job, texts)
-    named = ("source", "output", "run", "captions", "split", "limit", "device")
+    named = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
     places = {name: getattr(settings, name) for name in named}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
     made, writers = list[Step](), dict[str, set[str]]()
@@ -212,6 +223,28 @@ def _order(settings: PapersConfig) -> Jobs:
         yield _training(f"{name}@paper-{seed}", "order", given, "{captions}")
 
 
+# Sizes of MHA-D's trainings by recipe: 24 epochs of 214 batches by negcap's, and more at the paper's rate
+HEADS = {
+    "house": "[--joint 32 --set word_dim=32 --set attention_dim=16 --epochs 2"
+    "|--joint 64 --set word_dim=64 --set attention_dim=32 --epochs 24 --set decay_every=18]",
+    "paper": "[--joint 32 --set word_dim=32 --set attention_dim=16 --epochs 2"
+    "|--joint 64 --set word_dim=64 --set attention_dim=32 --epochs 40 --set decay_every=32]",
+}
+
+
+def _mha_d(settings: PapersConfig) -> Jobs:
+    """MHA-D on images with captions in English and in the languages that the source has beside it; left out with all
+    parts if it has none, or no regions.
+    """
+    if not (settings.has_languages and settings.has_grid) and "mha-d" not in settings.parts:
+        return
+    build = "build {source} --output {languages} --only ingest --language all"
+    yield "languages", [build, "features {source} --output {languages} --array grid --table features_grid"]
+    for recipe, seed, (name, flags) in product(PAPERS["recipes"], range(settings.seeds), PAPERS["mha-d"].items()):
+        given = f"--recipe {recipe} --seed {seed} --features grid {HEADS[recipe]} {flags}"
+        yield _training(f"{name}@{recipe}-{seed}", "mha-d", given, "{languages}")
+
+
 PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
     "vse-c": lambda settings: _models(VSE_C, PAPERS["recipes"], settings.seeds),
     "univse": lambda settings: _models(UNIVSE, PAPERS["recipes"], settings.seeds, grid=settings.has_grid),
@@ -223,10 +256,11 @@ PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
     "saliency": _saliency,
     "order": _order,
     "augmented": _augmented,
+    "mha-d": _mha_d,
 }
 
 
-OF_CAPTIONS = ("augmented", "order")  # parts without negatives
+OF_CAPTIONS = ("augmented", "order", "mha-d")  # parts without negatives
 
 
 def finished(steps: Iterable[Step], source: Path, output: Path) -> set[str]:

@@ -25,9 +25,10 @@ from ..evaluation.protocols import FAMILIES
 from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import PAPERS, PapersConfig
+from .plan import PAPERS, PARTS, PapersConfig
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
+OF_LANGUAGES = ("mha-d",)  # and on one with captions in several languages
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
 Rows = list[list[str]]
 Folders = dict[int, Path]  # of trainings, by their seed
@@ -95,7 +96,8 @@ def difference(settings: PapersConfig, table: str, one: str, other: str, recipe:
     """The difference of two models of a table, by a recipe, over all seeds on disk that both have. Raises ValueError
     if they are evaluated on different queries.
     """
-    run = settings.captions if table in OF_CAPTIONS else settings.run
+    without_negatives = settings.languages if table in OF_LANGUAGES else settings.captions
+    run = without_negatives if table in (*OF_CAPTIONS, *OF_LANGUAGES) else settings.run
     first, second = (on_disk(settings, model, recipe, "evaluation/ranks.parquet") for model in (one, other))
     seeds = tuple(seed for seed in first if seed in second)
     if not seeds:
@@ -184,6 +186,30 @@ def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], 
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
 
 
+def _coverage(settings: PapersConfig) -> str:
+    """How many of the trainings of each part are evaluated, and the models of which none is. Without the parts whose
+    models all belong to another one.
+    """
+    rows, counted = [], set[str]()
+    for part, jobs in PARTS.items():
+        trainings = [name for name, texts in jobs(settings) if texts[0].startswith("train ")]
+        if counted.issuperset(trainings):
+            continue
+        counted.update(trainings)
+        evaluated = [name for name in trainings if read_evaluation(settings.model(name))]
+        done = {_without_seed(name) for name in evaluated}
+        models = dict.fromkeys(map(_without_seed, trainings))
+        lacking = [f"`{model}`" for model in models if model not in done]
+        shown = ", ".join(lacking) if done else "all" if lacking else ""
+        rows.append([part, str(len(trainings)), str(len(evaluated)), shown])
+    return markdown_table(["part", "trainings", "evaluated", "models without figures"], rows)
+
+
+def _without_seed(training: str) -> str:
+    """The model and the recipe of a training: `vse++@house-0` -> `vse++@house`; an ablation has no seed."""
+    return re.sub(r"(@\w+)-\d+$", r"\1", training)
+
+
 def _claims(settings: PapersConfig) -> str:
     """Which differences of models that a paper reports come out, and how many of them would by chance."""
     rows, verdicts = [], []
@@ -202,7 +228,7 @@ def _claims(settings: PapersConfig) -> str:
                     rows.append([pair, name, head, str(len(found.seeds)), f"{a - b:+.1f}", measured, shape])
                     verdicts.append(shape)
     table = markdown_table(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
-    return f"{table}\n\n{_by_chance(verdicts)}" if rows else table
+    return f"{table}\n\n{_by_chance(verdicts)}" if rows else "No two models that a paper compares are evaluated yet."
 
 
 def _by_chance(verdicts: Sequence[str]) -> str:
@@ -219,8 +245,9 @@ def _by_chance(verdicts: Sequence[str]) -> str:
 def _training(settings: PapersConfig) -> str:
     """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
+    trained = (name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part])
     rows = []
-    for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"], *PAPERS["order"])):
+    for (recipe, title), model in product(RECIPES.items(), trained):
         folders = on_disk(settings, model, recipe).values()
         files = [file for folder in folders if (file := folder / METRICS).exists()]
         if not (seeds := [read_history(file) for file in files]):
@@ -233,7 +260,8 @@ def _training(settings: PapersConfig) -> str:
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
-    return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
+    table = markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
+    return table if rows else "No training is evaluated yet."
 
 
 def _supply(settings: PapersConfig) -> str:
@@ -338,6 +366,7 @@ def _ablations(settings: PapersConfig) -> str:
 
 
 TABLES: dict[str, Callable[[PapersConfig], str]] = {
+    "coverage": _coverage,
     "claims": _claims,
     "training": _training,
     "supply": _supply,
@@ -354,4 +383,5 @@ TABLES: dict[str, Callable[[PapersConfig], str]] = {
     "univse-ablations": _ablations,
     "augmented": partial(_compared, "augmented"),
     "order-2": partial(_compared, "order-2"),
+    "mha-d": partial(_compared, "mha-d"),
 }

@@ -66,6 +66,7 @@ def write_captions(folder: Path, *names: str, split: str = "dev") -> None:
 def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train_grid.npy").touch()
+    (tmp_path / "data" / "train_caps.de.tsv").touch()
     for size in ("short", "trained", "full"):
         plan = steps(settings(tmp_path, size=size, seeds=2))
         assert any("generated_gan" in step.command for step in plan) == (size != "short")
@@ -80,6 +81,18 @@ def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own
         trained_on = {found[1] for text in texts if (found := re.search(r"extra=(\S+)", text))}
         assert trained_on <= tables | {"generated"} and all(re.fullmatch("generated_[a-z0-9]+", it) for it in tables)
         assert len(set(written)) == len(written) > 80
+        mhad = [step for step in plan if "mha-d" in step.command]
+        assert len(mhad) == 4 * 2 * 2  # models, recipes and seeds
+
+
+def test_mha_d_is_left_out_of_all_parts_where_there_is_one_language_and_runs_where_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    assert not any("mha-d" in step.command for step in steps(settings(tmp_path)))
+    plan = steps(settings(tmp_path, parts=("mha-d",)))  # its first command then says what is missing
+    assert plan[0].command[:2] == ("build", str(tmp_path / "data")) and plan[0].command[-2:] == ("--language", "all")
+    assert [step.command[0] for step in plan[1:4]] == ["features", "train", "evaluate"]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -202,6 +215,9 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     write_table(its.run, "negatives", pa.table({name: list(column) for name, column in columns}))
     shown = tables(its)
     for table, row in (
+        ("coverage", "| vse-c | 18 | 2 | `vse@house`, `vse++@house`, `vse-c+noun@house`, `vse-c+numeral@house`, "),
+        ("coverage", "| ablations | 13 | 2 | `univse-average`, "),
+        ("coverage", "| order | 10 | 0 | all |"),
         ("supply", "| measured | 20.0 | 6.0 | 4.7 | 2 · 1 · 0 · 0 of 2 |"),
         ("vse-c-2-3", "| VSE-C, reported | 50.2 |  |  |  | 47.4 | 88.8 |  |  | 49.4 | 49.9 | 47.9 |"),
         (
