@@ -42,8 +42,15 @@ TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
 def tables(settings: PapersConfig) -> dict[str, str]:
-    """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
-    return {name: table(settings) for name, table in TABLES.items()}
+    """The tables by name, as Markdown, with a row for everything of the plan that has been measured. Of a table without
+    a row, a sentence that says so.
+    """
+    return {name: table(settings) or "Nothing of this is measured yet." for name, table in TABLES.items()}
+
+
+def table_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; empty without rows."""
+    return markdown_table(head, rows) if rows else ""
 
 
 def read_results(file: Path) -> dict[str, Any]:
@@ -227,8 +234,8 @@ def _claims(settings: PapersConfig) -> str:
                     measured = format_difference(*found.figures[named])
                     rows.append([pair, name, head, str(len(found.seeds)), f"{a - b:+.1f}", measured, shape])
                     verdicts.append(shape)
-    table = markdown_table(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
-    return f"{table}\n\n{_by_chance(verdicts)}" if rows else "No two models that a paper compares are evaluated yet."
+    table = table_of(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
+    return table and f"{table}\n\n{_by_chance(verdicts)}"
 
 
 def _by_chance(verdicts: Sequence[str]) -> str:
@@ -260,8 +267,7 @@ def _training(settings: PapersConfig) -> str:
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
-    table = markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
-    return table if rows else "No training is evaluated yet."
+    return table_of(["", "steps", "best epoch of each seed", *parts], rows)
 
 
 def _supply(settings: PapersConfig) -> str:
@@ -313,7 +319,7 @@ def _saliency(settings: PapersConfig) -> str:
             row.append(f"{its['share']:.1f}, {beyond}" if its else "")
         rows.append(row)
     head = ["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"]
-    return markdown_table(head, rows)
+    return table_of(head, rows)
 
 
 def _unified(settings: PapersConfig) -> Rows:
@@ -350,7 +356,7 @@ def _alpha(settings: PapersConfig) -> str:
             for name, key in (("rsum", "rsum"), ("attacks", "attacked")):
                 cells = (f"{values[key]:.1f}" for values in metrics["alpha"].values())
                 rows.append([by_seeds(name, title, 1), *cells])
-    return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
+    return table_of(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
 def _ablations(settings: PapersConfig) -> str:

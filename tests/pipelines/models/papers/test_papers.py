@@ -243,6 +243,14 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     assert set(TABLES) == set(shown) and all(table in page for table in shown.values())
 
 
+def test_of_what_is_not_measured_there_are_the_papers_numbers_alone(tmp_path: Path) -> None:
+    shown = tables(settings(tmp_path))
+    empty = {name for name, table in shown.items() if table == "Nothing of this is measured yet."}
+    assert empty == {"claims", "training", "vse-c-figure-2", "univse-figure-5"}
+    assert "house recipe" not in "".join(shown.values()) and "VSE-C, reported" in shown["vse-c-2-3"]
+    assert shown["coverage"].count("| 0 | all |") == len(shown["coverage"].splitlines()) - 2
+
+
 def write_ranks(its: PapersConfig, name: str, plain: list[int], attacked: list[int]) -> None:
     """An evaluation with the ranks of three images, each with one caption."""
     folder = its.model(name) / "evaluation"
