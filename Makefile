@@ -75,7 +75,7 @@ clip: $(VENV)/installed-score ## tiny CLIPs of drawn scenes with and without neg
 		--model hf:outputs/clip-base $$(for seed in $$(seq 0 $$(($(CLIP_SEEDS) - 1))); do \
 		for objective in infonce negclip ce-clip; do echo --model hf:outputs/clip-$$objective-$$seed; done; done)
 
-reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented VSE: FLICKR8K=folder [GLOVE=file SEEDS=3 PAGE=file FULL=1 for trainings to the end ARGS="--part univse"]
+reproduce: $(VENV)/installed-train ## tables of VSE-C, UniVSE, MHA-D, Augmented VSE, order-embeddings: FLICKR8K=folder [GLOVE=file SEEDS=3 PAGE=file FULL=1 for trainings to the end ARGS="--part univse"]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
 	$(BIN)/python -m negcap.pipelines.models.papers "$(FLICKR8K)" --output outputs/papers$(if $(FULL),-trained) \
 		$(if $(FULL),--size trained --seeds 3 --limit 1000,--seeds $(SEEDS)) \
