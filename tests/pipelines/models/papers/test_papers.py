@@ -17,7 +17,7 @@ from negcap.pipelines.models.evaluation.protocols import rank_rows
 from negcap.pipelines.models.figures import Figure
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
-from negcap.pipelines.models.papers.plan import PARTS, PapersConfig, Step, finished, steps
+from negcap.pipelines.models.papers.plan import PAPERS, PARTS, PapersConfig, Step, finished, steps
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables, verdict
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -82,7 +82,16 @@ def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own
         assert trained_on <= tables | {"generated"} and all(re.fullmatch("generated_[a-z0-9]+", it) for it in tables)
         assert len(set(written)) == len(written) > 80
         mhad = [step for step in plan if "mha-d" in step.command]
-        assert len(mhad) == 4 * 2 * 2  # models, recipes and seeds
+        assert len(mhad) == 4 * 2  # models and seeds
+        assert all(("paper" if size == "full" else "house") in step.command for step in mhad)
+
+
+def test_columns_of_a_table_have_titles_of_their_own_and_differences_are_of_its_models() -> None:
+    for name, its in PAPERS["compared"].items():
+        titles = [title for title, _, _ in its["columns"]]
+        assert len(set(titles)) == len(titles), name
+        assert all(len(values) <= len(titles) for values in its["reported"].values())
+        assert {model for pair in its.get("differences", ()) for model in pair} <= set(its["models"])
 
 
 def test_mha_d_is_left_out_of_all_parts_where_there_is_one_language_and_runs_where_it_is_asked_for(
