@@ -108,18 +108,27 @@ class TrainConfig(Settings):
         if self.left_out is not None and not 0 <= self.left_out[0] < self.left_out[1]:
             rule = "leave_out must be a part, from 0, and how many there are, as in 0/2"
             raise ValueError(f"{rule}, was: {self.leave_out}")
-        families = getattr(self, "negative_families", ())
-        if not self.train_splits or (self.model in WITH_NEGATIVES and not families):
+        if not self.train_splits or (self.model in WITH_NEGATIVES and not self.trained_families):
             raise ValueError("train_splits and negative_families must not be empty")
         codes, known = ", ".join(self.languages), re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
         if not known.fullmatch(codes) or len(set(self.languages)) != len(self.languages):
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {codes}")
         if len(self.languages) > 1 and self.model != "mha-d":
             raise ValueError(f"languages must be one for {self.model}, were: {codes}")
-        what = "negatives" if self.model in (*WITH_NEGATIVES, "mha-d") and families else self.english
+        what = "negatives" if self.trained_families else self.english
         if what and LANGUAGE not in self.languages:
             raise ValueError(f"languages must have en, as {what} are English, were: {codes}")
         return self
+
+    @property
+    def trained_families(self) -> tuple[str, ...]:
+        """The families of negatives that the model is trained with."""
+        return ()
+
+    @property
+    def reads_negatives(self) -> bool:
+        """Whether the training reads negatives of the run."""
+        return bool(self.trained_families)
 
     @property
     def left_out(self) -> tuple[int, int] | None:
@@ -179,6 +188,16 @@ class NegativesConfig(TrainConfig):
         description="what selects the epoch; attacked, as in VSE-C's released code: R@1 + R@5 + R@10 from image to "
         "text with the negatives of an image's captions among its candidates",
     )
+
+    @property
+    def trained_families(self) -> tuple[str, ...]:
+        """The families of negatives that the model is trained with."""
+        return self.negative_families if self.model in (*WITH_NEGATIVES, "mha-d") else ()
+
+    @property
+    def reads_negatives(self) -> bool:
+        """Whether the training reads negatives of the run."""
+        return bool(self.trained_families) or self.select == "attacked"
 
 
 class DualConfig(RecurrentConfig, NegativesConfig):

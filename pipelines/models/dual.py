@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_pool
+from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_sampler
 from .config import ContrastiveConfig, DualConfig, VseConfig
 from .data import Texts
 from .device import to_device
@@ -91,5 +91,5 @@ def contrastive_losses(
 
 VSE = Objective(DualEncoder, vse_losses)  # also of VSE++ and order-embeddings (Vendrov et al. 2016, eq. 4)
 INFO_NCE = Objective(ContrastiveEncoder, contrastive_losses)  # also of SigLIP
-VSE_C = replace(VSE, sampler=negative_pool)
-NEGCLIP = replace(INFO_NCE, sampler=negative_pool)  # also of CE-CLIP
+VSE_C = replace(VSE, sampler=negative_sampler)
+NEGCLIP = replace(INFO_NCE, sampler=negative_sampler)  # also of CE-CLIP

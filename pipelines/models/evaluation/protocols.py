@@ -48,17 +48,19 @@ Attacks = Mapping[str, Tensor]
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
-    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each."""
+    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each. Only those
+    attack whose words the model knows: what it reads as <unk> is told from a caption without a look at the image.
+    """
 
-    def first(operators: Sequence[str], limit: int) -> Tensor:
-        return first_negatives(corpus, captions, corpus.made_by(operators), limit)
+    def first(operators: Sequence[str], limit: int, of: Tensor = corpus.known) -> Tensor:
+        return first_negatives(corpus, captions, corpus.made_by(operators) & of, limit)
 
     families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
     known = {name: made for name, made in univse.items() if set(made) & set(corpus.operators)}
     shared = {f"univse:{name}": first(made, config.per_attack) for name, made in known.items()}
-    plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural, config.per_family)
-    pairs = {f"pairs:{name}": first([name], 1) for name in corpus.operators}
+    plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural & corpus.known, config.per_family)
+    pairs = {f"pairs:{name}": first([name], 1, torch.ones_like(corpus.known)) for name in corpus.operators}
     return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
 
 
@@ -66,7 +68,7 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
     """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none."""
     image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
-        owners = corpus.negative_caption[corpus.made_by(made)]
+        owners = corpus.negative_caption[corpus.made_by(made) & corpus.known]
         few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     kept = captions[~torch.isin(image[captions], image[captions[few[captions]]])]
     if not len(kept):
@@ -82,7 +84,7 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     chosen[captions] = True
     rows = (wanted & chosen[corpus.negative_caption]).nonzero()[:, 0]
-    key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
+    key = corpus.draw[rows].long() * (len(corpus.operators) + 1) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
     return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
@@ -137,12 +139,13 @@ def with_negatives(
         return graphs
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
-    chosen = hashlib.sha256(negatives.numpy().tobytes()).hexdigest()
+    rows = corpus.row[negatives].numpy()
+    chosen = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, chosen]
 
     def parsed() -> bytes:
         every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
-        made = parse_graphs(every.take(pa.array(negatives.numpy())).combine_chunks(), corpus.vocabulary, settings)
+        made = parse_graphs(every.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
         parts = {kind: lists._asdict() for kind, lists in made._asdict().items()}
         return save({f"{kind}.{part}": tensor for kind, its in parts.items() for part, tensor in its.items()})
 
@@ -272,12 +275,22 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
 
 
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
-    """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
+    """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure. With
+    `known`, the same of the negatives whose words the model knows, if there are any.
+    """
     true = torch.zeros(split.corpus.texts.captions)
     owner = split.owner.to(split.images.device)
     true[split.captions] = retrieval.own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
-    right = (true[split.corpus.negative_caption[negatives]] > own[negatives]).numpy()
-    image = split.image_of_negative(negatives).numpy()
-    counts, sizes = (np.bincount(image, weights, len(split.images))[:, None] for weights in (right, None))
+    right = true[split.corpus.negative_caption[negatives]] > own[negatives]
+    image, known = split.image_of_negative(negatives), split.corpus.known[negatives]
+    found: dict[str, Any] = _shares(split, right, image)
+    return {**found, "known": _shares(split, right[known], image[known])} if known.any() else found
+
+
+def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> dict[str, Any]:
+    """The share in % of pairs (P,) that are right, with its interval over their images (P,)."""
+    counts, sizes = (
+        np.bincount(image.numpy(), weights, len(split.images))[:, None] for weights in (right.numpy(), None)
+    )
     (share,) = figures(counts, sizes, split.seed)
-    return {"pairs": len(negatives), "accuracy": share.value, "interval": list(share.interval)}
+    return {"pairs": len(right), "accuracy": share.value, "interval": list(share.interval)}

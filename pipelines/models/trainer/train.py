@@ -15,8 +15,18 @@ from ....schemas.captions import LANGUAGE
 from ..batches import Batch, shuffled_batches
 from ..checkpoint import epoch_seed, prepare_folder
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
+from ..data import (
+    KNOWN_WORDS,
+    Corpus,
+    Selection,
+    component_names,
+    encode_run,
+    read_captions,
+    read_graphs,
+    split_captions,
+    tell_unknown,
+)
 from ..data import TABLES as COMPONENT_TABLES
-from ..data import Corpus, component_names, encode_run, read_captions, read_graphs, split_captions
 from ..device import ahead, choose_device, place, take, to_device
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
@@ -67,11 +77,10 @@ def read_training_data(config: Any) -> TrainingData:
         spoken = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
         vocabularies[language] = build_vocabulary(spoken, config.min_count, names)
     features = features._replace(values=place(features.values, device))
-    corpus = encode_run(config.run, captions, vocabularies, features, device)
+    corpus = encode_run(config.run, captions, vocabularies, features, device, negatives_to_read(config))
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
-        wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-        attack = first_negatives(corpus, validation, wanted, PER_FAMILY)
+        attack = first_negatives(corpus, validation, torch.ones_like(corpus.known), PER_FAMILY)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if objective.needs_components:
@@ -81,6 +90,14 @@ def read_training_data(config: Any) -> TrainingData:
         corpus = corpus.with_graphs(graphs)
     sampler, train = objective.sampler(config, corpus, train), captions.in_language(train, config.languages[0])
     return TrainingData(**vars(corpus), train=train, validation=validation, attack=attack, sampler=sampler)
+
+
+def negatives_to_read(config: Any) -> Selection | None:
+    """The negatives that a training reads, of captions to train and to validate on; None: none."""
+    if not config.reads_negatives:
+        return None
+    splits = (*config.train_splits, config.validation_split)
+    return Selection(config.negative_families, config.negative_operators, splits, to_train=True)
 
 
 def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
@@ -116,6 +133,8 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
     about += f"; {without:,} images have no features" if without else ""
+    if lost := tell_unknown(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
+        say(lost)
 
     def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
         terms = objective.losses(model, *drawn, config, epoch)

@@ -47,8 +47,12 @@ def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
         was_plural=torch.tensor(was),
         is_plural=torch.tensor(becomes),
         concreteness=torch.zeros(len(negatives)),
+        known=torch.ones(len(negatives), dtype=torch.bool),
+        row=torch.arange(len(negatives)),
+        starts=torch.searchsorted(torch.tensor(caption), torch.arange(7)),
         operators=OPERATORS,
         families=OPERATORS,
+        inserting={},
     )
 
 

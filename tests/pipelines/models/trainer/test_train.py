@@ -17,6 +17,7 @@ from negcap.pipelines.models.dual import VSE_C
 from negcap.pipelines.models.trainer import load_model
 from negcap.pipelines.models.trainer.evaluate import left_out, measure
 from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.conftest import SMALL_VSE
 from tests.pipelines.models.trainer_world import write_features, write_world
@@ -57,6 +58,28 @@ def test_a_model_learns(larger: Path, tmp_path: Path, model: str, rate: float) -
     if model in CONTRASTIVE:
         assert (trained.thresholds > 0).any().item()
         assert trained.log_scale.item() != pytest.approx(np.log(1 / 0.07), abs=1e-4)
+
+
+def test_no_negative_that_is_trained_on_has_a_new_unknown_word(larger: Path, tmp_path: Path) -> None:
+    settings = config(larger, tmp_path / "m", model="vse-c", epochs=1, min_count=45)  # nouns in the plural are rarer
+    data = read_training_data(settings)
+    unknown = data.texts.tokens == UNKNOWN_ID
+    per_text = torch.zeros(len(data.texts.offsets)).index_add(
+        0,
+        torch.repeat_interleave(torch.arange(len(data.texts.offsets) - 1), data.texts.offsets.diff()),
+        unknown.float(),
+    )
+    every = torch.arange(len(data.known))
+    assert (per_text[data.texts.captions + every] <= per_text[data.negative_caption]).all()
+    assert per_text[: data.texts.captions].any()  # captions with unknown words are trained on
+    progress: list[str] = []
+    train(settings, say=progress.append)
+    shares = {name: counts.share for name, counts in data.inserting.items()}
+    assert shares["noun"] > 1 and shares["preposition"] == 0
+    assert (
+        f"noun {shares['noun']:.1f}, numeral" in progress[0]
+        and "they are not trained on; negcap build --set" in progress[0]
+    )
 
 
 def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> None:

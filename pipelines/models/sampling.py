@@ -1,0 +1,85 @@
+"""The random choice of k negatives of a caption, for all who train with them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+
+class Sampled(NamedTuple):
+    """Up to k random members of each of B groups: which (B, k), whole numbers, and mask (B, k) bool, False where a
+    group has no further member. The members of a group come first, in random order.
+    """
+
+    which: Tensor
+    mask: Tensor
+
+
+def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, weights: Tensor | None = None) -> Sampled:
+    """Sample k members of each group without replacement; all, if it has at most k.
+
+    They are the k smallest of exponential variables with the weights as rates (Efraimidis and Spirakis 2006).
+
+    Args:
+        sizes: (B,) the number of each group's members, which are numbered from 0.
+        k: how many are sampled of each.
+        generator: of random numbers; None: torch's own.
+        weights: (B, w) of the members, w the largest of `sizes`; None: all are equally likely.
+    """
+    width = int(sizes.max()) if len(sizes) else 0
+    present = torch.arange(width)[None, :] < sizes[:, None]
+    arrival = torch.empty(present.shape).exponential_(generator=generator)
+    arrival = arrival if weights is None else arrival / weights
+    which = arrival.masked_fill(~present, float("inf")).topk(min(k, width), dim=1, largest=False).indices
+    filled_up = torch.nn.functional.pad(which, (0, k - which.shape[1]))
+    return Sampled(filled_up, torch.arange(k)[None, :] < sizes[:, None])
+
+
+class NegativePool:
+    """Negatives to sample from, which stand together by caption.
+
+    Args:
+        starts: (C + 1,) where the negatives of each caption begin among all M, and where the last ones end.
+        k: how many are sampled of each caption.
+        family: (M,) whole numbers, if families are to be equally likely; None: negatives are.
+        wanted: (M,) bool, those to sample from; None: all.
+    """
+
+    def __init__(self, starts: Tensor, k: int, family: Tensor | None = None, wanted: Tensor | None = None) -> None:
+        self.k, self.family, self.rows = k, family, None if wanted is None else wanted.nonzero()[:, 0]
+        if wanted is not None:
+            before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # how many wanted ones are before each
+            starts = before[starts]
+        self.starts = starts
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def sizes(self, captions: Tensor) -> Tensor:
+        """How many negatives each of the captions (B,) has."""
+        return self.starts[captions + 1] - self.starts[captions]
+
+    def sample(self, captions: Tensor, generator: Generator | None = None) -> Sampled:
+        """Up to k random negatives of each caption (B,), as indices among the M; see `sample_of_each`."""
+        sizes, first = self.sizes(captions), self.starts[captions][:, None]
+        weights = None if self.family is None else self._weights(first, sizes)
+        which, mask = sample_of_each(sizes, self.k, generator, weights)
+        return Sampled(self._row(first + which, mask), mask)
+
+    def _weights(self, first: Tensor, sizes: Tensor) -> Tensor:
+        """(B, w): 1 / n for a negative of a family of which the caption has n."""
+        assert self.family is not None
+        slots = torch.arange(int(sizes.max()) if len(sizes) else 0)[None, :]
+        present = slots < sizes[:, None]
+        family = self.family[self._row(first + slots, present)].long()
+        families = int(family.max()) + 1 if family.numel() else 1
+        kind = torch.arange(len(sizes))[:, None] * families + family
+        counts = torch.bincount(kind[present], minlength=len(sizes) * families)
+        return 1.0 / counts[kind].clamp(min=1).float()
+
+    def _row(self, places: Tensor, present: Tensor) -> Tensor:
+        """The rows of negatives in places of the pool; 0 where none is present."""
+        places = places.masked_fill(~present, 0)
+        return places if self.rows is None else self.rows[places] if len(self.rows) else places
