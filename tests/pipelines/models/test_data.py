@@ -142,15 +142,16 @@ def test_a_run_is_encoded_once_and_damage_is_told(world: Path, tmp_path: Path, m
     (folder,) = (run / "encoded").glob("texts-*")
     beside = sum(getattr(first, name).element_size() for name in OF_NEGATIVES) + first.texts.offsets.element_size()
     assert beside <= 40  # bytes for each negative beside its words
+    tokens = first.texts.tokens.clone()  # not those of the file that is damaged below
     monkeypatch.setattr(WordVocabulary, "encode_negatives", None)  # not called again
-    assert torch.equal(encode_run(run, captions, words).texts.tokens, first.texts.tokens)
+    assert torch.equal(encode_run(run, captions, words).texts.tokens, tokens)
     with (folder / "tokens").open("r+b") as file:
         file.truncate(40)
     with pytest.raises(ValueError, match=r"texts-\w+.arrays is damaged \(tokens must have .*: delete it"):
         encode_run(run, captions, words)
     monkeypatch.undo()
     rmtree(folder)
-    assert torch.equal(encode_run(run, captions, words).texts.tokens, first.texts.tokens)
+    assert torch.equal(encode_run(run, captions, words).texts.tokens, tokens)
     assert [path.name for path in (run / "encoded").iterdir()] == [folder.name]
 
 
