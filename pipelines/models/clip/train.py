@@ -64,6 +64,17 @@ class Pairs:
         self.families = rows["family"].to_pylist()
         self.concreteness, self.first = concreteness(rows), torch.from_numpy(earlier(rows) == 0)
 
+    def known_to(self, model: Towers) -> Tensor:
+        """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""
+        if model.unknown is None or not self.negatives:
+            return torch.ones(len(self.negatives), dtype=torch.bool)
+        said = [{*WORD.findall(text.lower())} for text in self.texts]
+        made = zip(self.negatives, self.owner.tolist(), strict=True)
+        inserted = [{*WORD.findall(text.lower())} - said[owner] for text, owner in made]
+        words = sorted(set[str]().union(*inserted)) or [""]
+        unknown = {word for word, ids in zip(words, model.tokens(words), strict=True) if (ids == model.unknown).any()}
+        return torch.tensor([new.isdisjoint(unknown) for new in inserted])
+
     def inserting(self, known: Tensor) -> dict[str, Inserting]:
         """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
         made, unknown = np.array(self.operators), ~known.numpy()
@@ -108,15 +119,6 @@ class Encoded:
         self.pixels = torch.from_numpy(np.concatenate(parts))
         self.captions = towers.tokens(texts).int()
         self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
-
-    def known(self, owner: Tensor, unknown: int | None) -> Tensor:
-        """(M,) bool, whether the model knows the words that a negative inserts: it has no more tokens `unknown`, None
-        if there is no such token, than its caption, by `owner` (M,).
-        """
-        if unknown is None or not len(self.negatives):
-            return torch.ones(len(self.negatives), dtype=torch.bool)
-        of_caption, of_negative = ((ids == unknown).sum(1) for ids in (self.captions, self.negatives))
-        return of_negative <= of_caption[owner]
 
 
 def frequent_words(texts: Sequence[str]) -> list[str]:
@@ -169,7 +171,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
     pairs = Pairs(config, config.train_splits)
     model = towers(config, frequent_words(pairs.texts)).to(device)
     data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
-    known = data.known(pairs.owner, model.unknown)
+    known = pairs.known_to(model)
     sampler = sampler_of(pairs, known, config)
     inserting = pairs.inserting(known)
     if sampler is not None and (lost := tell_unknown(inserting, f"they are not trained on; {KNOWN_WORDS}")):
@@ -180,7 +182,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
         kind, pictures = "negclip", Encoded(model, files, texts, ())
     held_out = Pairs(config, [config.validation_split])
     validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
-    held_out.first &= validation.known(held_out.owner, model.unknown)
+    held_out.first &= held_out.known_to(model)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
         {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},
