@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -230,8 +230,8 @@ def mapped_arrays(run: Path, prefix: str, identity: Any, write: Callable[[ArrayW
     """
     folder = cache_file(run, prefix, identity, "arrays")
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=TEMPORARY, dir=folder.parent))
+        made = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{TEMPORARY}")
+        made.mkdir(parents=True)
         try:
             writer = ArrayWriter(made)
             about = write(writer)
