@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..models.registry import MODELS, RECIPES
 from . import options
 from .group import Command, negcap, say
-from .options import FOLDER, MODELS, PLACE, PROBES, RECIPES
+from .options import FOLDER, PLACE, PROBES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

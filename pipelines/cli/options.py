@@ -58,8 +58,6 @@ PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
     *("clip_benchmark", "lmms-eval", "negbench", "valse"),
 )
-MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", "infonce", "siglip", "negclip", "ce-clip")
-RECIPES = ("house", "paper")
 PHASES = ("mle", "gan")
 PROBES = ("words", "blanks", "saliency", "pictures", "lengths")
 WORDS: dict[str, Words] = {  # of fields whose types do not have them

@@ -23,9 +23,8 @@ from ...augment.settings import (
 )
 from ...schemas.captions import LANGUAGE
 from ...schemas.features import TABLE
+from .registry import MODELS, RECIPES, WITH_NEGATIVES
 
-CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
-WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train without negatives
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),  # the presets vse-c and vse-c-paper of negcap.augment.operators
     *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
@@ -298,13 +297,9 @@ class MhadConfig(NegativesConfig):
         return self
 
 
-CONFIGS: dict[str, type[TrainConfig]] = {
-    **dict.fromkeys(("vse", "vse++", "vse-c"), VseConfig),
-    **{"univse": UniVseConfig, "order": VseConfig, "mha-d": MhadConfig},
-    **dict.fromkeys(CONTRASTIVE, ContrastiveConfig),
-}
-MODELS = tuple(CONFIGS)
-RECIPES = ("house", "paper")
+_CLASSES: tuple[type[TrainConfig], ...] = (VseConfig, UniVseConfig, MhadConfig, ContrastiveConfig)
+_BY_NAME = {kind.__name__: kind for kind in _CLASSES}
+CONFIGS = {name: _BY_NAME[model.config] for name, model in MODELS.items()}
 # Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {

@@ -26,7 +26,8 @@ from ...augment.settings import (
 )
 from ...schemas.captions import TRAIN_SPLITS
 from ...schemas.features import TABLE
-from .config import WITH_NEGATIVES, Similarities, Threads, Transform, cores
+from .config import Similarities, Threads, Transform, cores
+from .registry import WITH_NEGATIVES
 
 CAPTIONER_RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
 

@@ -11,22 +11,13 @@ import pandas as pd
 import torch
 
 from ...engine.manifest import describe
-from ..config import (
-    CONFIGS,
-    MODELS,
-    RECIPES,
-    RESUMABLE,
-    SIMILARITIES,
-    WITH_NEGATIVES,
-    EvaluateConfig,
-    TrainConfig,
-    configure,
-)
+from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import Figure, bootstrap, format_difference, interval, markdown_table, write_results
 from ..fit import Say, silent
+from ..registry import MODELS, RECIPES, WITH_NEGATIVES
 from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 

@@ -448,7 +448,6 @@ def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixt
 CHOICES = {  # a module: words of its own name, or NAME=its own
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
     "negcap.pipelines.stages.build": "STAGES=VERBS",
-    "negcap.pipelines.models.config": "MODELS RECIPES",
 }
 TYPES = {  # a field of a config whose type has the words, and the library's own
     "ingestion.grouping:IngestConfig.format": "pipelines.readers:READERS",
