@@ -348,6 +348,17 @@ def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "hous
     return kind(run=run, output=output, model=model, **{**of_similarity, **settings})
 
 
+BEGIN_WITH_GLOVE = ("vse-c", "univse")  # models of papers that begin with GloVe's word vectors
+
+
+def lacking_of_recipe(model: str, recipe: str, vectors: Any) -> str:
+    """A line on what the recipe of a model's paper has that is not given, its word vectors; empty if nothing is."""
+    if recipe != "paper" or model not in BEGIN_WITH_GLOVE or vectors:
+        return ""
+    what = f"recipe paper of {model} begins with GloVe's word vectors, 300 numbers each"
+    return f"{what}: without --vectors FILE words begin with random ones, and this is not the paper's recipe"
+
+
 PER_FAMILY = 20
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from ...engine.manifest import describe
-from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure
+from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure, lacking_of_recipe
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
@@ -130,6 +130,9 @@ def compare(
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     results = []
     for variant, configs in trainings.items():
+        recipe = variant.recipe or settings.get("recipe", "")
+        if lacking := lacking_of_recipe(variant.model, recipe, configs[0].vectors):
+            say(lacking)
         evaluations = []
         for config in configs:
             say(f"{variant.name}, seed {config.seed}")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from negcap.pipelines.cli import main
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.config import EvaluateConfig, configure
@@ -304,3 +305,26 @@ def test_a_model_that_is_registered_is_trained_by_its_name(english: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "vse-new: " in done.stderr and (tmp_path / "m" / "best.safetensors").is_file()
     assert not done.stdout and not (tmp_path / "m" / "comparison.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "vse-c", "--recipe", "paper"], ["vse-c"]),
+        (["--model", "univse", "--recipe", "paper", "--features", "grid"], ["univse"]),
+        (["--model", "vse++", "--recipe", "paper"], []),  # whose paper begins with random vectors
+        (["--model", "vse-c"], []),
+        (["--model", "vse-c", "--recipe", "paper", "--vectors", "{tmp}/v.txt"], []),
+        (["--model", "vse-c@paper,vse++,vse-c", "--split", "test"], ["vse-c"]),
+    ],
+)
+def test_a_recipe_without_its_word_vectors_is_told(
+    english: Path, tmp_path: Path, flags: list[str], said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
+    given = [flag.format(tmp=tmp_path) for flag in flags]
+    small = ["--joint", "16", "--set", "word_dim=3", "--set", "min_count=2", "--set", "validation_images=20"]
+    assert main(["train", str(english), "--output", str(tmp_path / "m"), "--epochs", "1", *small, *given]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "begins with GloVe" in line]
+    assert [line.split()[3] for line in told] == said
+    assert all("without --vectors FILE words begin with random ones" in line for line in told)
