@@ -16,6 +16,8 @@ from .device import to_device
 from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .similarities import SIMILARITIES
 
+SUMMED = ("vse", "order")  # models that are trained with the sum of all hinges
+
 
 class DualEncoder(nn.Module):
     """Encoders of images and texts into one space, whose similarity is that of the config. features: the size of an
@@ -68,7 +70,7 @@ def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: Vs
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """
     images, true, false, drawn = embed(model, batch, drawn, config, epoch)
-    summed = config.model in ("vse", "order") or epoch <= config.warm_up
+    summed = config.model in SUMMED or epoch <= config.warm_up
     hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):

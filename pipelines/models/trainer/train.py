@@ -28,6 +28,7 @@ from ..data import (
 )
 from ..data import TABLES as COMPONENT_TABLES
 from ..device import ahead, choose_device, place, take, to_device
+from ..dual import SUMMED
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
@@ -145,7 +146,8 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
         line, best = history[-1], max(history, key=selected)
         rsum, highest = (its["validation"]["rsum"] for its in (line, best))
         shown = f"rsum {rsum:.1f} on validation (best {highest:.1f}, epoch {best['epoch']})"
-        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
+        on = plateau(config, line)
+        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s{on and f'; {on}'}")
 
     def selected(line: Line) -> float:
         return line["validation"][getattr(config, "select", "rsum")]
@@ -169,6 +171,26 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
         length=-(-len(data.train) // config.batch_size),
     )
     return config.output
+
+
+NEAR = 0.04  # the share by which a loss may differ from that of the plateau
+
+
+def plateau(config: Any, line: Line) -> str:
+    """What is said of an epoch whose loss is that of vectors which are all equal; empty of any other.
+
+    While the hardest negative of most pairs is nearer than the true one, the loss falls by drawing all vectors
+    together, down to one margin for each hinge: of the image, of the caption, and of the hardest own negative. Recalls
+    rise there already, but models that end there are compared before they have learned to tell anything apart.
+    """
+    epoch, hinges = line["epoch"], 2
+    if "sent" not in line["terms"] or config.model in SUMMED or epoch <= config.warm_up:
+        return ""
+    if config.trained_families and epoch > config.negatives_after:
+        hinges += 1
+    if abs(line["terms"]["sent"] / config.margin - hinges) > NEAR * hinges:
+        return ""
+    return f"loss = {hinges} margins: on the plateau of the hardest negative; more epochs or warm_up leave it"
 
 
 def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[Batch, Any]]:

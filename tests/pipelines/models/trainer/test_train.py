@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -19,8 +20,9 @@ from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.dual import VSE_C
 from negcap.pipelines.models.registry import MODELS
 from negcap.pipelines.models.trainer import load_model
+from negcap.pipelines.models.trainer import train as trainer_train
 from negcap.pipelines.models.trainer.evaluate import left_out, measure
-from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
+from negcap.pipelines.models.trainer.train import make_batch, plateau, read_training_data, train
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.conftest import SMALL_VSE
@@ -305,6 +307,47 @@ def test_a_model_that_is_registered_is_trained_by_its_name(english: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "vse-new: " in done.stderr and (tmp_path / "m" / "best.safetensors").is_file()
     assert not done.stdout and not (tmp_path / "m" / "comparison.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "epoch", "margins", "expected"),
+    [
+        ("vse++", 2, 2.0, 2),
+        ("vse++", 2, 2.07, 2),
+        ("vse++", 2, 1.93, 2),
+        ("vse++", 2, 1.5, None),
+        ("vse++", 2, 3.0, None),
+        ("vse++", 1, 2.0, None),  # the sum of hinges has no plateau
+        ("vse", 9, 2.0, None),
+        ("vse-c", 2, 3.0, 3),
+        ("vse-c", 2, 2.0, None),
+        ("univse", 2, 2.0, 2),
+        ("infonce", 2, 2.0, None),
+    ],
+)
+def test_the_plateau_of_the_hardest_negative_is_named(
+    model: str, epoch: int, margins: float, expected: int | None
+) -> None:
+    settings = configure(Path(), Path(), model, warm_up=1, margin=0.3)
+    term = "itc" if model == "infonce" else "sent"
+    said = plateau(settings, {"epoch": epoch, "terms": {term: 0.3 * margins}})
+    assert said.startswith(f"loss = {expected} margins: on the plateau") if expected else not said
+
+
+def test_a_line_of_progress_names_the_plateau(english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a margin of half the loss, the last epoch of the same training is on it."""
+    settings = config(english, tmp_path / "m", epochs=2, warm_up=1)
+    progress: list[str] = []
+    train(settings, say=progress.append)
+    assert "margins" not in " ".join(progress)
+    loss = lines(tmp_path / "m")[-1]["terms"]["sent"]
+    monkeypatch.setattr(trainer_train, "plateau", partial(with_margin, loss / 2))
+    train(settings.changed(output=tmp_path / "n"), say=progress.append)
+    assert "; loss = 2 margins: on the plateau" in progress[-1] and "margins" not in progress[-2]
+
+
+def with_margin(margin: float, settings: Any, line: dict[str, Any]) -> str:
+    return plateau(settings.changed(margin=margin), line)
 
 
 @pytest.mark.parametrize(
