@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -198,13 +198,28 @@ def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor
     return pd.DataFrame({"candidates": candidates, "direction": direction, "query": queries, "rank": values})
 
 
-def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Metrics by protocol, and the ranks they are computed from; without negatives, only plain retrieval."""
+class Results(NamedTuple):
+    """What the protocols find: metrics, by protocol; the ranks that they are computed from, see `rank_rows`; and pairs
+    of a caption and its first negative by an operator whose words the model knows: image, `right` and operator.
+    """
+
+    metrics: dict[str, Any]
+    ranks: pd.DataFrame
+    pairs: pd.DataFrame
+
+
+NO_PAIRS = pd.DataFrame(
+    {"image": pd.Series(dtype=str), "right": pd.Series(dtype=bool), "operator": pd.Series(dtype=str)}
+)
+
+
+def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
+    """Metrics by protocol, and what they are computed from; without negatives, only plain retrieval."""
     plain = split.rank()
     metrics, rows = plain_retrieval(split, plain, "plain")
     if not len(split.corpus.operator):
-        return metrics, rows
-    tables = [rows]
+        return Results(metrics, rows, NO_PAIRS)
+    tables, pairs = [rows], [NO_PAIRS]
     own, outranking = score_negatives(split, attacks, plain.best)
     metrics |= {"vse-c": {}, "univse": {}, "pairwise": {}}
     for name, negatives in attacks.items():
@@ -212,7 +227,8 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
         if not len(negatives):
             continue
         if protocol == "pairs":
-            metrics["pairwise"][kind] = _pairwise(split, negatives, own)
+            metrics["pairwise"][kind], rows = _pairwise(split, negatives, own)
+            pairs.append(rows.assign(operator=kind))
         elif protocol == "plural":
             metrics["plural"], rows = _plural_split(split, negatives, own)
             tables.append(rows)
@@ -225,7 +241,7 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
             counts: dict[str, float] = {"negatives": len(negatives), "captions_with_negatives": len(owners)}
             counts["negatives_a_caption"] = len(negatives) / len(split.captions)
             metrics[protocol][kind] = {**_recalls_with_intervals(ranks, split.seed), **counts}
-    return metrics, pd.concat(tables, ignore_index=True)
+    return Results(metrics, pd.concat(tables, ignore_index=True), pd.concat(pairs, ignore_index=True))
 
 
 def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -274,9 +290,9 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     return metrics, pd.concat([rank_rows(name, "i2t", part.image_ids, ranks) for name, ranks in both])
 
 
-def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
+def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure. With
-    `known`, the same of the negatives whose words the model knows, if there are any.
+    `known`, the same of the negatives whose words the model knows, if there are any; and these pairs.
     """
     true = torch.zeros(split.corpus.texts.captions)
     owner = split.owner.to(split.images.device)
@@ -284,7 +300,8 @@ def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str,
     right = true[split.corpus.negative_caption[negatives]] > own[negatives]
     image, known = split.image_of_negative(negatives), split.corpus.known[negatives]
     found: dict[str, Any] = _shares(split, right, image)
-    return {**found, "known": _shares(split, right[known], image[known])} if known.any() else found
+    rows = pd.DataFrame({"image": [split.image_ids[n] for n in image[known].tolist()], "right": right[known].numpy()})
+    return {**found, **({"known": _shares(split, right[known], image[known])} if len(rows) else {})}, rows
 
 
 def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> dict[str, Any]:

@@ -25,7 +25,14 @@ from ..config import EvaluateConfig, TrainConfig
 from ..data import Captions, Corpus
 from ..device import choose_device
 from ..evaluation import components
-from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
+from ..evaluation.protocols import (
+    NO_PAIRS,
+    choose_attacks,
+    complete_captions,
+    plain_retrieval,
+    run_protocols,
+    with_negatives,
+)
 from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
 from ..figures import format_interval, markdown_table, write_results
@@ -37,10 +44,11 @@ from . import OBJECTIVES, load_model
 
 
 class Evaluation(NamedTuple):
-    """The metrics by protocol, and the ranks that they are computed from, see `rank_rows`."""
+    """The metrics by protocol, and the ranks and pairs that they are computed from, see `Results`."""
 
     metrics: dict[str, Any]
     ranks: pd.DataFrame
+    pairs: pd.DataFrame = NO_PAIRS
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
@@ -81,7 +89,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             graphs = graphs.thinned(every, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
     split = embed_split(model, corpus, chosen, config.seed)
-    metrics, ranks = run_protocols(split, attacks)
+    metrics, ranks, pairs = run_protocols(split, attacks)
     tables = [ranks]
     metrics["languages"] = {}
     heads = {"images": split.images, captions.languages[0]: split.vectors}
@@ -132,7 +140,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     about |= {"trained_with_seed": trained.seed, "split": config.split, "images": len(split.images)}
     about |= {"captions": len(chosen), "images_without_features": int(without.sum())}
     about["inserting"] = {name: counts._asdict() for name, counts in corpus.inserting.items()}
-    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
+    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True), pairs)
 
 
 def load_with_corpus(
