@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.storage import write_atomically, write_json
+from ..report.intervals import wilson
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -119,10 +120,22 @@ def interval(samples: np.ndarray) -> tuple[float, float]:
 
 
 def figures(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
-    """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %."""
+    """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %. The interval of 0
+    and of 100 % is Wilson's, where an image with cases is one independent case: all resamples would be equal.
+    """
     values = (100 * counts.sum(0) / sizes.sum(0)).tolist()
     samples = bootstrap(counts, sizes, seed, resamples)
-    return [Figure(value, interval(column)) for value, column in zip(values, samples.T, strict=True)]
+    images = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
+    return [
+        Figure(value, at_limit(value, number) if value in (0.0, 100.0) and number else interval(column))
+        for value, number, column in zip(values, images, samples.T, strict=True)
+    ]
+
+
+def at_limit(percent: float, cases: int) -> tuple[float, float]:
+    """The interval of 0 or 100 % of independent cases."""
+    low, high = wilson(percent / 100, cases)
+    return (0.0, 100 * high) if percent == 0 else (100 * low, 100.0)
 
 
 @dataclass(frozen=True, eq=False)

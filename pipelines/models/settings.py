@@ -26,7 +26,8 @@ from ...augment.settings import (
 )
 from ...schemas.captions import TRAIN_SPLITS
 from ...schemas.features import TABLE
-from .config import WITH_NEGATIVES, Similarities, Threads, Transform, cores
+from .config import Similarities, Threads, Transform, cores
+from .registry import WITH_NEGATIVES
 
 CAPTIONER_RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
 
@@ -113,8 +114,8 @@ NEED_NEGATIVES = (*WITH_NEGATIVES, TRIPLET)
 
 class ClipConfig(Settings):
     """How a CLIP is trained. The learning rate rises for 5 % of the steps, then falls to 0 by a cosine. model: hf:… or
-    open_clip:…; empty: a tiny one of transformers with random weights, whose words are those of the train captions and
-    their negatives. The objective triplet-clip also needs the table counterparts, pictures in which negatives are true.
+    open_clip:…; empty: a tiny one of transformers with random weights, whose words are those of the train captions.
+    The objective triplet-clip also needs the table counterparts, pictures in which negatives are true.
     """
 
     run: SkipValidation[Path]

@@ -13,25 +13,26 @@ import pandas as pd
 import torch
 
 from ...engine.manifest import describe
-from ..config import (
-    CONFIGS,
-    MODELS,
-    RECIPES,
-    RESUMABLE,
-    SIMILARITIES,
-    WITH_NEGATIVES,
-    EvaluateConfig,
-    TrainConfig,
-    configure,
-)
+from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure, lacking_of_recipe
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
-from ..figures import Figure, OfTrainings, bootstrap, format_difference, markdown_table, write_results
+from ..figures import (
+    Figure,
+    OfTrainings,
+    bootstrap,
+    format_difference,
+    markdown_table,
+    new_figure,
+    write_png,
+    write_results,
+)
 from ..fit import Say, silent
+from ..registry import MODELS, RECIPES, WITH_NEGATIVES
 from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
+ALL_PAIRS = "pairs"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -82,9 +83,10 @@ def figure(metric: OfTrainings) -> Figure:
 class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    metrics: by name, with bootstrap samples of the same images for all variants. Of each retrieval R@1, R@5, R@10 and
-    their sum in %, and the mean rank, such as "plain i2t R@1" and "vse-c:noun i2t sum"; `rsum`, the sum without attack;
-    and "univse", that of UniVSE's attacks. accuracy: by operator, how often in % a caption scores above its negative.
+    metrics: by name, with bootstrap samples of the same images for all variants. ALL_PAIRS: how often in % a caption is
+    above its negative, of known words, by any operator. Of each retrieval R@1, R@5, R@10 and their sum in %, and the
+    mean rank, such as "plain i2t R@1" and "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of
+    UniVSE's attacks. accuracy: by operator, how often in % a caption scores above its negative.
     """
 
     name: str
@@ -120,7 +122,8 @@ def compare(
     overwrite: bool = False,
     say: Say = silent,
 ) -> str:
-    """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md and comparison.json to `output`.
+    """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md, comparison.json and
+    comparison.png to `output`.
 
     evaluation: how each trained model is evaluated. training: fields of TrainConfig for all trainings, other than run,
     output, model, negative_families and seed; and `recipe`, see `configure`. Each model is in
@@ -141,6 +144,9 @@ def compare(
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     results = []
     for variant, configs in trainings.items():
+        recipe = variant.recipe or settings.get("recipe", "")
+        if lacking := lacking_of_recipe(variant.model, recipe, configs[0].vectors):
+            say(lacking)
         evaluations = []
         for config in configs:
             say(f"{variant.name}, seed {config.seed}")
@@ -151,7 +157,10 @@ def compare(
     kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
     setting = describe_settings(kinds, seeds, evaluation.split)
     found = {result.name: result.as_json(results[0]) for result in results}
-    return write_results(output, "comparison", found, to_markdown(results, setting))
+    said = " ".join(conclude(results[0], results[-1])) if len(results) > 1 else ""
+    text = write_results(output, "comparison", found, "\n\n".join(filter(None, [to_markdown(results, setting), said])))
+    draw_comparison(results, output / "comparison.png")
+    return text
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
@@ -177,9 +186,77 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     attacks = [metric for name, metric in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
     totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
     totals |= {"univse": reduce(add, attacks)} if attacks else {}
+    if all(len(evaluation.pairs) for evaluation in evaluations):
+        every = sorted(set(image.values()))  # of all images, the same for all variants
+        right, asked = [], []
+        for evaluation in evaluations:
+            owner = pd.Categorical(evaluation.pairs["image"], every).codes
+            right.append(np.bincount(owner, evaluation.pairs["right"].to_numpy(), len(every))[:, None])
+            asked.append(np.bincount(owner, minlength=len(every))[:, None])
+        counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
+        there = sizes.sum(0)[:, 0] > 0
+        shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
+        samples = bootstrap(counts[:, there].sum(0), sizes[:, there].sum(0), seed)[:, 0]
+        metrics[ALL_PAIRS] = OfTrainings(shares, samples)
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
+
+
+def conclude(first: VariantResult, last: VariantResult) -> list[str]:
+    """Sentences on what the last variant does better or worse than the first one: on pairs of a caption and its
+    negative, and in retrieval with and without negatives among the candidates, those of which there are data.
+    """
+    sentences = []
+    if ALL_PAIRS in first.metrics:
+        share, other = (result.metrics[ALL_PAIRS].values.mean() for result in (last, first))
+        what = f"{last.name} puts {share:.1f} % of the captions above their negatives, {first.name} {other:.1f} %"
+        sentences.append(f"{what} (chance is 50): {_verdict(first, last, ALL_PAIRS)}.")
+    attack, plain = "vse-c:total i2t R@1", "plain i2t R@1"
+    if attack in first.metrics:
+        falls = [
+            f"{one.name} from {one.metrics[plain].values.mean():.1f} to {one.metrics[attack].values.mean():.1f} %"
+            for one in (first, last)
+        ]
+        what = "With the negatives of an image among the candidates, its R@1 falls with " + " and with ".join(falls)
+        sentences.append(f"{what}: {_verdict(first, last, attack)}.")
+    return [*sentences, f"In retrieval without negatives, by rsum: {_verdict(first, last, 'rsum')}."]
+
+
+def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
+    """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`."""
+    difference = (last.metrics[name] - first.metrics[name]).figure()
+    low, high = difference.interval
+    shown = format_difference(*difference)
+    if low <= 0 <= high:
+        return f"a difference is not shown, {shown}"
+    return f"{last.name} is {'better' if low > 0 else 'worse'}, by {shown}"
+
+
+def draw_comparison(results: Sequence[VariantResult], path: Path) -> None:
+    """Draw the variants side by side as a PNG: how often a caption is above its negative, by operator; and recalls of
+    captions by an image, solid without negatives among the candidates, dashed with those of the image.
+    """
+    figure = new_figure(11, 4.2)
+    left, right = figure.subplots(1, 2)
+    operators = [*results[0].accuracy]
+    colours = [f"C{number}" for number in range(len(results))]
+    for number, (result, colour) in enumerate(zip(results, colours, strict=True)):
+        places = [place + (number - (len(results) - 1) / 2) * 0.8 / len(results) for place in range(len(operators))]
+        shares = [result.accuracy[name] for name in operators]
+        left.bar(places, shares, 0.8 / len(results), color=colour, label=result.name)
+        for style, candidates, what in (("-", "plain", "plain"), ("--", "vse-c:total", "with its negatives")):
+            recalls = [result.metrics.get(f"{candidates} i2t {top}") for top in RECALLS[:3]]
+            if all(recall is not None for recall in recalls):
+                values = [float(recall.values.mean()) for recall in recalls if recall is not None]
+                right.plot(RECALLS[:3], values, style, color=colour, marker="o", label=f"{result.name}, {what}")
+    left.axhline(50, color="0.4", linewidth=1, linestyle=":", label="chance")
+    left.set_xticks(range(len(operators)), operators, rotation=30, ha="right")
+    left.set(ylabel="caption above its negative, %", ylim=(0, 100), title="pairs")
+    right.set(ylabel="% of images", ylim=(0, None), title="captions of an image, by rank")
+    for axes in (left, right):
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
+    write_png(figure, path, 120)
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:

@@ -242,7 +242,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
     model, vocabularies, trained, run = subject.model, subject.vocabularies, subject.trained, subject.run
     captions, features, files = subject.captions, subject.features, subject.files
-    texts = data.encode_run(run, captions, vocabularies, device=subject.device).texts
+    texts = data.encode_run(run, captions, vocabularies, device=subject.device, selection=None).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):

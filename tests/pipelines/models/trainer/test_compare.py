@@ -11,7 +11,16 @@ from scipy import stats
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.trainer.compare import Variant, compare
+from negcap.pipelines.models.figures import OfTrainings
+from negcap.pipelines.models.trainer.compare import (
+    ALL_PAIRS,
+    RECALLS,
+    Variant,
+    VariantResult,
+    compare,
+    conclude,
+    draw_comparison,
+)
 
 SMALL: dict[str, Any] = {
     "joint": 8,
@@ -114,7 +123,8 @@ def test_trained_models_are_kept_and_tables_are_printed(
     shown = capsys.readouterr().out
     assert weights.stat().st_mtime_ns == before
     assert (models / "comparison.md").read_text() == shown
-    tables = [part.splitlines() for part in shown.split("\n\n")[1:]]
+    *tables, (conclusion,) = [part.splitlines() for part in shown.split("\n\n")[1:]]
+    assert conclusion.startswith("vse-c+noun puts ")
     assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse++", "| vse-c+noun"] for rows in tables[:-1])
     assert [line.split(" | ")[0] for line in tables[-1][2:]] == ["| vse-c+noun − vse++"]
     assert pq.read_table(models / "vse++-1" / "evaluation" / "ranks.parquet").num_rows > 0
@@ -139,3 +149,54 @@ def test_bad_arguments(
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert re.search(message, errors), errors
+
+
+def result(name: str, **values: float) -> VariantResult:
+    """A variant whose metrics have these values, each with an interval of two to either side."""
+    around = np.linspace(-2.1, 2.1, 101)
+    names = {"pairs": ALL_PAIRS, "plain": "plain i2t R@1", "attack": "vse-c:total i2t R@1", "rsum": "rsum"}
+    spread = around * (name != "vse++")  # so that the difference has the other's interval
+    metrics = {names[key]: OfTrainings(np.array([value]), value + spread) for key, value in values.items()}
+    return VariantResult(name, 1, metrics, {})
+
+
+def test_the_conclusion_says_what_is_shown_and_what_is_not() -> None:
+    first = result("vse++", pairs=60.0, plain=30.0, attack=10.0, rsum=300.0)
+    said = conclude(first, result("vse-c", pairs=75.0, plain=30.0, attack=11.0, rsum=290.0))
+    assert said == [
+        "vse-c puts 75.0 % of the captions above their negatives, vse++ 60.0 % (chance is 50): vse-c is better, by "
+        "+15.0 (+13.0 to +17.0).",
+        "With the negatives of an image among the candidates, its R@1 falls with vse++ from 30.0 to 10.0 % and with "
+        "vse-c from 30.0 to 11.0 %: a difference is not shown, +1.0 (-1.0 to +3.0).",
+        "In retrieval without negatives, by rsum: vse-c is worse, by -10.0 (-12.0 to -8.0).",
+    ]
+
+
+def test_a_comparison_ends_with_its_conclusion_and_is_drawn(models: Path) -> None:
+    text = (models / "comparison.md").read_text()
+    metrics = json.loads((models / "comparison.json").read_text())
+    last = text.strip().splitlines()[-1]
+    difference = metrics["vse-c+noun"]["difference from vse++"][ALL_PAIRS]
+    assert f"{difference['value']:+.1f} ({difference['interval'][0]:+.1f} to " in last
+    shares = []
+    for seed in (0, 1):
+        for name in ("vse++", "vse-c+noun"):
+            entries = json.loads((models / f"{name}-{seed}" / "evaluation" / "evaluation.json").read_text())["pairwise"]
+            known = [entry["known"] for entry in entries.values()]
+            counts = [entry["pairs"] for entry in known]
+            shares.append(np.dot([entry["accuracy"] for entry in known], counts) / sum(counts))
+    assert difference["value"] == pytest.approx((shares[1] + shares[3] - shares[0] - shares[2]) / 2)
+    assert (models / "comparison.png").is_file()
+
+
+def test_a_comparison_is_drawn(tmp_path: Path, drawn: None) -> None:
+    results = [
+        result(name, pairs=60.0, rsum=300.0)._replace(accuracy={"noun": 60.0, "numeral": 70.0})
+        for name in ("vse++", "x")
+    ]
+    for one in results:
+        for candidates, top in (("plain", 30.0), ("vse-c:total", 10.0)):
+            made = OfTrainings(np.array([top]), np.array([top, top]))
+            one.metrics.update({f"{candidates} i2t {name}": made for name in RECALLS})  # type: ignore[attr-defined]
+    draw_comparison(results, tmp_path / "c.png")
+    assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
