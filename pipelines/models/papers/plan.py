@@ -232,8 +232,8 @@ def _order(settings: PapersConfig) -> Jobs:
 # At the size trained MHA-D leaves the plateau of the hardest negative after some 15 epochs of 197 steps, so that it has
 # twice as many
 HEADS = (
-    "[--joint 32 --set word_dim=32 --set attention_dim=16 --epochs 2"
-    "|--joint 64 --set word_dim=64 --set attention_dim=32 --epochs 36 --set decay_every=30]"
+    "[--set word_dim=32 --set attention_dim=16 --epochs 2"
+    "|--set word_dim=64 --set attention_dim=32 --epochs 36 --set decay_every=30]"
 )
 
 
