@@ -182,19 +182,21 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     totals = {"rsum": np.sum([metrics[f"plain {way} sum"] for way in WAYS], 0)}
     totals |= {"univse": np.sum(attacks, 0)} if attacks else {}
     if all(len(evaluation.pairs) for evaluation in evaluations):
-        names = sorted(set(image.values()))  # of all images, the same for all variants
-        of = [pd.Categorical(evaluation.pairs["image"], names).codes for evaluation in evaluations]
-        right = [evaluation.pairs["right"].to_numpy() for evaluation in evaluations]
-        counts, sizes = (
-            np.stack([np.bincount(*given, minlength=len(names))[:, None] for given in parts])
-            for parts in (zip(of, right, strict=True), zip(of, strict=True))
-        )
-        there = sizes.any(0)[:, 0]
-        samples = bootstrap(counts[:, there], sizes[:, there], seed)[:, 0]
-        metrics[ALL_PAIRS] = np.append(100 * counts.sum() / sizes.sum(), samples)
+        metrics[ALL_PAIRS] = _all_pairs(evaluations, seed)
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
+
+
+def _all_pairs(evaluations: Sequence[Evaluation], seed: int) -> np.ndarray:
+    """The share of pairs of known words that are right, of all operators, in %, and its bootstrap samples: (1 + n,)."""
+    images = sorted({image for evaluation in evaluations for image in evaluation.pairs["image"]})
+    counts, sizes = (np.zeros((len(evaluations), len(images), 1)) for _ in range(2))
+    for training, evaluation in enumerate(evaluations):
+        number = pd.Categorical(evaluation.pairs["image"], images).codes
+        counts[training, :, 0] = np.bincount(number, evaluation.pairs["right"], len(images))
+        sizes[training, :, 0] = np.bincount(number, minlength=len(images))
+    return np.append(100 * counts.sum() / sizes.sum(), bootstrap(counts, sizes, seed)[:, 0])
 
 
 def conclude(first: VariantResult, last: VariantResult) -> list[str]:
