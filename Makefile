@@ -51,7 +51,7 @@ $(VENV)/installed-train: pyproject.toml $(TESTED) | $(BIN)/python
 
 train: $(VENV)/installed-train ## draw scenes, make negatives, judge them, train and compare: needs no data, minutes
 	$(BIN)/negcap scenes --output outputs/scenes --images 1600
-	$(BIN)/negcap build --output outputs/scenes --preset all
+	$(BIN)/negcap build --output outputs/scenes --set lexicon=own
 	$(BIN)/negcap judge outputs/scenes --n 1
 	$(BIN)/negcap train outputs/scenes --output outputs/scenes/models --model vse++ --model vse-c $(DRAWN)
 
@@ -83,7 +83,7 @@ reproduce: $(VENV)/installed-train ## tables of VSE-C, UniVSE, MHA-D, Augmented 
 
 compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives: FLICKR8K=folder [SEEDS=3] [SMALL= for the full size]
 	@test -n "$(FLICKR8K)" || { echo "make compare needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
-	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
+	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all --set lexicon=own
 	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
 	$(BIN)/negcap train outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
 		--model vse,vse++,vse-c+noun,vse-c+numeral,vse-c+relation,vse-c

@@ -363,7 +363,7 @@ class Inserting(NamedTuple):
         return 100 * self.unknown / max(1, self.negatives)
 
 
-KNOWN_WORDS = "negcap build --set lexicon=own makes negatives of words of the train captions"
+KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train with a lower min_count"
 TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
 
 

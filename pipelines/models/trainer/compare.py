@@ -187,20 +187,25 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
     totals |= {"univse": reduce(add, attacks)} if attacks else {}
     if all(len(evaluation.pairs) for evaluation in evaluations):
-        every = sorted(set(image.values()))  # of all images, the same for all variants
-        right, asked = [], []
-        for evaluation in evaluations:
-            owner = pd.Categorical(evaluation.pairs["image"], every).codes
-            right.append(np.bincount(owner, evaluation.pairs["right"].to_numpy(), len(every))[:, None])
-            asked.append(np.bincount(owner, minlength=len(every))[:, None])
-        counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
-        there = sizes.sum(0)[:, 0] > 0
-        shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
-        samples = bootstrap(counts[:, there].sum(0), sizes[:, there].sum(0), seed)[:, 0]
-        metrics[ALL_PAIRS] = OfTrainings(shares, samples)
+        metrics[ALL_PAIRS] = _all_pairs(evaluations, seed)
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
+
+
+def _all_pairs(evaluations: Sequence[Evaluation], seed: int) -> OfTrainings:
+    """How often in % a caption is above its negative, by any operator, with bootstrap samples over the images that have
+    pairs, which are the same for all variants of a comparison.
+    """
+    images = sorted(set().union(*(evaluation.pairs["image"] for evaluation in evaluations)))
+    right, asked = [], []
+    for evaluation in evaluations:
+        owner = pd.Categorical(evaluation.pairs["image"], images).codes
+        right.append(np.bincount(owner, evaluation.pairs["right"].to_numpy(), len(images))[:, None])
+        asked.append(np.bincount(owner, minlength=len(images))[:, None])
+    counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
+    shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
+    return OfTrainings(shares, bootstrap(counts.sum(0), sizes.sum(0), seed)[:, 0])
 
 
 def conclude(first: VariantResult, last: VariantResult) -> list[str]:

@@ -84,7 +84,7 @@ def test_no_negative_that_is_trained_on_has_a_new_unknown_word(larger: Path, tmp
     assert shares["noun"] > 1 and shares["preposition"] == 0
     assert (
         f"noun {shares['noun']:.1f}, numeral" in progress[0]
-        and "they are not trained on; negcap build --set" in progress[0]
+        and "they are not trained on; for more of known words, build with --set lexicon=own" in progress[0]
     )
 
 
