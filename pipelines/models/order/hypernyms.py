@@ -264,7 +264,8 @@ def train_energy(
         report=report,
     )
     threshold = max(history, key=lambda line: line["accuracy"])["threshold"]
-    return energy, _shares(penalties_of(split.test.pairs), split.test.related, threshold)
+    shares = _shares(penalties_of(split.test.pairs), split.test.related, threshold)
+    return energy.cpu(), shares
 
 
 def _shares(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
