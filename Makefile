@@ -51,7 +51,7 @@ $(VENV)/installed-train: pyproject.toml $(TESTED) | $(BIN)/python
 
 train: $(VENV)/installed-train ## draw scenes, make negatives, judge them, train and compare: needs no data, minutes
 	$(BIN)/negcap scenes --output outputs/scenes --images 1600
-	$(BIN)/negcap build --output outputs/scenes --preset all
+	$(BIN)/negcap build --output outputs/scenes --set lexicon=own
 	$(BIN)/negcap judge outputs/scenes --n 1
 	$(BIN)/negcap train outputs/scenes --output outputs/scenes/models --model vse++ --model vse-c $(DRAWN)
 
@@ -75,7 +75,7 @@ clip: $(VENV)/installed-score ## tiny CLIPs of drawn scenes with and without neg
 		--model hf:outputs/clip-base $$(for seed in $$(seq 0 $$(($(CLIP_SEEDS) - 1))); do \
 		for objective in infonce negclip ce-clip; do echo --model hf:outputs/clip-$$objective-$$seed; done; done)
 
-reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented VSE: FLICKR8K=folder [GLOVE=file SEEDS=3 PAGE=file FULL=1 for trainings to the end ARGS="--part univse"]
+reproduce: $(VENV)/installed-train ## tables of VSE-C, UniVSE, MHA-D, Augmented VSE, order-embeddings: FLICKR8K=folder [GLOVE=file SEEDS=3 PAGE=file FULL=1 for trainings to the end ARGS="--part univse"]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
 	$(BIN)/python -m negcap.pipelines.models.papers "$(FLICKR8K)" --output outputs/papers$(if $(FULL),-trained) \
 		$(if $(FULL),--size trained --seeds 3 --limit 1000,--seeds $(SEEDS)) \
@@ -83,7 +83,7 @@ reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented
 
 compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives: FLICKR8K=folder [SEEDS=3] [SMALL= for the full size]
 	@test -n "$(FLICKR8K)" || { echo "make compare needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
-	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
+	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all --set lexicon=own
 	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
 	$(BIN)/negcap train outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
 		--model vse,vse++,vse-c+noun,vse-c+numeral,vse-c+relation,vse-c

@@ -5,9 +5,9 @@
 
 `negatives` makes negatives of sentences or tables; `Augmenter` makes them of batches during training; `build` writes a
 whole run as Parquet; `read` reads a table of a run; `graph` returns the scene graph of a sentence; `Negatives` is a
-PyTorch data set of batches of captions with negatives, and `NegativesByKey` joins negatives to the samples of another.
-Importing this package is cheap: pandas, spaCy, PyTorch and other large packages are imported by the functions that need
-them.
+PyTorch data set of batches of captions with negatives, and `NegativesByKey` joins negatives to the samples of another;
+`train_openclip` and `train_transformers` train a CLIP on such batches, and `NegativesLoss` is their loss. Importing
+this package is cheap: pandas, spaCy, PyTorch and other large packages are imported by the functions that need them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .pipelines.api.augmenter import Augmenter
     from .pipelines.api.batches import Batch, Negatives, NegativesByKey
     from .pipelines.api.functions import build, graph, negatives, read
+    from .pipelines.api.training import NegativesLoss, train_openclip, train_transformers
 
     __version__: str
 
@@ -27,12 +28,28 @@ _MODULES = {
     "Batch": "batches",
     "Negatives": "batches",
     "NegativesByKey": "batches",
+    "NegativesLoss": "training",
     "build": "functions",
     "graph": "functions",
     "negatives": "functions",
     "read": "functions",
+    "train_openclip": "training",
+    "train_transformers": "training",
 }
-__all__ = ["Augmenter", "Batch", "Negatives", "NegativesByKey", "__version__", "build", "graph", "negatives", "read"]
+__all__ = [
+    "Augmenter",
+    "Batch",
+    "Negatives",
+    "NegativesByKey",
+    "NegativesLoss",
+    "__version__",
+    "build",
+    "graph",
+    "negatives",
+    "read",
+    "train_openclip",
+    "train_transformers",
+]
 
 
 def __getattr__(name: str) -> Any:

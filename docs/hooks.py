@@ -19,7 +19,7 @@ from negcap.augment.operators.swap import MIN_LOG_ODDS
 from negcap.pipelines.cli import negcap
 from negcap.pipelines.cli.group import Command
 from negcap.pipelines.cli.models import settings_of
-from negcap.pipelines.cli.options import MODELS
+from negcap.pipelines.models.registry import MODELS
 from negcap.schemas.markdown import markdown as tables
 from negcap.schemas.markdown import replaced
 

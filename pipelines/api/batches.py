@@ -22,15 +22,17 @@ from typing import Any, TypedDict
 import numpy as np
 import pyarrow as pa
 import torch
+from torch import Generator
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, shards_of
 from ..features.preprocess import open_image
+from ..models.sampling import NegativePool, sample_of_each
 from ..readers.record import Record, Rejected, clean
 from ..tables.columns import UNSPLIT, splits_of
 from ..tables.images import Images
-from ..tables.pairs import pair_tables
+from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, joined
 
 __all__ = ["Batch", "Negatives", "NegativesByKey"]
 
@@ -124,7 +126,10 @@ class Negatives(IterableDataset[Batch]):
         self.transform, self.tokenize = transform, tokenize
         splits, chosen = ((some,) if isinstance(some, str) else tuple(some) for some in (split, operators))
         table = "refined" if refined else "negatives"
-        self._captions, self._texts, self._offsets = _read(Path(run), splits, chosen, table)
+        self._captions, rows, starts = _read(Path(run), splits, chosen, table)
+        made = rows["negative"].cast(pa.large_string()).chunks
+        self._texts = pa.concat_arrays([*made, pa.array([""], pa.large_string())])  # the last for what is lacking
+        self._pool = NegativePool(torch.from_numpy(starts), negatives)
         self._images = None if images is None else Path(images)
         if self._images is not None:
             files = _files(Images(self._images), self._captions["image"])
@@ -143,12 +148,12 @@ class Negatives(IterableDataset[Batch]):
     @property
     def captions(self) -> int:
         """The number of captions, on all ranks together."""
-        return len(self._offsets) - 1
+        return len(self._captions)
 
     @property
     def with_negatives(self) -> int:
         """The number of captions that have negatives, on all ranks together."""
-        return int(np.count_nonzero(np.diff(self._offsets)))
+        return int(self._pool.starts.diff().count_nonzero())
 
     def __len__(self) -> int:
         """The number of batches of this rank in an epoch."""
@@ -170,13 +175,15 @@ class Negatives(IterableDataset[Batch]):
             order = np.random.default_rng([self.seed, SHUFFLE, epoch]).permutation(self.captions)
         for n in range(self.rank + number * self.ranks, self._batches(), self.ranks * workers):
             rows = order[n * self.batch_size : (n + 1) * self.batch_size]
-            yield self._batch(rows, np.random.default_rng([self.seed, CHOOSE, epoch, n]))
+            (seed,) = np.random.SeedSequence([self.seed, CHOOSE, epoch, n]).generate_state(1, np.uint64)
+            yield self._batch(rows, Generator().manual_seed(int(seed >> 1)))
 
-    def _batch(self, rows: np.ndarray, rng: np.random.Generator) -> Batch:
+    def _batch(self, rows: np.ndarray, generator: Generator) -> Batch:
         wanted = self._captions.take(rows)
-        chosen, mask = _choose(self._offsets, rows, self.negatives, rng)
-        false = self._texts.take(chosen.ravel()).to_pylist()
-        batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": torch.from_numpy(mask)}
+        chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)
+        chosen = chosen.masked_fill(~mask, len(self._texts) - 1)
+        false = self._texts.take(pa.array(chosen.flatten().numpy())).to_pylist()
+        batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": mask}
         if self._images is not None:
             paths = [self._images / name for name in wanted["image"].to_pylist()]
             batch["image"] = paths
@@ -253,12 +260,13 @@ class NegativesByKey:
             raise ValueError(
                 f"{self.text} must be the captions of {self._run}: of {FIRST:,} samples none has negatives"
             )
-        chosen = [made[at] for at in torch.randperm(len(made))[: self.negatives].tolist()]
+        (which,), (mask,) = sample_of_each(torch.tensor([len(made)]), self.negatives)
+        chosen = [made[number] for number in which[mask].tolist()]
         texts = chosen + [""] * (self.negatives - len(chosen))
         return {
             **sample,
             "negatives": texts if self.tokenize is None else self.tokenize(texts),
-            "mask": torch.arange(self.negatives) < len(chosen),
+            "mask": mask,
         }
 
     def _made(self, key: str, text: str | bytes) -> Sequence[str]:
@@ -295,42 +303,19 @@ def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str],
     return {key: [*texts] for key, texts in made.items()}
 
 
-def _choose(offsets: np.ndarray, rows: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random k negatives for each caption of `rows` (B,): indices and mask (B, k); where False, the index of ""."""
-    sizes = offsets[rows + 1] - offsets[rows]
-    keys = rng.random((len(rows), max(int(sizes.max()), k)))
-    keys[np.arange(keys.shape[1]) >= sizes[:, None]] = 2.0  # beyond the last negative of the caption
-    drawn, mask = np.argsort(keys, axis=1)[:, :k], np.arange(k) < sizes[:, None]
-    return np.where(mask, offsets[rows][:, None] + drawn, offsets[-1]), mask
-
-
-def _read(
-    run: Path, splits: Sequence[str], operators: Sequence[str], table: str
-) -> tuple[pa.Table, pa.Array, np.ndarray]:
-    """The captions (C rows), the texts of all negatives and an empty one, and where those of each begin (C + 1,)."""
+def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
+    """The captions and their negatives. Raises ValueError if there are none."""
     if "train" in splits and splits_of(run) == (UNSPLIT,):
         warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
         splits = ()
-    columns = ("caption_id", "image_id", "image", "text", "negative")
-    captions, texts, sizes = [], list[pa.Array](), [np.zeros(1, np.int64)]
-    chosen: dict[str, Any] = {"table": table, "columns": columns, "every_caption": True, "denials": False}
-    for rows in pair_tables(run, operators, splits, **chosen, distinct=True):
-        caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-        first = np.flatnonzero(np.diff(caption, prepend=-1))
-        captions.append(rows.select(["image_id", "image", "text"]).take(first))
-        texts += rows["negative"].drop_null().cast(pa.large_string()).chunks
-        sizes.append(np.bincount(caption[rows["negative"].is_valid().to_numpy()], minlength=len(first)))
-    if not sum(map(len, texts)):
+    of_captions = ("image_id", "image", "text")
+    found = joined(captions_with_negatives(run, operators, splits, table=table, of_captions=of_captions, distinct=True))
+    if not len(found.negatives):
         of = f" of split {', '.join(splits)}" if splits else ""
         raise ValueError(
             f"{run} must have captions{of} with negatives{' of these operators' * bool(operators)}, has none"
         )
-    empty = pa.array([""], pa.large_string())
-    return (
-        pa.concat_tables(captions).combine_chunks(),
-        pa.concat_arrays([*texts, empty]),
-        np.cumsum(np.concatenate(sizes)),
-    )
+    return found
 
 
 def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -118,11 +119,22 @@ class Command(click.Command):
             for name, field in rarer.items()
         ]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
+        if not ctx.resilient_parsing:
+            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            for flag, times in Counter(given).items():
+                if times > 1 and isinstance(flag, click.Option) and not (flag.multiple or flag.is_flag):
+                    hint = "; --operator takes several" if flag.name == "preset" else ""
+                    raise click.UsageError(f"{flag.opts[0]} takes one value, was given {times} times{hint}", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command with the values of its flags and, where they are not given, of --set."""
+        """Call the command with the values of its flags and of --set. Raises UsageError for one that both give."""
         for name, text in (ctx.params.pop("settings", None) or {}).items():
-            if ctx.params.get(name) is None:
-                ctx.params[name] = text
+            if ctx.params.get(name) is not None:
+                raise click.UsageError(f"{name} is given by a flag and by --set {name}={text}: give one of them", ctx)
+            ctx.params[name] = text
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..models.registry import MODELS, RECIPES
 from . import options
 from .group import Command, negcap, say
-from .options import FOLDER, MODELS, PLACE, PROBES, RECIPES
+from .options import FOLDER, PLACE, PROBES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -107,7 +108,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun --set margin=0.1
     """
     from ...augment.settings import given_only
-    from ..models.config import EvaluateConfig, configure
+    from ..models.config import EvaluateConfig, configure, lacking_of_recipe
 
     shown: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
     given = given_only(given)
@@ -117,6 +118,8 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
         if evaluation:
             raise ValueError(f"{', '.join(evaluation)} is of a comparison: give several models, or --seeds")
         config = configure(run, output, model, **given)
+        if lacking := lacking_of_recipe(model, given.get("recipe", ""), config.vectors):
+            shown["say"](lacking)
         from ..models.trainer.train import train as fit
 
         fit(config, **shown)
@@ -182,7 +185,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 @negcap.command(
     configs="models.settings:ProbeConfig models.settings:SaliencyConfig models.config:PictureConfig "
     "models.settings:LengthConfig",
-    flags="vectors split train_splits operators limit best epochs hidden seed threads",
+    flags="vectors split train_splits operators limit best epochs hidden seed device threads",
 )
 @click.argument("task", type=options.Choice(PROBES))
 @options.run
@@ -321,7 +324,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs="models.settings:HypernymConfig", flags="rows false_pairs seeds epochs concepts threads")
+@negcap.command(configs="models.settings:HypernymConfig", flags="rows false_pairs seeds epochs concepts device threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:

@@ -58,8 +58,6 @@ PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
     *("clip_benchmark", "lmms-eval", "negbench", "valse"),
 )
-MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", "infonce", "siglip", "negclip", "ce-clip")
-RECIPES = ("house", "paper")
 PHASES = ("mle", "gan")
 PROBES = ("words", "blanks", "saliency", "pictures", "lengths")
 WORDS: dict[str, Words] = {  # of fields whose types do not have them
@@ -189,9 +187,14 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
         for value in values:
             if "=" not in value:
                 raise click.UsageError(f"--set must be NAME=VALUE, was: {value}", ctx)
-        texts = {name.strip().replace("-", "_"): text for name, _, text in (value.partition("=") for value in values)}
-        for name in texts.keys() - fields.keys():
-            raise click.UsageError(no_setting(name, f"negcap {command}", fields), ctx)
+        texts: dict[str, str] = {}
+        for name, _, text in (value.partition("=") for value in values):
+            name = name.strip().replace("-", "_")
+            if name not in fields:
+                raise click.UsageError(no_setting(name, f"negcap {command}", fields), ctx)
+            if name in texts:
+                raise click.UsageError(f"--set {name} takes one value, was given twice: {texts[name]}, {text}", ctx)
+            texts[name] = text
         return texts
 
     help = "A rarer setting, listed below. May be repeated."

@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
+from ..engine.tables import has_table
+from ..tables.columns import kinds_of
 from .config import NegativesConfig
 from .data import Corpus, Texts
+from .sampling import NegativePool
 
 Terms = dict[str, Tensor]  # of a loss, by name: scalars
 
@@ -72,55 +75,43 @@ _EMPTY = torch.empty(0, dtype=torch.long)
 NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
-class NegativePool:
-    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`. owner,
-    family, concrete: (M,) the caption of each, and as in `Drawn`. wanted: (M,) bool, those to sample from. captions: C.
-    n: how many are sampled per caption. even: whether families, not negatives, are equally likely.
+@dataclass(frozen=True)
+class NegativeSampler:
+    """What draws negatives for the batches of a training. pool: the negatives to sample from. family: (M,) of all
+    negatives, as codes. positions: (codes,) the place of each among the config's families. concreteness: (M,), see
+    `Drawn`. size: how many negatives the train captions have. lost: a line on those that are not sampled from.
     """
 
-    def __init__(
-        self, owner: Tensor, family: Tensor, concrete: Tensor, wanted: Tensor, captions: int, n: int, even: bool = True
-    ) -> None:
-        rows = wanted.nonzero()[:, 0]
-        self.rows = rows = rows[owner[rows].argsort(stable=True)]
-        self.starts = torch.searchsorted(owner[rows], torch.arange(captions + 1))
-        kind = owner[rows] * (int(family.max()) + 1 if len(family) else 1) + family[rows]
-        self.weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if even else torch.ones(len(rows))
-        self.family, self.concreteness, self.n = family, concrete, n
+    pool: NegativePool
+    family: Tensor
+    positions: Tensor
+    concreteness: Tensor
+    size: int
 
     def __str__(self) -> str:
-        return f"{len(self.rows):,} negatives"
+        return f"{self.size:,} negatives"
 
     def sample(self, captions: Tensor, generator: Generator) -> Drawn:
-        """Sample n negatives per caption of a batch (B,), by weight and without replacement; all, if it has at most n.
-        They are the n smallest of exponential variables with the weights as rates (Efraimidis and Spirakis 2006).
-        """
-        starts = self.starts[captions]
-        counts = self.starts[captions + 1] - starts
-        width = int(counts.max()) if len(counts) else 0
-        if width == 0:
-            return NONE
-        slots = torch.arange(width)[None, :]
-        present = slots < counts[:, None]
-        at = (starts[:, None] + slots).clamp(max=len(self.rows) - 1)
-        arrival = torch.empty(at.shape).exponential_(generator=generator) / self.weights[at]
-        chosen = arrival.masked_fill(~present, float("inf")).topk(min(self.n, width), dim=1, largest=False).indices
-        kept = present.gather(1, chosen)
-        rows, owner = self.rows[at.gather(1, chosen)][kept], kept.nonzero()[:, 0]
-        return Drawn(rows, owner, self.family[rows], self.concreteness[rows])
+        """Draw negatives for the captions of a batch (B,)."""
+        which, mask = self.pool.sample(captions, generator)
+        rows = which[mask]
+        family = self.positions[self.family[rows].long()]
+        return Drawn(rows, mask.nonzero()[:, 0], family, self.concreteness[rows])
 
 
-def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> NegativePool:
-    """The negatives of the captions train (n,) from which a model samples. Raises ValueError if there are none."""
-    wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-    wanted &= torch.isin(corpus.negative_caption, train)
-    positions = {name: position for position, name in enumerate(config.negative_families)}
-    family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
-    given = corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions, config.negatives
-    pool = NegativePool(*given, config.balance_families)
-    if not len(pool.rows):
-        known = ", ".join(corpus.families) or "none: run negcap build first"
-        wanted_of = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
+def negative_sampler(config: NegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
+    """What draws negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
+    none.
+    """
+    pool = NegativePool(corpus.starts, config.negatives, corpus.family if config.balance_families else None)
+    size = int(pool.sizes(train).sum())
+    if not size:
+        made = kinds_of(config.run) if has_table(config.run, "negatives") else ()
+        families = ", ".join(sorted({kind.family for kind in made})) or "none: run negcap build first"
+        unknown = sum(counts.unknown for counts in corpus.inserting.values())
+        why = f"; {unknown:,} insert a word that train captions lack" if unknown else ""
+        wanted = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
         rule = "negative_families must have negatives of train captions"
-        raise ValueError(f"{rule}, have none: {wanted_of} (families in {config.run}: {known})")
-    return pool
+        raise ValueError(f"{rule}, have none: {wanted} (families in {config.run}: {families}{why})")
+    positions = torch.tensor([config.negative_families.index(name) for name in corpus.families])
+    return NegativeSampler(pool, corpus.family, positions, corpus.concreteness, size)

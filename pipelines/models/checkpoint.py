@@ -5,24 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
+import shutil
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..engine.lock import holds_nothing
 from ..engine.manifest import describe, hash_value
-from ..engine.storage import UNSEALED, is_sealed, scratch_folder, seal, sha256_file, write_atomically, write_json
+from ..engine.storage import (
+    TEMPORARY,
+    UNSEALED,
+    is_sealed,
+    scratch_folder,
+    seal,
+    sha256_file,
+    write_atomically,
+    write_json,
+)
 from ..engine.tables import has_table, hash_table
 from ..readers.files import first_line
 from .vocabulary import Vocabularies, WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
+LAYOUT = "layout.json"  # of mapped arrays
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]
@@ -324,6 +339,70 @@ def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
 def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     """Write metrics.jsonl, one line per epoch, atomically."""
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())
+
+
+class ArrayWriter:
+    """Appends to arrays, each of which is a file of a folder, so that they may be larger than the memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.layout: dict[str, tuple[str, int]] = {}  # by name, the type of an array and its length
+
+    def append(self, **arrays: np.ndarray) -> None:
+        """Append arrays (n,) to those of these names, which have their type."""
+        for name, values in arrays.items():
+            kind, length = self.layout.get(name, (values.dtype.str, 0))
+            if kind != values.dtype.str:
+                raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
+            with (self._folder / name).open("ab") as file:
+                file.write(np.ascontiguousarray(values).data)
+            self.layout[name] = kind, length + len(values)
+
+
+def mapped_arrays(run: Path, prefix: str, identity: Any, write: Callable[[ArrayWriter], Any]) -> tuple[Tensors, Any]:
+    """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk. Not to be changed.
+
+    Args:
+        run: the folder of a run.
+        prefix: of the folder's name, which a hash of `identity` completes.
+        identity: JSON-compatible data from which the content follows.
+        write: writes the arrays, if the folder does not exist; what it returns, JSON-compatible, is kept with them.
+
+    Returns:
+        The arrays by name, and what `write` returned.
+
+    Raises:
+        ValueError: a file is damaged.
+    """
+    folder = cache_file(run, prefix, identity, "arrays")
+    if not folder.exists():
+        made = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{TEMPORARY}")
+        made.mkdir(parents=True)
+        try:
+            writer = ArrayWriter(made)
+            about = write(writer)
+            write_json(made / LAYOUT, {"arrays": writer.layout, "about": about})
+            with suppress(OSError):  # another training was faster
+                made.rename(folder)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    try:
+        found = json.loads((folder / LAYOUT).read_bytes())
+        return {name: _mapped(folder / name, *stated) for name, stated in found["arrays"].items()}, found["about"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = first_line(error)
+        raise ValueError(f"{folder} is damaged ({why}): delete it, and it is computed again") from None
+
+
+def _mapped(path: Path, kind: str, length: int) -> Tensor:
+    """A file of numbers as a tensor (length,) that reads the file. Raises ValueError for a file of another size."""
+    dtype = np.dtype(kind)
+    if path.stat().st_size != length * dtype.itemsize:
+        raise ValueError(f"{path.name} must have {length} numbers of {dtype.itemsize} bytes")
+    values = np.memmap(path, dtype, "r") if length else np.empty(0, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the tensor must not be written to
+        return torch.from_numpy(values)
 
 
 def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:

@@ -23,9 +23,8 @@ from ...augment.settings import (
 )
 from ...schemas.captions import LANGUAGE
 from ...schemas.features import TABLE
+from .registry import MODELS, RECIPES, WITH_NEGATIVES
 
-CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
-WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train without negatives
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),  # the presets vse-c and vse-c-paper of negcap.augment.operators
     *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
@@ -108,18 +107,27 @@ class TrainConfig(Settings):
         if self.left_out is not None and not 0 <= self.left_out[0] < self.left_out[1]:
             rule = "leave_out must be a part, from 0, and how many there are, as in 0/2"
             raise ValueError(f"{rule}, was: {self.leave_out}")
-        families = getattr(self, "negative_families", ())
-        if not self.train_splits or (self.model in WITH_NEGATIVES and not families):
+        if not self.train_splits or (self.model in WITH_NEGATIVES and not self.trained_families):
             raise ValueError("train_splits and negative_families must not be empty")
         codes, known = ", ".join(self.languages), re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
         if not known.fullmatch(codes) or len(set(self.languages)) != len(self.languages):
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {codes}")
         if len(self.languages) > 1 and self.model != "mha-d":
             raise ValueError(f"languages must be one for {self.model}, were: {codes}")
-        what = "negatives" if self.model in (*WITH_NEGATIVES, "mha-d") and families else self.english
+        what = "negatives" if self.trained_families else self.english
         if what and LANGUAGE not in self.languages:
             raise ValueError(f"languages must have en, as {what} are English, were: {codes}")
         return self
+
+    @property
+    def trained_families(self) -> tuple[str, ...]:
+        """The families of negatives that the model is trained with."""
+        return ()
+
+    @property
+    def reads_negatives(self) -> bool:
+        """Whether the training reads negatives of the run."""
+        return bool(self.trained_families)
 
     @property
     def left_out(self) -> tuple[int, int] | None:
@@ -179,6 +187,16 @@ class NegativesConfig(TrainConfig):
         description="what selects the epoch; attacked, as in VSE-C's released code: R@1 + R@5 + R@10 from image to "
         "text with the negatives of an image's captions among its candidates",
     )
+
+    @property
+    def trained_families(self) -> tuple[str, ...]:
+        """The families of negatives that the model is trained with."""
+        return self.negative_families if self.model in (*WITH_NEGATIVES, "mha-d") else ()
+
+    @property
+    def reads_negatives(self) -> bool:
+        """Whether the training reads negatives of the run."""
+        return bool(self.trained_families) or self.select == "attacked"
 
 
 class DualConfig(RecurrentConfig, NegativesConfig):
@@ -279,13 +297,9 @@ class MhadConfig(NegativesConfig):
         return self
 
 
-CONFIGS: dict[str, type[TrainConfig]] = {
-    **dict.fromkeys(("vse", "vse++", "vse-c"), VseConfig),
-    **{"univse": UniVseConfig, "order": VseConfig, "mha-d": MhadConfig},
-    **dict.fromkeys(CONTRASTIVE, ContrastiveConfig),
-}
-MODELS = tuple(CONFIGS)
-RECIPES = ("house", "paper")
+_CLASSES: tuple[type[TrainConfig], ...] = (VseConfig, UniVseConfig, MhadConfig, ContrastiveConfig)
+_BY_NAME = {kind.__name__: kind for kind in _CLASSES}
+CONFIGS = {name: _BY_NAME[model.config] for name, model in MODELS.items()}
 # Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
@@ -332,6 +346,17 @@ def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "hous
     settings.update(given)
     of_similarity = OF_SIMILARITY.get(settings.get("similarity", ""), {})
     return kind(run=run, output=output, model=model, **{**of_similarity, **settings})
+
+
+BEGIN_WITH_GLOVE = ("vse-c", "univse")  # models of papers that begin with GloVe's word vectors
+
+
+def lacking_of_recipe(model: str, recipe: str, vectors: Any) -> str:
+    """A line on what the recipe of a model's paper has that is not given, its word vectors; empty if nothing is."""
+    if recipe != "paper" or model not in BEGIN_WITH_GLOVE or vectors:
+        return ""
+    what = f"recipe paper of {model} begins with GloVe's word vectors, 300 numbers each"
+    return f"{what}: without --vectors FILE words begin with random ones, and this is not the paper's recipe"
 
 
 PER_FAMILY = 20
@@ -389,3 +414,4 @@ class PictureConfig(Settings):
     best: AtLeastOne = Field(6, description="photos per query, or images whose attention is drawn")
     spacy_model: str | None = Field(None, description="pipeline that parses the queries; none: the shipped one")
     seed: NotNegative = Field(0, description="seed of t-SNE")
+    device: Device = "auto"

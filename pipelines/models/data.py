@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -15,12 +17,13 @@ from torch import Generator, Tensor
 
 from ...augment.reproducible import record_rng
 from ...schemas.captions import LANGUAGE
-from ...schemas.negatives import NEGATIVES
-from ..engine.tables import has_table, read_table, shards_of
+from ..engine.tables import has_table, hash_table, read_table, shards_of
 from ..tables.columns import UNSPLIT, check_splits, stored_splits
+from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives
+from .checkpoint import ArrayWriter, mapped_arrays
 from .device import to_device
 from .features import Features
-from .vocabulary import UNKNOWN_ID, Vocabularies, WordVocabulary
+from .vocabulary import UNKNOWN_ID, EncodedTexts, Vocabularies, WordVocabulary
 
 HELD_OUT = 500  # images, at most, that are held out for validation
 
@@ -322,36 +325,93 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
 
 
 SINGULAR = ("a", "an", "one")  # quantities of one
-COLUMNS = ("caption_id", "text", "operator", "family", "draw", "replaced", "replacement", "concreteness")
+COLUMNS = ("negative", "operator", "family", "draw", "replaced", "replacement", "concreteness", "row")
+AT_ONCE = 1 << 16  # negatives encoded at a time
+ENCODED = 1  # version of the encoded arrays in the cache
 
 
 CPU = torch.device("cpu")
 NO_FEATURES = Features(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
 
 
+@dataclass(frozen=True)
+class Selection:
+    """Which negatives of a run are read: of these families, operators and splits, all if empty. to_train: only what a
+    model may learn from. A text that several operators made of a caption is then read once, and one that inserts a word
+    that the model does not know is left out: the model would read <unk> there, find <unk> there in negatives only, and
+    learn that what it does not know is false.
+    """
+
+    families: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    to_train: bool = False
+
+
+EVERY = Selection()
+
+
+class Inserting(NamedTuple):
+    """Of so many negatives, how many insert a word that a model does not know."""
+
+    negatives: int
+    unknown: int
+
+    @property
+    def share(self) -> float:
+        """In %."""
+        return 100 * self.unknown / max(1, self.negatives)
+
+
+KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train with a lower min_count"
+TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
+
+
+def tell_unknown(inserting: Mapping[str, Inserting], then: str) -> str:
+    """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
+    than TOO_MANY %. then: what is done with them.
+
+    >>> tell_unknown({"noun": Inserting(50, 10), "numeral": Inserting(50, 0)}, "they are left out")
+    '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
+    """
+    counts = inserting.values()
+    every = Inserting(sum(one.negatives for one in counts), sum(one.unknown for one in counts))
+    if every.share <= TOO_MANY:
+        return ""
+    shares = ", ".join(f"{name} {one.share:.1f}" for name, one in sorted(inserting.items()))
+    return f"{every.share:.1f} % of the negatives insert a word that the model does not know ({shares}): {then}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """The C captions of a run and their M negatives, as word ids, and the features of its images.
+    """The C captions of a run and M negatives, as word ids, and the features of its images.
 
     vocabularies: by language, in the order of the captions' languages. texts: captions, then negatives, which are
-    English. negative_caption: (M,) the caption of each negative. operator, family: (M,) indices into `operators`,
-    `families`. draw: (M,) from 0, its position among those of its caption and operator. was_plural, is_plural: (M,)
-    bool, whether the quantity that a numeral negative replaces, or puts in, is above one. concreteness: (M,) float32,
-    see `Drawn`. All tensors but the words of texts are on the CPU.
+    English. starts: (C + 1,) where the negatives of each caption begin, and the last ones end. negative_caption: (M,)
+    the caption of each negative. operator, family: (M,) indices into `operators`, `families`. draw: (M,) from 0, its
+    position among those of its caption and operator. was_plural, is_plural: (M,) bool, whether the quantity that a
+    numeral negative replaces, or puts in, is above one. known: (M,) bool, whether every word that it inserts is in the
+    vocabulary. concreteness: (M,) float32, see `Drawn`. row: (M,) its number in the table negatives. inserting: of the
+    negatives of each operator in the selection, see `Inserting`. All tensors but the words of texts are on the CPU.
+    Those of negatives are mapped from files: beside its words a negative takes up 33 bytes.
     """
 
     captions: Captions
     vocabularies: Vocabularies
     texts: Texts
+    starts: Tensor
     negative_caption: Tensor
     operator: Tensor
     family: Tensor
     draw: Tensor
     was_plural: Tensor
     is_plural: Tensor
+    known: Tensor
     concreteness: Tensor
+    row: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
+    inserting: Mapping[str, Inserting]
     features: Features = NO_FEATURES
 
     @property
@@ -370,48 +430,153 @@ class Corpus:
 
     def made_by(self, operators: Sequence[str]) -> Tensor:
         """(M,) bool: True for negatives made by one of these operators."""
-        return torch.tensor([name in operators for name in self.operators] or [False])[self.operator]
+        return _are(operators, self.operator, self.operators)
 
     def of_families(self, families: Sequence[str]) -> Tensor:
         """(M,) bool: True for negatives of one of these families."""
-        return torch.tensor([name in families for name in self.families] or [False])[self.family]
+        return _are(families, self.family, self.families)
+
+
+def _are(wanted: Sequence[str], codes: Tensor, names: Sequence[str]) -> Tensor:
+    """(M,) bool: whether the names of codes (M,), indices into `names`, are wanted."""
+    return torch.isin(codes, torch.tensor([n for n, name in enumerate(names) if name in wanted], dtype=codes.dtype))
 
 
 def encode_run(
-    run: Path, captions: Captions, words: Vocabularies, features: Features = NO_FEATURES, device: torch.device = CPU
+    run: Path,
+    captions: Captions,
+    words: Vocabularies,
+    features: Features = NO_FEATURES,
+    device: torch.device = CPU,
+    selection: Selection | None = EVERY,
 ) -> Corpus:
-    """Encode the captions and negatives of a run, with their words on a device. words: of each language of the
-    captions. features: of the images, if they are embedded. M = 0 for a run without negatives, and for captions of
-    which none are English. Raises ValueError for a negative of an unknown caption.
+    """Encode the captions and negatives of a run, once: the arrays are kept in the run's cache and mapped into memory.
+
+    Args:
+        run: the folder of a run.
+        captions: of the run, and of its table `extra` if that was read.
+        words: the vocabulary of each language of the captions.
+        features: of the images, if they are embedded.
+        device: where the words go.
+        selection: the negatives that are read; None: none are.
+
+    Returns:
+        The corpus. M = 0 for a run without negatives, and for captions of which none are English.
+
+    Raises:
+        ValueError: a negative belongs to no caption, or the cache is damaged.
     """
-    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in words else ()
-    rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
-    owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
-    if owner.null_count:
-        first = rows["caption_id"].filter(pc.is_null(owner))[0]
-        raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
-    english = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
-    language = torch.cat([captions.language, torch.full((len(rows),), english)])
-    texts = pa.chunked_array([captions.texts, *rows["text"].chunks])
-    one = len(words) == 1
-    own = (texts if one else texts.filter(pa.array((language == number).numpy())) for number in range(len(words)))
-    encoded = [known.encode(its) for known, its in zip(words.values(), own, strict=True)]
-    tokens = torch.from_numpy(np.concatenate([part.tokens for part in encoded]))
-    lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
-    if len(words) > 1:  # they are sorted by language, and go back to their order
-        place = language.argsort(stable=True).argsort()
-        tokens, lengths = tokens[ragged_rows(starts_of(lengths), place)[0]], lengths[place]
-    operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
-    numeral, one = pc.equal(rows["family"], "numeral"), pa.array(SINGULAR)
-    above_one = (pc.and_(numeral, pc.invert(pc.is_in(rows[name], one))) for name in ("replaced", "replacement"))
-    columns = {"negative_caption": owner, "operator": operator.indices, "family": family.indices}
-    of_all: dict[str, Any] = {name: to_indices(column) for name, column in columns.items()}
-    of_all |= {"draw": torch.tensor(rows["draw"].to_numpy()), "concreteness": concreteness(rows)}
-    of_all["was_plural"], of_all["is_plural"] = (torch.from_numpy(flags.to_numpy()) for flags in above_one)
-    of_all["texts"] = Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language)
-    operators, families = (tuple(names.dictionary.to_pylist()) for names in (operator, family))
-    of_all |= {"operators": operators, "families": families, "features": features}
-    return Corpus(captions=captions, vocabularies=words, **of_all)
+    if LANGUAGE not in words or not has_table(run, "negatives"):
+        selection = None
+    said = hashlib.sha256()
+    for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):
+        said.update(f"{caption_id}\n{text}\n".encode())
+    identity = {
+        "version": ENCODED,
+        "words": [known.sha256 for known in words.values()],
+        "captions": said.hexdigest(),
+        "negatives": selection and [hash_table(run, "negatives"), vars(selection)],
+    }
+    write = partial(_write_texts, run=run, captions=captions, words=words, selection=selection)
+    arrays, about = mapped_arrays(run, "texts-", identity, write)
+    language = None
+    if len(words) > 1:
+        of_negatives = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
+        language = torch.full((len(captions.ids) + len(arrays["row"]),), of_negatives, dtype=torch.int8)
+        language[: len(captions.ids)] = captions.language
+    sizes = torch.bincount(arrays["negative_caption"], minlength=len(captions.ids))
+    return Corpus(
+        captions=captions,
+        vocabularies=words,
+        texts=Texts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
+        starts=starts_of(sizes),
+        **{name: arrays[name] for name in OF_NEGATIVES},
+        operators=tuple(about["operators"]),
+        families=tuple(about["families"]),
+        inserting={name: Inserting(*counts) for name, counts in about["inserting"].items()},
+        features=features,
+    )
+
+
+OF_NEGATIVES = {
+    **{"negative_caption": np.int32, "operator": np.int8, "family": np.int8, "draw": np.int32, "was_plural": np.bool_},
+    **{"is_plural": np.bool_, "known": np.bool_, "concreteness": np.float32, "row": np.int64},
+}  # what is kept of each beside its words
+
+
+def _write_texts(
+    out: ArrayWriter, run: Path, captions: Captions, words: Vocabularies, selection: Selection | None
+) -> dict[str, Any]:
+    """Write the arrays of `encode_run`, some negatives at a time; returns what else it needs of them."""
+    encoded = _encode_captions(captions, words)
+    out.append(tokens=encoded.tokens, offsets=encoded.offsets)
+    out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})
+    end, ids = int(encoded.offsets[-1]), pa.array(captions.ids, pa.string())
+    names: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
+    inserting: dict[str, list[int]] = {}
+    for part in _shards(run, selection):
+        numbers = pc.index_in(part.captions["caption_id"].combine_chunks(), ids)
+        owner = np.repeat(np.arange(len(part.captions)), np.diff(part.starts))
+        if (lacking := numbers.is_null().to_numpy(zero_copy_only=False)[owner]).any():
+            first = part.captions["caption_id"][int(owner[lacking.argmax()])]
+            raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
+        number, texts = pc.fill_null(numbers, 0).to_numpy(), part.captions["text"].combine_chunks()
+        for start in range(0, len(owner), AT_ONCE):
+            rows = part.negatives.slice(start, AT_ONCE).combine_chunks()
+            of = owner[start : start + AT_ONCE]
+            own = texts.slice(of[0], of[-1] - of[0] + 1)
+            negatives = rows["negative"].combine_chunks()
+            encoded, unknown = words[LANGUAGE].encode_negatives(negatives, own, of - of[0])
+            for name, bad in zip(rows["operator"].to_pylist(), unknown.tolist(), strict=True):
+                counts = inserting.setdefault(name, [0, 0])
+                counts[0] += 1
+                counts[1] += bad
+            kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
+            sizes = np.diff(encoded.offsets)
+            columns = {**_columns(rows, names), "negative_caption": number[of], "known": ~unknown}
+            out.append(tokens=encoded.tokens[np.repeat(kept, sizes)], offsets=end + np.cumsum(sizes[kept]))
+            out.append(**{name: columns[name][kept].astype(kind) for name, kind in OF_NEGATIVES.items()})
+            end += int(sizes[kept].sum())
+    return {"operators": [*names["operator"]], "families": [*names["family"]], "inserting": inserting}
+
+
+def _shards(run: Path, selection: Selection | None) -> Iterator[CaptionsWithNegatives]:
+    """The captions and negatives of each shard that are selected."""
+    if selection is None:
+        return iter(())
+    columns: dict[str, Any] = {"of_captions": ("caption_id", "text"), "of_negatives": COLUMNS}
+    chosen = selection.operators, selection.splits
+    return captions_with_negatives(run, *chosen, families=selection.families, distinct=selection.to_train, **columns)
+
+
+def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
+    """All captions, each by the vocabulary of its language, in their order."""
+    if len(words) == 1:
+        (known,) = words.values()
+        return known.encode(captions.texts)
+    order = captions.language.argsort(stable=True)
+    parts = [
+        known.encode(captions.texts.filter(pa.array((captions.language == number).numpy())))
+        for number, known in enumerate(words.values())
+    ]
+    tokens = np.concatenate([part.tokens for part in parts])
+    starts = starts_of(torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in parts])))
+    rows, _ = ragged_rows(starts, order.argsort())
+    return EncodedTexts(tokens[rows.numpy()], starts_of(starts.diff()[order.argsort()]).numpy())
+
+
+def _columns(rows: pa.Table, names: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
+    """The columns of some negatives that are kept as they are, and codes of operators and families: `names` numbers
+    them, and gets those that it lacks.
+    """
+    columns = {name: rows[name].to_numpy() for name in ("draw", "row")}
+    columns["concreteness"] = concreteness(rows).numpy()
+    for name, codes in names.items():
+        columns[name] = np.array([codes.setdefault(word, len(codes)) for word in rows[name].to_pylist()], np.int8)
+    numeral, singular = pc.equal(rows["family"], "numeral"), pa.array(SINGULAR)
+    for flag, name in (("was_plural", "replaced"), ("is_plural", "replacement")):
+        columns[flag] = pc.and_(numeral, pc.invert(pc.is_in(rows[name], singular))).to_numpy()
+    return columns
 
 
 def to_indices(column: pa.Array | pa.ChunkedArray) -> Tensor:

@@ -9,12 +9,14 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_pool
+from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_sampler
 from .config import ContrastiveConfig, DualConfig, VseConfig
 from .data import Texts
 from .device import to_device
 from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .similarities import SIMILARITIES
+
+SUMMED = ("vse", "order")  # models that are trained with the sum of all hinges
 
 
 class DualEncoder(nn.Module):
@@ -68,7 +70,7 @@ def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: Vs
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """
     images, true, false, drawn = embed(model, batch, drawn, config, epoch)
-    summed = config.model in ("vse", "order") or epoch <= config.warm_up
+    summed = config.model in SUMMED or epoch <= config.warm_up
     hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
@@ -91,5 +93,5 @@ def contrastive_losses(
 
 VSE = Objective(DualEncoder, vse_losses)  # also of VSE++ and order-embeddings (Vendrov et al. 2016, eq. 4)
 INFO_NCE = Objective(ContrastiveEncoder, contrastive_losses)  # also of SigLIP
-VSE_C = replace(VSE, sampler=negative_pool)
-NEGCLIP = replace(INFO_NCE, sampler=negative_pool)  # also of CE-CLIP
+VSE_C = replace(VSE, sampler=negative_sampler)
+NEGCLIP = replace(INFO_NCE, sampler=negative_sampler)  # also of CE-CLIP

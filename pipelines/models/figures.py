@@ -1,14 +1,15 @@
 """Figures as numbers, with bootstrap intervals, and as pictures by matplotlib, which need no display; result tables.
 
-Intervals are over images and trainings: pairs of one image are no independent evidence. Draws are of one generator
-(MT19937, modulo n), the same on every machine and in every call with the same n and seed, so that samples of two models
-may be subtracted one by one (a paired bootstrap).
+Intervals are over images: pairs of one image are no independent evidence. Draws are of one generator (MT19937, modulo
+n), the same on every machine and in every call with the same n and seed, so that samples of two models may be
+subtracted one by one (a paired bootstrap). Over images and few trainings they are t intervals, see `OfTrainings`.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from ..engine.lock import locked
 from ..engine.storage import write_atomically, write_json
+from ..report.intervals import wilson
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -83,7 +85,7 @@ LEVELS = (2.5, 97.5)  # percentiles of a 95 % interval
 
 
 class Figure(NamedTuple):
-    """A figure, or a difference of two, and its 95 % bootstrap interval, (low, high)."""
+    """A figure, or a difference of two, and its 95 % interval, (low, high)."""
 
     value: float
     interval: tuple[float, float]
@@ -102,16 +104,13 @@ def draws(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]
 
 
 def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:
-    """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images and S trainings, in %.
-    counts: (I, k) or (S, I, k). sizes: of the same shape, or with k = 1. Each sample draws I images and S trainings
-    with replacement; NaN where it has nothing to count.
+    """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images, in %. counts: (I, k).
+    sizes: (I, k) or (I, 1). Each sample draws I images with replacement; NaN where it has nothing to count.
     """
-    counts, sizes = (part if part.ndim == 3 else part[None] for part in (counts, sizes))
-    trainings, images = counts.shape[:2]
     samples = []
-    for of_images, of_trainings in zip(draws(images, seed, resamples), draws(trainings, seed, resamples), strict=True):
-        drawn, number = (np.einsum("rs,srk->rk", of_trainings, of_images @ part) for part in (counts, sizes))
-        samples.append(100 * np.divide(drawn, number, out=np.full_like(drawn, np.nan), where=number > 0))
+    for drawn in draws(len(counts), seed, resamples):
+        count, number = drawn @ counts, drawn @ sizes
+        samples.append(100 * np.divide(count, number, out=np.full_like(count, np.nan), where=number > 0))
     return np.concatenate(samples)
 
 
@@ -122,7 +121,70 @@ def interval(samples: np.ndarray) -> tuple[float, float]:
 
 
 def figures(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
-    """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %."""
+    """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %. The interval of 0
+    and of 100 % is Wilson's, where an image with cases is one independent case: all resamples would be equal.
+    """
     values = (100 * counts.sum(0) / sizes.sum(0)).tolist()
     samples = bootstrap(counts, sizes, seed, resamples)
-    return [Figure(value, interval(column)) for value, column in zip(values, samples.T, strict=True)]
+    images = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
+    return [
+        Figure(value, at_limit(value, number) if value in (0.0, 100.0) and number else interval(column))
+        for value, number, column in zip(values, images, samples.T, strict=True)
+    ]
+
+
+def at_limit(percent: float, cases: int) -> tuple[float, float]:
+    """The interval of 0 or 100 % of independent cases."""
+    low, high = wilson(percent / 100, cases)
+    return (0.0, 100 * high) if percent == 0 else (100 * low, 100.0)
+
+
+@dataclass(frozen=True, eq=False)
+class OfTrainings:
+    """A metric of S trainings of a model, or the difference of two models' metrics, training by training.
+
+    values: (S,), the metric of each training. samples: (n,) bootstrap samples of their mean, over images alone: every
+    sample has all trainings.
+    """
+
+    values: np.ndarray
+    samples: np.ndarray
+
+    def __add__(self, other: OfTrainings) -> OfTrainings:
+        """The sum with another metric of the same trainings and images."""
+        return OfTrainings(self.values + other.values, self.samples + other.samples)
+
+    def __sub__(self, other: OfTrainings) -> OfTrainings:
+        """The difference from another model's metric. Training s of one is compared with training s of the other."""
+        return OfTrainings(self.values - other.values, self.samples - other.samples)
+
+    def figure(self) -> Figure:
+        """The mean over trainings with its 95 % interval, over images and trainings.
+
+        With S > 1 it is mean ± t(ν) · √(v + w). v = s² / S is the variance of the mean from one set of trainings to
+        the next; s² is the variance of `values`, with S - 1 in its denominator. w is the variance from one set of
+        images to the next, that of `samples`. t(ν) is the 97.5 % quantile of Student's distribution with
+        ν = (v + w)² / (v² / (S - 1)) degrees of freedom, by Welch and Satterthwaite: hundreds of images know w well,
+        a few trainings know v badly. So t is 4.30 where three trainings differ by much more than images make them, and
+        1.96 where they hardly differ. What a training and an image have together is in both v and w, which makes the
+        interval rather too wide than too narrow.
+
+        With one training nothing is known of v: the interval is that of the bootstrap over images, for this training.
+        """
+        mean = float(self.values.mean())
+        if len(self.values) == 1:
+            return Figure(mean, interval(self.samples))
+        of_trainings = float(self.values.var(ddof=1)) / len(self.values)
+        of_images = float(np.nanvar(self.samples, ddof=1))
+        half = t_quantile(of_trainings, of_images, len(self.values)) * (of_trainings + of_images) ** 0.5
+        return Figure(mean, (mean - half, mean + half))
+
+
+def t_quantile(of_trainings: float, of_images: float, trainings: int) -> float:
+    """The factor of the standard error in `OfTrainings.figure`. of_trainings, of_images: the variances v and w."""
+    from scipy.special import stdtrit
+
+    if of_trainings == 0:
+        return float(stdtrit(np.inf, LEVELS[1] / 100))
+    freedom = (of_trainings + of_images) ** 2 * (trainings - 1) / of_trainings**2
+    return float(stdtrit(freedom, LEVELS[1] / 100))

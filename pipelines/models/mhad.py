@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
 from . import encoders
-from .batches import Batch, Drawn, Objective, Terms, autocast, negative_pool
+from .batches import Batch, Drawn, Objective, Terms, autocast, negative_sampler
 from .config import MhadConfig
 from .data import Corpus, Texts, places_in_groups
 from .device import to_device
@@ -131,7 +131,7 @@ class CaptionPool:
         numbers = torch.arange(len(captions.image_ids) + 1)
         self.starts = {language: torch.searchsorted(image[own], numbers) for language, own in rows.items()}
         self.image, self.rows = image, rows
-        self.negatives = negative_pool(config, corpus, train) if config.negative_families else None
+        self.negatives = negative_sampler(config, corpus, train) if config.negative_families else None
         self.epoch: tuple[int, dict[str, Tensor]] = (-1, {})  # the seed of an epoch, and the order of the rows in it
 
     def __str__(self) -> str:

@@ -26,7 +26,8 @@ from ...augment.settings import (
 )
 from ...schemas.captions import TRAIN_SPLITS
 from ...schemas.features import TABLE
-from .config import WITH_NEGATIVES, Similarities, Threads, Transform, cores
+from .config import Similarities, Threads, Transform, cores
+from .registry import WITH_NEGATIVES
 
 CAPTIONER_RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
 
@@ -113,8 +114,8 @@ NEED_NEGATIVES = (*WITH_NEGATIVES, TRIPLET)
 
 class ClipConfig(Settings):
     """How a CLIP is trained. The learning rate rises for 5 % of the steps, then falls to 0 by a cosine. model: hf:… or
-    open_clip:…; empty: a tiny one of transformers with random weights, whose words are those of the train captions and
-    their negatives. The objective triplet-clip also needs the table counterparts, pictures in which negatives are true.
+    open_clip:…; empty: a tiny one of transformers with random weights, whose words are those of the train captions.
+    The objective triplet-clip also needs the table counterparts, pictures in which negatives are true.
     """
 
     run: SkipValidation[Path]
@@ -193,6 +194,7 @@ class HypernymConfig(Settings):
     learning_rate: AboveZero = Field(0.01, description="learning rate of Adam")
     margin: NotNegativeNumber | None = Field(None, description="margin α of false pairs; none: 1, word2gauss 7")
     concepts: tuple[str, ...] = Field(CONCEPTS, description="concept in the picture, such as dog.n.01")
+    device: Device = "auto"
     threads: Threads = Field(default_factory=cores)
 
 
@@ -248,6 +250,7 @@ class ProbeConfig(Settings):
     epochs: AtLeastOne | None = Field(None, description="epochs of training; none: 15 (words), 10 (blanks)")
     hidden: AtLeastOne | None = Field(None, description="blanks: units of each GRU; none: 512")
     seed: Seed = 0
+    device: Device = "auto"
     threads: Threads = Field(default_factory=cores)
 
 
@@ -258,4 +261,5 @@ class SaliencyConfig(Settings):
     limit: AtLeastOne | None = Field(500, description="use only the first N images of the split; none: all")
     operators: Operators = ()
     seed: Seed = 0
+    device: Device = "auto"
     threads: Threads = Field(default_factory=cores)

@@ -97,12 +97,42 @@ class WordVocabulary:
 
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
+        encoded = self._numbered(texts)
+        np.putmask(encoded.tokens, encoded.tokens >= len(self), UNKNOWN_ID)
+        return encoded
+
+    def encode_negatives(
+        self, negatives: pa.Array, captions: pa.Array, owner: npt.NDArray[np.integer]
+    ) -> tuple[EncodedTexts, npt.NDArray[np.bool_]]:
+        """Encode the negatives (n) of captions (c), by their `owner` (n,), as `encode` does. Also returns (n,) whether
+        a negative inserts an unknown word, one that its caption lacks: a model reads it as <unk>, whatever it means.
+
+        >>> WordVocabulary((*SPECIALS, "a", "dog")).encode_negatives(pa.array(["a cat"]), pa.array(["a dog"]), [0])[1]
+        array([ True])
+        """
+        texts = pa.chunked_array([captions, negatives], pa.string())
+        tokens, offsets = self._numbered(texts)
+        places = np.flatnonzero(tokens >= len(self))
+        text = np.searchsorted(offsets, places, side="right") - 1
+        of_negative = text >= len(captions)
+        caption = np.where(of_negative, np.asarray(owner)[np.maximum(text - len(captions), 0)], text)
+        word = caption.astype(np.int64) * (int(tokens.max(initial=0)) + 1) + tokens[places]  # of which caption, which
+        new = of_negative & ~np.isin(word, word[~of_negative])
+        inserts_unknown = np.zeros(len(negatives), np.bool_)
+        inserts_unknown[text[new] - len(captions)] = True
+        tokens[places] = UNKNOWN_ID
+        first = offsets[len(captions)]
+        return EncodedTexts(tokens[first:], offsets[len(captions) :] - first), inserts_unknown
+
+    def _numbered(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
+        """Texts as `encode` encodes them, but that each unknown word has a number of its own, from len(self) on."""
         array = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(list(texts), pa.string())
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         split = pc.utf8_split_whitespace(pc.utf8_lower(array))
         pieces = split.flatten().dictionary_encode()
         distinct = [_tokenize_piece(piece) for piece in pieces.dictionary.to_pylist()]
-        ids = [[self.ids.get(word, UNKNOWN_ID) for word in words] for words in distinct]
+        numbers = dict(self.ids)
+        ids = [[numbers.setdefault(word, len(numbers)) for word in words] for words in distinct]
         words = pa.array(ids, pa.list_(pa.int32())).take(pieces.indices)
         text_ends = _ends(words)[_ends(split)]
         marks = np.tile(np.array([START_ID, END_ID], np.int32), len(array))

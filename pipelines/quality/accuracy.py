@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-Z = 1.96
+from ..report.intervals import wilson
+
 WIDTH = 100
 
 
@@ -36,10 +36,9 @@ def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
     for name, value in (("pairs", pairs), ("effect", effect)):
         if value < 1:
             raise ValueError(f"{name} must be >= 1, was: {value}")
-    n, share = pairs / effect, right / pairs
-    centre = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
-    half = Z * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
-    return Accuracy(100 * share, 100 * (centre - half), 100 * (centre + half), pairs)
+    share = right / pairs
+    low, high = wilson(share, pairs / effect)
+    return Accuracy(100 * share, 100 * low, 100 * high, pairs)
 
 
 def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:

@@ -21,6 +21,7 @@ CAPTIONS_PER_IMAGE = 5
 DETAIL = 300  # characters, at most, of names in a detail
 VSEPP_LINES = "VSE++ captions, five lines per image"
 VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
+VSEPP_OTHER = re.compile(r"(?P<split>.+)_caps\.(?P<language>[a-z]{2})\.tsv(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 LOOKED_AT = 1000  # lines that tell what stands before the captions
@@ -215,20 +216,48 @@ def folder(source: str, url: str, options: ReadOptions) -> Records:
             )
 
 
+class VseppSplit(NamedTuple):
+    """The files of a split in VSE++'s layout. captions: in English, or the language that is given. images: the image
+    list, "" if there is none. others: by language, captions in others that are asked for.
+    """
+
+    captions: str
+    images: str
+    others: dict[str, str]
+
+
 def vsepp_files(source: str, options: ReadOptions) -> list[str]:
-    """The files of VSE++'s layout that are read: for each split, its captions, then its image list if there is one."""
-    return [url for captions, images in _vsepp_splits(source).values() for url in (captions, images) if url]
+    """The files of VSE++'s layout that are read: for each split, its captions, its image list if there is one, and its
+    captions in other languages.
+    """
+    splits = _vsepp_splits(source, options).values()
+    return [url for split in splits for url in (split.captions, split.images, *split.others.values()) if url]
 
 
 def vsepp(source: str, url: str, options: ReadOptions) -> Records:
     """VSE++ "precomp" captions (Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives"):
     `{split}_caps.txt` with five lines per image, all of a folder or one such file. Images are named by
-    `{split}_images.txt` beside it, or `{split}_{row in {split}_ims.npy, from 0}`. Raises ValueError unless there are
-    five lines an image.
+    `{split}_images.txt` beside it, or `{split}_{row in {split}_ims.npy, from 0}`.
+
+    With the language `all`, also `{split}_caps.{language}.tsv` beside it, lines of an image's name, a tab and a caption
+    (`name.jpg⇥Ein Hund rennt.`); `{split}_caps.txt` is then English. Captions of an image that has none in one of
+    the languages are rejected (`no_language`), as models of several languages need all of them.
+
+    Raises ValueError unless there are five lines an image, FileNotFoundError for `all` without such a file.
     """
-    for split, (captions, images) in _vsepp_splits(source).items():
+    for split, files in _vsepp_splits(source, options).items():
+        captions, images = files.captions, files.images
+        others: dict[str, dict[str, list[Record]]] = {}
+        for language, file in files.others.items():
+            others[language] = {}
+            for found in _named_captions(file, split, language):
+                if isinstance(found, Rejected):
+                    yield found
+                else:
+                    others[language].setdefault(str(found.image), []).append(found)
         listed = lines(images, "a list of image names") if images else (f"{split}_{index}" for index in count())
         rule = f"5 lines for each line of {name_of(images)}" if images else "5 lines per image"
+        own = "en" if others else options.language
         image: str | None = None
         line = 0
         for line, text in enumerate(lines(captions, VSEPP_LINES), 1):
@@ -236,22 +265,51 @@ def vsepp(source: str, url: str, options: ReadOptions) -> Records:
             image = next(listed, None) if number == 0 else image
             if image is None:
                 raise ValueError(f"{captions}: must have {rule}, has more")
-            yield Record(name_of(captions), line, image, text, split, options.language, number)
+            record = Record(name_of(captions), line, image, text, split, own, number)
+            if lacking := [language for language, known in others.items() if image not in known]:
+                detail = f"image must have captions in {' and '.join([own, *others])}, has none in: {lacking[0]}"
+                yield reject(record, "no_language", detail)
+                continue
+            yield record
+            if number == CAPTIONS_PER_IMAGE - 1:
+                further = [found for known in others.values() for found in known.pop(image)]
+                for place, found in enumerate(further, CAPTIONS_PER_IMAGE):
+                    yield found._replace(number=place)
         if line % CAPTIONS_PER_IMAGE or (images and next(listed, None) is not None):
             raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
+        for found in (found for known in others.values() for its in known.values() for found in its):
+            yield reject(found, "no_image", f"image must be one of the split {split}, was: {found.image}")
 
 
-def _vsepp_splits(source: str) -> dict[str, tuple[str, str]]:
-    """By split, in reading order: the file of captions, and the image list ("" where there is none)."""
+def _named_captions(url: str, split: str, language: str) -> Records:
+    """A record for each line of a file of `image⇥caption`."""
+    for line, text in enumerate(lines(url, "lines of an image's name, a tab and a caption"), 1):
+        image, tab, caption = text.partition("\t")
+        if tab:
+            yield Record(name_of(url), line, image, caption, split, language)
+        else:
+            yield Rejected(name_of(url), line, "not_a_record", "must be an image, a tab and a caption", excerpt(text))
+
+
+def _vsepp_splits(source: str, options: ReadOptions) -> dict[str, VseppSplit]:
+    """The files of each split, in reading order."""
     folder, wanted = (source, names(source)) if is_folder(source) else (folder_of(source), [name_of(source)])
     found = {match["split"]: name for name in wanted if (match := VSEPP.fullmatch(name))}
     if not found:
         raise FileNotFoundError(f"{source}: has no VSE++ captions, expected files named <split>_caps.txt")
+    others: dict[str, dict[str, str]] = {split: {} for split in found}
+    if options.language == "all":
+        for match in filter(None, map(VSEPP_OTHER.fullmatch, sorted(names(folder)))):
+            if match["split"] in others:
+                others[match["split"]][match["language"]] = join(folder, match[0])
+        if lacking := [split for split, files in others.items() if not files]:
+            rule = f"expected {lacking[0]}_caps.<language>.tsv beside {found[lacking[0]]}"
+            raise FileNotFoundError(f"{source}: has captions in one language, {rule}")
     splits = {}
     for split in sorted(found, key=split_order):
         images = join(folder, f"{split}_images.txt")
         fs, path = filesystem(images)
-        splits[split] = join(folder, found[split]), images if fs.isfile(path) else ""
+        splits[split] = VseppSplit(join(folder, found[split]), images if fs.isfile(path) else "", others[split])
     return splits
 
 

@@ -69,7 +69,7 @@ class ReadOptions(Settings):
     """How to read a source. Columns are names, or numbers from 1 without a header; empty: by their usual names. A name
     may be a path to a column inside another (`regions.phrase`), and several columns may have captions.
     `id_column` is by default `uid` or `key` of tables of URLs. `truth_column` says whether a caption is true of its
-    image; `none`: all are. The language of a Multi30K folder may be `all`.
+    image; `none`: all are. The language of a folder of Multi30K or VSE++ may be `all`.
     """
 
     image_column: str = ""

@@ -434,7 +434,7 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
     """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read."""
-    role = [plain_name(options.caption_column)] if options.caption_column else CAPTION
+    role = [plain_name(name) for name in options.caption_column] or CAPTION
     packed = [column.name for column in schema if _is_binary(column.type)]
     if (name := guess(role, packed)) and not guess(role, [name for name in schema.names if name not in packed]):
         raise ValueError(
@@ -445,7 +445,7 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
     read = {column_of(name, schema.names) for name in names}
     structs = [name for name in schema.names if name not in images and name not in read]
     chosen = choose(names, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
-    check_single((column_of(name, schema.names) for name in chosen.names), schema, where)
+    check_single(chosen.among(schema.names), schema, where)
     return chosen
 
 

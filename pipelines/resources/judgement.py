@@ -93,7 +93,7 @@ class Network(nn.Module):
             found |= stored(f"{JUDGEMENT}{name}", parameter.detach().numpy())
         return found
 
-    def _stored(self) -> dict[str, nn.Parameter]:
+    def _stored(self) -> dict[str, Tensor]:
         """The parameters that are written, by name; those for lists are not."""
         parts = [part.get_parameter("weight") for part in self.parts.values()]
         weights = [*parts, self.output.weight]

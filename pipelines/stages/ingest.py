@@ -109,8 +109,8 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
     something else, unless it overwrites; OSError; EngineError when workers are lost or the run is locked.
     """
     format = config.format or readers.detect(source)
-    if config.language == "all" and format != "multi30k":
-        raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
+    if config.language == "all" and format not in ("multi30k", "vsepp"):
+        raise ValueError(f"language all is for folders of Multi30K or VSE++, {source} is of the format {format}")
     if config.languages:
         checks.in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files_of(source, format, config)

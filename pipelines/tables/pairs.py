@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +79,7 @@ def pair_tables(
     splits: Sequence[str] = (),
     *,
     table: str = "negatives",
+    families: Sequence[str] = (),
     columns: Sequence[str] = COLUMNS,
     accepted: Collection[str] | None = None,
     left_out: Collection[str] = (),
@@ -89,11 +90,12 @@ def pair_tables(
     distinct: bool = False,
 ) -> Iterator[pa.Table]:
     """The pairs of each shard; see `pairs`. table: "negatives", "refined", or with `every_caption` "" for none.
-    columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption itself; `image`, `siblings` and
-    `sibling_ids` (other captions of its image and split) need the table captions; `draw` counts a caption's and
-    operator's negatives as drawn. accepted: the only negative_ids, None for all; left_out: no captions of these ids.
-    shards: only these of the table. every_caption: captions without a negative have a row, too, with nulls. distinct:
-    keep a negative that several operators made from one caption only once, in the first of its rows.
+    families: only negatives of these, if any. columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption
+    itself; `image`, `siblings` and `sibling_ids` (other captions of its image and split) need the table captions;
+    `draw` counts a caption's and operator's negatives as drawn. accepted: the only negative_ids, None for all;
+    left_out: no captions of these ids. shards: only these of the table. every_caption: captions without a negative have
+    a row, too, with nulls. distinct: keep a negative that several operators made from one caption only once, in the
+    first of its rows.
 
     If the run has true denials, and `denials`, a negative of negation is paired with the true sentence that it
     contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out without one.
@@ -111,7 +113,7 @@ def pair_tables(
     stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
     keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
     stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
-    wanted = having({"operator": operators, "split": splits}) & (pc.field("family") != POSITIVE)
+    wanted = having({"operator": operators, "split": splits, "family": families}) & (pc.field("family") != POSITIVE)
     if accepted is not None:
         wanted &= pc.field("negative_id").isin(pa.array(list(accepted), pa.string()))
     for name in {**(owners if every_caption else {}), **made}:
@@ -134,6 +136,66 @@ def pair_tables(
         if joined:
             rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
         yield pa.table({name: rows[name] for name in columns})
+
+
+class CaptionsWithNegatives(NamedTuple):
+    """The C English captions of a shard and their M negatives, in the order of the run; those of caption c are the rows
+    `starts[c]:starts[c + 1]` of `negatives`. starts: (C + 1,) int64.
+    """
+
+    captions: pa.Table
+    negatives: pa.Table
+    starts: np.ndarray
+
+
+def captions_with_negatives(
+    run: Path,
+    operators: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    *,
+    table: str = "negatives",
+    families: Sequence[str] = (),
+    of_captions: Sequence[str] = ("caption_id",),
+    of_negatives: Sequence[str] = ("negative",),
+    distinct: bool = False,
+) -> Iterator[CaptionsWithNegatives]:
+    """The captions of each shard, also those without a negative, beside their negatives: what models are trained on.
+
+    Args:
+        run: the folder of a run.
+        operators: only negatives of these; all if empty.
+        splits: only captions of these splits; all if empty.
+        table: "negatives", "refined", or "" for none.
+        families: only negatives of these; all if empty.
+        of_captions: columns of the captions: caption_id, image_id, image, split, text.
+        of_negatives: columns of the negatives, see `pair_tables`.
+        distinct: keep a negative that several operators made of one caption only once.
+
+    Raises:
+        As `pair_tables`.
+    """
+    columns = tuple(dict.fromkeys(("caption_id", "negative", *of_captions, *of_negatives)))
+    chosen: dict[str, Any] = {"table": table, "families": families, "columns": columns, "distinct": distinct}
+    for rows in pair_tables(run, operators, splits, every_caption=True, denials=False, **chosen):
+        caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        first = np.flatnonzero(np.diff(caption, prepend=-1))
+        made = rows["negative"].is_valid()
+        sizes = np.bincount(caption[made.to_numpy()], minlength=len(first))
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        yield CaptionsWithNegatives(
+            rows.select(of_captions).take(first), rows.select(of_negatives).filter(made), starts
+        )
+
+
+def joined(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
+    """Those of all shards together."""
+    captions, negatives, starts = zip(*parts, strict=True)
+    sizes = np.concatenate([np.diff(each) for each in starts])
+    return CaptionsWithNegatives(
+        pa.concat_tables(captions).combine_chunks(),
+        pa.concat_tables(negatives).combine_chunks(),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+    )
 
 
 def _first_made(rows: pa.Table) -> np.ndarray:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,10 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from negcap import NegativesByKey
-from tests.docs.pages import FOLDER, blocks, snippet_with
+from negcap import NegativesByKey, NegativesLoss, train_openclip, train_transformers
 from tests.pipelines.score import models
 
 TARS, BATCH, STEPS, NEGATIVES, LETTERS = 8, 4, 3, 4, 128
-PAGE = FOLDER / "how-to" / "contrast.md"
 Weights = dict[str, torch.Tensor]
 
 
@@ -34,7 +31,7 @@ class Trainer:
     transform: Callable[[Image.Image], torch.Tensor]
     tokenize: Callable[[list[str]], torch.Tensor]
     model: torch.nn.Module
-    train: Callable[["Recorded", Any], object]
+    train: Callable[["Recorded"], object]
 
 
 class Recorded:
@@ -70,13 +67,12 @@ def own_loop(folder: Path) -> Trainer:
     """The step of the documentation."""
     model = TinyClip()
 
-    def train(loader: Recorded, loss: Any) -> None:
-        parallel, optimizer = distributed(model), torch.optim.SGD(model.parameters(), lr=0.5)
+    def train(loader: Recorded) -> None:
+        parallel, optimizer, loss = distributed(model), torch.optim.SGD(model.parameters(), lr=0.5), NegativesLoss()
         for batch in loader:
             optimizer.zero_grad()
-            loss.mask = batch["mask"]
             texts = torch.cat([batch["caption"], batch["negatives"].flatten(0, 1)])
-            loss(*parallel(batch["image"], texts), 5.0).backward()
+            loss(*parallel(batch["image"], texts), 5.0, batch["mask"]).backward()
             optimizer.step()
 
     def pixels(image: Image.Image) -> torch.Tensor:
@@ -91,25 +87,20 @@ def own_loop(folder: Path) -> Trainer:
 def open_clips(folder: Path) -> Trainer:
     """OpenCLIP's `train_one_epoch`."""
     import open_clip
-    from open_clip_train.train import train_one_epoch
 
     (folder / "open_clip").mkdir()
     models.open_clip(folder / "open_clip")
     model = open_clip.create_model("tiny", output_dict=True)
 
-    def train(loader: Recorded, loss: Any) -> None:
+    def train(loader: Recorded) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-        data = snippet_with("class NegativesLoss", PAGE).data(loader, loss, STEPS, STEPS * BATCH)
-        args = {"device": "cpu", "precision": "fp32", "distill": False, "accum_freq": 1, "skip_scheduler": True,
-                "grad_clip_norm": None, "horovod": False, "log_every_n_steps": 1, "batch_size": BATCH, "world_size": 1,
-                "wandb": False, "rank": 0, "local_rank": 0, "log_local": False, "tensorboard": False}  # fmt: skip
-        train_one_epoch(distributed(model), data, loss, 0, optimizer, None, None, None, SimpleNamespace(**args))
+        train_openclip(distributed(model), loader, optimizer, steps=STEPS, log_every_n_steps=1)
 
     return Trainer(open_clip.image_transform(16, is_train=False), open_clip.get_tokenizer("tiny"), model, train)
 
 
 def transformers(folder: Path) -> Trainer:
-    """The `Trainer` of transformers, as the documentation extends it."""
+    """The `Trainer` of transformers."""
     import transformers
 
     from negcap.pipelines.models.clip.pretrained import read_hugging_face
@@ -117,16 +108,13 @@ def transformers(folder: Path) -> Trainer:
     model, processor, tokenizer = read_hugging_face(models.clip(folder / "clip"))
     settings = {"padding": "max_length", "max_length": 16, "truncation": True, "return_tensors": "pt"}
 
-    def train(loader: Recorded, loss: Any) -> None:
-        names = {"transformers": transformers, "torch": torch, "padding": tokenizer.pad_token_id, "loss": loss}
-        exec(next(block.text for block in blocks(PAGE) if "class NegativesTrainer" in block.text), names)
-        names["loader"] = loader
+    def train(loader: Recorded) -> None:
         arguments = transformers.TrainingArguments(
             str(folder / "out"), max_steps=STEPS, optim="sgd", learning_rate=0.5, lr_scheduler_type="constant",
             report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
             ddp_backend="gloo" if torch.distributed.is_initialized() else None,
         )  # fmt: skip
-        names["NegativesTrainer"](model, arguments).train()
+        train_transformers(model, loader, arguments, steps=STEPS, padding=tokenizer.pad_token_id)
 
     return Trainer(
         lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
@@ -150,7 +138,7 @@ def trained(trainer: Trainer, loader: Iterable[dict[str, Any]]) -> dict[str, Any
     """The weights before and after a training, and the batches that it read."""
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
     batches = Recorded(loader)
-    trainer.train(batches, snippet_with("class NegativesLoss", PAGE).NegativesLoss())
+    trainer.train(batches)
     return {"before": before, "after": trainer.model.state_dict(), "batches": batches.batches}
 
 

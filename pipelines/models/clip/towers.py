@@ -51,6 +51,9 @@ class HuggingFace(_Clip):
         self.longest = min(tokenizer.model_max_length, limit)
         self.padding = tokenizer.pad_token_id or 0
         self.filled = self.clip.config.model_type.startswith(FILLED)
+        # The token of a word that is not known. Those of CLIP and others know all texts, and have another in its place
+        unknown, special = tokenizer.unk_token_id, (tokenizer.eos_token_id, tokenizer.pad_token_id)
+        self.unknown: int | None = None if unknown in special else unknown
         # CLIP's own tokenizer fills up with the end token, which its mask does not need
         self.masked = self.padding != tokenizer.eos_token_id and not self.filled
 
@@ -134,6 +137,7 @@ class OpenClip(_Clip):
     def __init__(self, rest: str) -> None:
         """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
         super().__init__()
+        self.unknown: int | None = None
         self.found = pretrained.locate_open_clip(rest)
         self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.found)
 

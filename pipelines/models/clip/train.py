@@ -11,8 +11,6 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
@@ -21,18 +19,19 @@ from ...engine.storage import files_below, move, staged, write_json
 from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.images import Images
-from ...tables.pairs import earlier, pair_tables
-from ..batches import NONE, NegativePool, autocast, shuffled_batches
+from ...tables.pairs import captions_with_negatives, earlier, joined
+from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
-from ..data import concreteness, to_indices
+from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
 from ..fit import Line, Say, Step, fit
 from ..losses import contrastive_terms, info_nce
+from ..sampling import NegativePool
 from ..settings import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .towers import Towers, towers
 
-COLUMNS = ("caption_id", "image", "text", "negative", "operator", "family", "concreteness")
+COLUMNS = ("caption_id", "negative", "operator", "family", "draw", "concreteness")  # of negatives
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -40,35 +39,50 @@ class Pairs:
     """The captions of some splits that have an image file, their images, and their negatives.
 
     ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the
-    index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. operators: (M,) the name of
-    its operator. family, concreteness: (M,) see `Drawn`; family: -1 for one that is not trained on. first: (M,) bool,
-    the first that its operator made of the caption.
+    index of each caption's image. negatives: (M,) texts. starts: (C + 1,) where those of each caption begin. owner:
+    (M,) the caption of each. operators, families: (M,) names. concreteness: (M,) see `Drawn`. first: (M,) bool, the
+    first that its operator made of the caption.
 
     Raises ValueError if there are no captions, FileNotFoundError if an image file is missing, naming the first.
     """
 
     def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
         table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
-        parts = pair_tables(config.run, (), splits, table=table, columns=COLUMNS, every_caption=True, denials=False)
-        rows = pa.concat_tables(parts).combine_chunks()
-        if not len(rows):
+        columns: dict[str, Any] = {"of_captions": ("caption_id", "image", "text"), "of_negatives": COLUMNS}
+        captions, rows, starts = joined(captions_with_negatives(config.run, (), splits, table=table, **columns))
+        if not len(captions):
             raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
-        caption = rows["caption_id"].combine_chunks().dictionary_encode()
-        owner = to_indices(caption.indices)
-        first = rows.take(np.unique(owner.numpy(), return_index=True)[1])  # where each caption occurs first
-        image = first["image"].combine_chunks().dictionary_encode()
+        image = captions["image"].combine_chunks().dictionary_encode()
         images = Images(config.images)
         files = {name: images.find(name) for name in image.dictionary.to_pylist()}
         if missing := [name for name, file in files.items() if file is None]:
             raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
-        made = pc.is_valid(rows["negative"])
-        rows, self.owner = rows.filter(made), owner[torch.from_numpy(made.to_numpy())]
-        family = pc.fill_null(pc.index_in(rows["family"], pa.array(config.negative_families, pa.string())), -1)
-        self.ids, self.texts = caption.dictionary.to_pylist(), first["text"].to_pylist()
+        self.ids, self.texts = captions["caption_id"].to_pylist(), captions["text"].to_pylist()
         self.files = [config.images / str(file) for file in files.values()]
-        self.image, self.family = to_indices(image.indices), to_indices(family)
+        self.image, self.starts = to_indices(image.indices), torch.from_numpy(starts)
+        self.owner = torch.repeat_interleave(torch.arange(len(self.ids)), self.starts.diff())
         self.negatives, self.operators = rows["negative"].to_pylist(), rows["operator"].to_pylist()
+        self.families = rows["family"].to_pylist()
         self.concreteness, self.first = concreteness(rows), torch.from_numpy(earlier(rows) == 0)
+
+    def known_to(self, model: Towers) -> Tensor:
+        """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""
+        if model.unknown is None or not self.negatives:
+            return torch.ones(len(self.negatives), dtype=torch.bool)
+        said = [{*WORD.findall(text.lower())} for text in self.texts]
+        made = zip(self.negatives, self.owner.tolist(), strict=True)
+        inserted = [{*WORD.findall(text.lower())} - said[owner] for text, owner in made]
+        words = sorted(set[str]().union(*inserted)) or [""]
+        unknown = {word for word, ids in zip(words, model.tokens(words), strict=True) if (ids == model.unknown).any()}
+        return torch.tensor([new.isdisjoint(unknown) for new in inserted])
+
+    def inserting(self, known: Tensor) -> dict[str, Inserting]:
+        """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
+        made, unknown = np.array(self.operators), ~known.numpy()
+        return {
+            str(name): Inserting(int((made == name).sum()), int(unknown[made == name].sum()))
+            for name in np.unique(made)
+        }
 
 
 def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> tuple[list[Path], list[str], Tensor]:
@@ -114,16 +128,20 @@ def frequent_words(texts: Sequence[str]) -> list[str]:
     return sorted(word for word, count in counts.items() if count > 1)
 
 
-def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
-    """The negatives that training samples from; None if its loss has none. Raises ValueError if there are none."""
+def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampler | None:
+    """What draws negatives; None if the loss has none. known: (M,) bool, those whose words the model knows, from which
+    it draws. Raises ValueError if there are none.
+    """
     if config.objective not in NEED_NEGATIVES:
         return None
-    wanted = torch.tensor([name in config.negative_operators for name in pairs.operators]) & (pairs.family >= 0)
-    given = pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts), config.negatives
-    pool = NegativePool(*given)
-    if not len(pool.rows):
+    names = list(config.negative_families)
+    family = torch.tensor([names.index(name) if name in names else -1 for name in pairs.families], dtype=torch.int8)
+    wanted = torch.tensor([name in config.negative_operators for name in pairs.operators], dtype=torch.bool)
+    wanted &= (family >= 0) & known
+    pool = NegativePool(pairs.starts, config.negatives, family, wanted)
+    if not len(pool):
         raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
-    return pool
+    return NegativeSampler(pool, family, torch.arange(len(names)), pairs.concreteness, len(pool))
 
 
 def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[Tensor]:
@@ -158,15 +176,20 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     pairs = Pairs(config, config.train_splits)
-    pool = pool_of(pairs, config)
-    model = towers(config, frequent_words([*pairs.texts, *pairs.negatives])).to(device)
+    model = towers(config, frequent_words(pairs.texts)).to(device)
     data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
+    known = pairs.known_to(model)
+    sampler = sampler_of(pairs, known, config)
+    inserting = pairs.inserting(known)
+    if sampler is not None and (lost := tell_unknown(inserting, f"they are not trained on; {KNOWN_WORDS}")):
+        say(lost)
     kind, pictures = config.objective, None
     if kind == TRIPLET:
         files, texts, of_caption = read_counterparts(config, pairs.ids)
         kind, pictures = "negclip", Encoded(model, files, texts, ())
     held_out = Pairs(config, [config.validation_split])
     validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
+    held_out.first &= held_out.known_to(model)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
         {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},
@@ -187,7 +210,7 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
 
     def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
         captions, generator = batch
-        drawn = NONE if pool is None else pool.sample(captions, generator)
+        drawn = NONE if sampler is None else sampler.sample(captions, generator)
         image = pairs.image[captions]
         images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)
@@ -243,8 +266,9 @@ LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
 @torch.inference_mode()
 def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
     """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
-    to their image than the first negative that the operator made of them, and the mean of these percentages. Operators
-    with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
+    to their image than the first negative that the operator made of them, if the model knows its words, and the mean of
+    these percentages. Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so
+    few.
     """
     model.eval()
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])

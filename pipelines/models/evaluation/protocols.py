@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,17 +48,19 @@ Attacks = Mapping[str, Tensor]
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
-    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each."""
+    """The negatives of captions (n,) that the attacks use; config: the maximum number per caption in each. Only those
+    attack whose words the model knows: what it reads as <unk> is told from a caption without a look at the image.
+    """
 
-    def first(operators: Sequence[str], limit: int) -> Tensor:
-        return first_negatives(corpus, captions, corpus.made_by(operators), limit)
+    def first(operators: Sequence[str], limit: int, of: Tensor = corpus.known) -> Tensor:
+        return first_negatives(corpus, captions, corpus.made_by(operators) & of, limit)
 
     families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
     known = {name: made for name, made in univse.items() if set(made) & set(corpus.operators)}
     shared = {f"univse:{name}": first(made, config.per_attack) for name, made in known.items()}
-    plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural, config.per_family)
-    pairs = {f"pairs:{name}": first([name], 1) for name in corpus.operators}
+    plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural & corpus.known, config.per_family)
+    pairs = {f"pairs:{name}": first([name], 1, torch.ones_like(corpus.known)) for name in corpus.operators}
     return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
 
 
@@ -66,7 +68,7 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
     """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none."""
     image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
-        owners = corpus.negative_caption[corpus.made_by(made)]
+        owners = corpus.negative_caption[corpus.made_by(made) & corpus.known]
         few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     kept = captions[~torch.isin(image[captions], image[captions[few[captions]]])]
     if not len(kept):
@@ -82,7 +84,7 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     chosen[captions] = True
     rows = (wanted & chosen[corpus.negative_caption]).nonzero()[:, 0]
-    key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
+    key = corpus.draw[rows].long() * (len(corpus.operators) + 1) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
     return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
@@ -135,12 +137,13 @@ def with_negatives(
         return graphs
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
-    chosen = hashlib.sha256(negatives.numpy().tobytes()).hexdigest()
+    rows = corpus.row[negatives].numpy()
+    chosen = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, chosen]
 
     def parsed() -> Arrays:
         every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
-        made = parse_graphs(every.take(pa.array(negatives.numpy())).combine_chunks(), corpus.vocabulary, settings)
+        made = parse_graphs(every.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
         parts = {kind: lists._asdict() for kind, lists in made._asdict().items()}
         return {f"{kind}.{part}": tensor for kind, its in parts.items() for part, tensor in its.items()}, {}
 
@@ -193,13 +196,28 @@ def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor
     return pd.DataFrame({"candidates": candidates, "direction": direction, "query": queries, "rank": values})
 
 
-def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Metrics by protocol, and the ranks they are computed from; without negatives, only plain retrieval."""
+class Results(NamedTuple):
+    """What the protocols find: metrics, by protocol; the ranks that they are computed from, see `rank_rows`; and pairs
+    of a caption and its first negative by an operator whose words the model knows: image, `right` and operator.
+    """
+
+    metrics: dict[str, Any]
+    ranks: pd.DataFrame
+    pairs: pd.DataFrame
+
+
+NO_PAIRS = pd.DataFrame(
+    {"image": pd.Series(dtype=str), "right": pd.Series(dtype=bool), "operator": pd.Series(dtype=str)}
+)
+
+
+def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
+    """Metrics by protocol, and what they are computed from; without negatives, only plain retrieval."""
     plain = split.rank()
     metrics, rows = plain_retrieval(split, plain, "plain")
     if not len(split.corpus.operator):
-        return metrics, rows
-    tables = [rows]
+        return Results(metrics, rows, NO_PAIRS)
+    tables, pairs = [rows], [NO_PAIRS]
     own, outranking = score_negatives(split, attacks, plain.best)
     metrics |= {"vse-c": {}, "univse": {}, "pairwise": {}}
     for name, negatives in attacks.items():
@@ -207,7 +225,8 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
         if not len(negatives):
             continue
         if protocol == "pairs":
-            metrics["pairwise"][kind] = _pairwise(split, negatives, own)
+            metrics["pairwise"][kind], rows = _pairwise(split, negatives, own)
+            pairs.append(rows.assign(operator=kind))
         elif protocol == "plural":
             metrics["plural"], rows = _plural_split(split, negatives, own)
             tables.append(rows)
@@ -220,7 +239,7 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
             counts: dict[str, float] = {"negatives": len(negatives), "captions_with_negatives": len(owners)}
             counts["negatives_a_caption"] = len(negatives) / len(split.captions)
             metrics[protocol][kind] = {**_recalls_with_intervals(ranks, split.seed), **counts}
-    return metrics, pd.concat(tables, ignore_index=True)
+    return Results(metrics, pd.concat(tables, ignore_index=True), pd.concat(pairs, ignore_index=True))
 
 
 def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -269,13 +288,24 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     return metrics, pd.concat([rank_rows(name, "i2t", part.image_ids, ranks) for name, ranks in both])
 
 
-def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
-    """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
+def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
+    """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure. With
+    `known`, the same of the negatives whose words the model knows, if there are any; and these pairs.
+    """
     true = torch.zeros(split.corpus.texts.captions)
     owner = split.owner.to(split.images.device)
     true[split.captions] = retrieval.own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
-    right = (true[split.corpus.negative_caption[negatives]] > own[negatives]).numpy()
-    image = split.image_of_negative(negatives).numpy()
-    counts, sizes = (np.bincount(image, weights, len(split.images))[:, None] for weights in (right, None))
+    right = true[split.corpus.negative_caption[negatives]] > own[negatives]
+    image, known = split.image_of_negative(negatives), split.corpus.known[negatives]
+    found: dict[str, Any] = _shares(split, right, image)
+    rows = pd.DataFrame({"image": [split.image_ids[n] for n in image[known].tolist()], "right": right[known].numpy()})
+    return {**found, **({"known": _shares(split, right[known], image[known])} if len(rows) else {})}, rows
+
+
+def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> dict[str, Any]:
+    """The share in % of pairs (P,) that are right, with its interval over their images (P,)."""
+    counts, sizes = (
+        np.bincount(image.numpy(), weights, len(split.images))[:, None] for weights in (right.numpy(), None)
+    )
     (share,) = figures(counts, sizes, split.seed)
-    return {"pairs": len(negatives), "accuracy": share.value, "interval": list(share.interval)}
+    return {"pairs": len(right), "accuracy": share.value, "interval": list(share.interval)}

@@ -21,6 +21,7 @@ from ...engine.lock import locked
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_sealed_tensors, sealed_tensors
+from ..device import choose_device, deterministic, to_device
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
 from ..fit import Line, Say, Step, fit, silent
 from ..settings import HypernymConfig
@@ -30,7 +31,8 @@ from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, s
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 EVALUATED_EVERY = 100  # batches
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
-NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "threads"}  # the others decide what is learned
+# Settings that do not decide what is learned
+NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", "threads"}
 PLANE_STEPS, RESTARTS = 500, 5
 PLANE_RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
@@ -162,8 +164,8 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
     Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each row,
     kind of false pairs and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure
     2). What `output` has vectors of, trained with the same settings on the same pairs, is not trained again. say:
-    called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown
-    concept, LockedError if another command writes into `output`.
+    called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, an unknown
+    concept, or a GPU that is not there, LockedError if another command writes into `output`.
     """
     with locked(output):
         return _predict_hypernyms(config, output, say)
@@ -171,6 +173,7 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
 
 def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
     torch.set_num_threads(config.threads)
+    device = choose_device(config.device)
     taxonomy = read_taxonomy(config.wordnet)
     if unknown := [name for name in config.concepts if name not in taxonomy.names]:
         raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
@@ -189,7 +192,8 @@ def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
             elif known.get("settings") == settings:
                 shares = known["found"]
             else:
-                energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean)
+                with deterministic(device):
+                    energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean)
                 result = {"settings": settings, "found": shares}
                 write_atomically(file, sealed_tensors(dict(energy.state_dict()), result))
             results[kind][row].append(shares)
@@ -227,7 +231,8 @@ def train_energy(
     an epoch.
     """
     kind, loss, usual = ENERGIES[row]
-    energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed))
+    device = choose_device(config.device)
+    energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed)).to(device)
     margin = usual if config.margin is None else config.margin
     rng = np.random.default_rng([seed, 1])
     spans = -(-len(split.train) // (config.batch_size * EVALUATED_EVERY))  # of an epoch
@@ -243,12 +248,12 @@ def train_energy(
     every = (span for _ in range(config.epochs) for span in epoch_spans())
 
     def step(pairs: tuple[Tensor, Tensor], span: int) -> Step:
-        true, false = energy(*torch.cat(pairs).T).chunk(2)
+        true, false = energy(*to_device(torch.cat(pairs), device).T).chunk(2)
         return Step(loss(true, false, margin))
 
     @torch.no_grad()
     def penalties_of(pairs: Tensor) -> Tensor:
-        penalties: Tensor = energy(*pairs.T)
+        penalties: Tensor = energy(*to_device(pairs, device).T).cpu()
         return penalties
 
     def evaluate(line: Line) -> Line:
@@ -274,7 +279,8 @@ def train_energy(
         report=report,
     )
     threshold = max(history, key=lambda line: line["accuracy"])["threshold"]
-    return energy, _shares(penalties_of(split.test.pairs), split.test.related, threshold)
+    shares = _shares(penalties_of(split.test.pairs), split.test.related, threshold)
+    return energy.cpu(), shares
 
 
 def _shares(penalties: Tensor, related: Tensor, threshold: float) -> Shares:

@@ -51,7 +51,11 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
-    made = tables(settings)
+    try:
+        made = tables(settings)
+    except ValueError as error:
+        print(f"papers: {error}", file=sys.stderr)
+        return 1
     text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
     write_atomically(settings.output / "tables.md", (text + "\n").encode())
     if page:

@@ -1,4 +1,8 @@
-"""The papers' tables beside those measured, as Markdown, from the results of the plan."""
+"""The papers' tables beside those measured, as Markdown, from the evaluations that are on disk.
+
+A row or a difference is over all seeds on disk, whichever of them the plan would train now. What has no evaluation has
+no row.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -21,11 +25,14 @@ from ..evaluation.protocols import FAMILIES
 from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import PAPERS, PapersConfig
+from .plan import PAPERS, PARTS, PapersConfig
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
+OF_LANGUAGES = ("mha-d",)  # and on one with captions in several languages
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
 Rows = list[list[str]]
+Folders = dict[int, Path]  # of trainings, by their seed
+BY_CHANCE = 0.025  # the share of 95 % intervals that lie on the paper's side of 0 where models do not differ
 KINDS = ("object", "attribute", "relation")
 MOST = 20  # negatives of a family that attack a caption
 LEAST = (1, 5, 10, MOST)
@@ -35,8 +42,15 @@ TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
 def tables(settings: PapersConfig) -> dict[str, str]:
-    """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
-    return {name: table(settings) for name, table in TABLES.items()}
+    """The tables by name, as Markdown, with a row for everything of the plan that has been measured. Of a table without
+    a row, a sentence that says so.
+    """
+    return {name: table(settings) or "Nothing of this is measured yet." for name, table in TABLES.items()}
+
+
+def table_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; empty without rows."""
+    return markdown_table(head, rows) if rows else ""
 
 
 def read_results(file: Path) -> dict[str, Any]:
@@ -50,10 +64,24 @@ def read_evaluation(folder: Path, what: str = "evaluation") -> dict[str, Any]:
     return read_results(folder / what / "evaluation.json")
 
 
+def on_disk(settings: PapersConfig, model: str, recipe: str, file: str = "evaluation/evaluation.json") -> Folders:
+    """The folders of a model's trainings by a recipe that have `file`, in the order of their seeds."""
+    named = re.compile(re.escape(f"{model}@{recipe}-") + r"(\d+)")
+    folders = settings.model(model).parent.glob("*@*")
+    seeds = {int(match[1]): folder for folder in folders if (match := named.fullmatch(folder.name))}
+    return {seed: seeds[seed] for seed in sorted(seeds) if (seeds[seed] / file).exists()}
+
+
 def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[dict[str, Any]]:
-    """The evaluations of a model by all seeds that have been trained, or of UniVSE's sentence with some components."""
+    """The evaluations of a model by all seeds on disk, or of UniVSE's sentence with some components."""
     model, what = ("univse", model) if model in PAPERS["of_sentence"] else (model, "evaluation")
-    return list(filter(None, (read_evaluation(folder, what) for folder in settings.trained(model, recipe))))
+    folders = on_disk(settings, model, recipe, f"{what}/evaluation.json").values()
+    return [read_evaluation(folder, what) for folder in folders]
+
+
+def by_seeds(title: str, recipe: str, number: int) -> str:
+    """The name of a row of measurements: `VSE-C, house recipe, 3 seeds`."""
+    return f"{title}, {recipe}, {number} seed{'s' * (number > 1)}"
 
 
 def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
@@ -62,17 +90,39 @@ def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
-def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
-    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus. Over the seeds
-    that both are evaluated with; empty if there is no such seed.
+class Difference(NamedTuple):
+    """How far apart two models are. seeds: those that both have been evaluated with; none: there are no figures.
+    figures: the difference of each metric over these seeds, with its interval, see VariantResult.minus.
     """
-    run = settings.captions if table in OF_CAPTIONS else settings.run
-    pairs = zip(settings.trained(one, recipe), settings.trained(other, recipe), strict=True)
-    both = [pair for pair in pairs if all((folder / "evaluation/ranks.parquet").exists() for folder in pair)]
-    if not both:
-        return {}
-    mine, theirs = (_summary(folders, run) for folders in zip(*both, strict=True))
-    return mine.minus(theirs)
+
+    seeds: tuple[int, ...] = ()
+    figures: Mapping[str, Figure] = {}
+
+
+def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Difference:
+    """The difference of two models of a table, by a recipe, over all seeds on disk that both have. Raises ValueError
+    if they are evaluated on different queries.
+    """
+    without_negatives = settings.languages if table in OF_LANGUAGES else settings.captions
+    run = without_negatives if table in (*OF_CAPTIONS, *OF_LANGUAGES) else settings.run
+    first, second = (on_disk(settings, model, recipe, "evaluation/ranks.parquet") for model in (one, other))
+    seeds = tuple(seed for seed in first if seed in second)
+    if not seeds:
+        return Difference()
+    evaluated = [tuple(folders[seed] for seed in seeds) for folders in (first, second)]
+    queries = {_queries(folder): folder for folders in evaluated for folder in folders}
+    if len(queries) > 1:
+        names = " and ".join(folder.name for folder in queries.values())
+        raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
+    mine, theirs = (_summary(folders, run) for folders in evaluated)
+    return Difference(seeds, mine.minus(theirs))
+
+
+@cache
+def _queries(folder: Path) -> tuple[str, ...]:
+    """The captions that an evaluation without attack has as queries."""
+    ranks = pd.read_parquet(folder / "evaluation/ranks.parquet", columns=["candidates", "direction", "query"])
+    return tuple(sorted(ranks["query"][(ranks["candidates"] == "plain") & (ranks["direction"] == "t2i")]))
 
 
 @cache
@@ -82,6 +132,14 @@ def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
     ranks = (pd.read_parquet(folder / "evaluation/ranks.parquet") for folder in folders)
     evaluations = [Evaluation(read_evaluation(folder), its) for folder, its in zip(folders, ranks, strict=True)]
     return summarize(folders[0].name, evaluations, image, seed=0)
+
+
+def verdict(paper: float, measured: Figure, seeds: int) -> str:
+    """Whether a difference that a paper reports comes out. No verdict rests on one seed."""
+    if seeds == 1:
+        return f"one seed: sign {'as' if measured.value * paper > 0 else 'not as'} in the paper"
+    low, high = measured.interval
+    return "not shown" if low <= 0 <= high else "comes out" if low * paper > 0 else "does not"
 
 
 def _value(metrics: Mapping[str, Any], place: str) -> float:
@@ -125,39 +183,79 @@ def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], 
         for model in its["models"]:
             if seeds := read_seeds(settings, model, recipe):
                 cells = _cells(seeds, places, its.get("without_span", ()))
-                measured.append([f"{TITLES[model]}, {title}", *cells])
+                measured.append([by_seeds(TITLES[model], title, len(seeds)), *cells])
         for one, other in pairs:
-            if figures := difference(settings, name, one, other, recipe):
-                cells = [format_difference(*figures[named]) if named in figures else "" for named in names]
-                differences.append([f"{TITLES[one]} − {TITLES[other]}, {title}", *cells])
+            found = difference(settings, name, one, other, recipe)
+            if found.seeds:
+                cells = [format_difference(*found.figures[of]) if of in found.figures else "" for of in names]
+                pair = f"{TITLES[one]} − {TITLES[other]}"
+                differences.append([by_seeds(pair, title, len(found.seeds)), *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
 
 
+def _coverage(settings: PapersConfig) -> str:
+    """How many of the trainings of each part are evaluated, and the models of which none is. Without the parts whose
+    models all belong to another one.
+    """
+    rows, counted = [], set[str]()
+    for part, jobs in PARTS.items():
+        trainings = [name for name, texts in jobs(settings) if texts[0].startswith("train ")]
+        if counted.issuperset(trainings):
+            continue
+        counted.update(trainings)
+        evaluated = [name for name in trainings if read_evaluation(settings.model(name))]
+        done = {_without_seed(name) for name in evaluated}
+        models = dict.fromkeys(map(_without_seed, trainings))
+        lacking = [f"`{model}`" for model in models if model not in done]
+        shown = ", ".join(lacking) if done else "all" if lacking else ""
+        rows.append([part, str(len(trainings)), str(len(evaluated)), shown])
+    return markdown_table(["part", "trainings", "evaluated", "models without figures"], rows)
+
+
+def _without_seed(training: str) -> str:
+    """The model and the recipe of a training: `vse++@house-0` -> `vse++@house`; an ablation has no seed."""
+    return re.sub(r"(@\w+)-\d+$", r"\1", training)
+
+
 def _claims(settings: PapersConfig) -> str:
-    """Which differences of models that a paper reports come out: those whose interval has the paper's sign alone."""
-    rows = []
+    """Which differences of models that a paper reports come out, and how many of them would by chance."""
+    rows, verdicts = [], []
     for name, its in COMPARED.items():
         for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
             reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
             found = difference(settings, name, one, other, recipe)
-            if not (all(reported) and found):
+            if not (all(reported) and found.seeds):
                 continue
             columns = its["columns"][-len(reported[0]) :]
             for (head, _, named), a, b in zip(columns, *reported, strict=True):
-                if named in found and not math.isnan(a - b):
-                    low, high = found[named].interval
-                    shape = "not shown" if low <= 0 <= high else "comes out" if low * (a - b) > 0 else "does not"
+                if named in found.figures and a != b and not math.isnan(a - b):
+                    shape = verdict(a - b, found.figures[named], len(found.seeds))
                     pair = f"{TITLES[one]} − {TITLES[other]}, {title}"
-                    rows.append([pair, name, head, f"{a - b:+.1f}", format_difference(*found[named]), shape])
-    return markdown_table(["", "table", "metric", "paper", "measured", "shape"], rows)
+                    measured = format_difference(*found.figures[named])
+                    rows.append([pair, name, head, str(len(found.seeds)), f"{a - b:+.1f}", measured, shape])
+                    verdicts.append(shape)
+    table = table_of(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
+    return table and f"{table}\n\n{_by_chance(verdicts)}"
+
+
+def _by_chance(verdicts: Sequence[str]) -> str:
+    """How many of the verdicts say what, and how many would say so if no model differed from any other."""
+    judged = [shape for shape in verdicts if not shape.startswith("one seed")]
+    come, do_not = judged.count("comes out"), judged.count("does not")
+    return (
+        f"{len(verdicts)} rows; {len(judged)} of more than one seed: {come} come out, {do_not} do not, "
+        f"{len(judged) - come - do_not} are not shown. If no model differed from any other, "
+        f"{BY_CHANCE * len(judged):.1f} would come out by chance, and as many would not."
+    )
 
 
 def _training(settings: PapersConfig) -> str:
     """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
+    trained = (name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part])
     rows = []
-    for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"], *PAPERS["order"])):
-        folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
+    for (recipe, title), model in product(RECIPES.items(), trained):
+        folders = on_disk(settings, model, recipe).values()
         files = [file for folder in folders if (file := folder / METRICS).exists()]
         if not (seeds := [read_history(file) for file in files]):
             continue
@@ -169,7 +267,7 @@ def _training(settings: PapersConfig) -> str:
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
-    return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
+    return table_of(["", "steps", "best epoch of each seed", *parts], rows)
 
 
 def _supply(settings: PapersConfig) -> str:
@@ -221,7 +319,7 @@ def _saliency(settings: PapersConfig) -> str:
             row.append(f"{its['share']:.1f}, {beyond}" if its else "")
         rows.append(row)
     head = ["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"]
-    return markdown_table(head, rows)
+    return table_of(head, rows)
 
 
 def _unified(settings: PapersConfig) -> Rows:
@@ -230,7 +328,7 @@ def _unified(settings: PapersConfig) -> Rows:
     for recipe, title in RECIPES.items():
         if seeds := read_seeds(settings, "univse", recipe):
             cells = _cells(seeds, [f"unified/{kind}, as a sentence/mAP" for kind in KINDS[:2]])
-            rows.append([f"UniVSE, words read as sentences, {title}", *cells, ""])
+            rows.append([by_seeds("UniVSE, words read as sentences", title, len(seeds)), *cells, ""])
     for name in ("average", "only-obj", "only-attr", "only-rel"):
         if metrics := read_evaluation(settings.model(f"univse-{name}")):
             paper = COMPARED["univse-3"]["reported"]["univse" if name == "average" else name]
@@ -257,8 +355,8 @@ def _alpha(settings: PapersConfig) -> str:
         for metrics in read_seeds(settings, "univse", recipe)[:1]:
             for name, key in (("rsum", "rsum"), ("attacks", "attacked")):
                 cells = (f"{values[key]:.1f}" for values in metrics["alpha"].values())
-                rows.append([f"{title}, {name}", *cells])
-    return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
+                rows.append([by_seeds(name, title, 1), *cells])
+    return table_of(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
 def _ablations(settings: PapersConfig) -> str:
@@ -274,6 +372,7 @@ def _ablations(settings: PapersConfig) -> str:
 
 
 TABLES: dict[str, Callable[[PapersConfig], str]] = {
+    "coverage": _coverage,
     "claims": _claims,
     "training": _training,
     "supply": _supply,
@@ -290,4 +389,5 @@ TABLES: dict[str, Callable[[PapersConfig], str]] = {
     "univse-ablations": _ablations,
     "augmented": partial(_compared, "augmented"),
     "order-2": partial(_compared, "order-2"),
+    "mha-d": partial(_compared, "mha-d"),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from ..device import deterministic
 from ..figures import write_results
 from ..fit import Say, silent
 from .blanks import fill_blanks
@@ -20,5 +21,7 @@ def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = si
     FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
     """
     torch.set_num_threads(config.threads)
-    metrics, text = TASKS[task](Task(run, config, say))
+    prepared = Task(run, config, say)
+    with deterministic(prepared.device):
+        metrics, text = TASKS[task](prepared)
     return write_results(output, task, metrics, text)

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
 from ..data import pack_sentences, ragged_rows, read_caption_rows, starts_of
+from ..device import take, to_device
 from ..figures import markdown_table
 from ..fit import Step, fit
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
@@ -26,7 +27,7 @@ AT_ONCE = 256  # captions tested at a time
 
 
 class Blanks(NamedTuple):
-    """The n captions of some images as word ids, and the m words of theirs that may be blanked.
+    """The n captions of some images as word ids, and the m words of theirs that may be blanked. All on the CPU.
 
     tokens: (total,), offsets: (n + 1,), as in EncodedTexts. image: (n,) the row of each caption's features. starts: (n
     + 1,); the blanks of caption c are starts[c] to starts[c + 1]. position: (m,) the position of each blank in its
@@ -99,16 +100,19 @@ class BlankFiller(nn.Module):
 
     def forward(self, blanks: Blanks, captions: Tensor, which: Tensor, owner: Tensor, features: Tensor) -> Tensor:
         """Vectors (b, e) for the blanks `which` (b,), of captions (B,); owner: (b,) the index of each one's caption.
-        features: (I, D) of all images. The state of either GRU beside the blank does not depend on the blank itself.
+        features: (I, D) of all images, on the CPU or on the device of the weights. The state of either GRU beside the
+        blank does not depend on the blank itself.
         """
         packed = pack_sentences(blanks.offsets, captions)
-        states, _ = self.gru(PackedSequence(self.words[blanks.tokens[packed.positions].long()], packed.sizes))
-        padded = pad_packed_sequence(states)[0][:, packed.inverse]
+        device = self.words.device
+        read = self.words[to_device(blanks.tokens[packed.positions].long(), device)]
+        states, _ = self.gru(PackedSequence(read, packed.sizes))
+        padded = pad_packed_sequence(states)[0][:, to_device(packed.inverse, device)]
         before, after = padded.chunk(2, 2)
-        at = blanks.position[which]
-        parts = [before[at - 1, owner], after[at + 1, owner]]
+        at, of = (to_device(part, device) for part in (blanks.position[which], owner))
+        parts = [before[at - 1, of], after[at + 1, of]]
         if self.features:
-            parts.append(features[blanks.image[captions[owner]]])
+            parts.append(take(features, blanks.image[captions[owner]], device))
         return self.out(torch.relu(self.hidden(torch.cat(parts, 1))))
 
 
@@ -121,7 +125,8 @@ def train_filler(
     states: int = STATES,
     image: bool = True,
 ) -> BlankFiller:
-    """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine; features: (I, D).
+    """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine, on the device of these
+    vectors; features: (I, D), there or on the CPU.
 
     As in VSE-C, whose paper does not say the size of the hidden layer, each caption has one random blank in each epoch.
     states: units of each of the two GRUs. image: whether the image is read, too. seed: of the initial weights and of
@@ -130,7 +135,7 @@ def train_filler(
     generator = Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        filler = BlankFiller(words, features.shape[1] * image, states, HIDDEN)
+        filler = BlankFiller(words, features.shape[1] * image, states, HIDDEN).to(words.device)
     optimizer = torch.optim.AdamW(filler.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     counts = blanks.starts.diff()
 
@@ -138,7 +143,8 @@ def train_filler(
         drawn = torch.rand(len(captions), generator=generator) * counts[captions]
         which = blanks.starts[captions] + drawn.long()
         found = filler(blanks, captions, which, torch.arange(len(captions)), features)
-        return Step(1 - functional.cosine_similarity(found, words[blanks.words[which]], dim=1).mean())
+        right = words[to_device(blanks.words[which], words.device)]
+        return Step(1 - functional.cosine_similarity(found, right, dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
         return torch.randperm(len(counts), generator=generator).split(BATCH_SIZE)
@@ -148,10 +154,11 @@ def train_filler(
 
 
 def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor) -> Tensor:
-    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction. A
-    word as near as the right one counts as nearer.
+    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction; on the
+    CPU. A word as near as the right one counts as nearer.
     """
-    vectors = functional.normalize(filler.words[choices], dim=1)
+    device = filler.words.device
+    vectors = functional.normalize(filler.words[to_device(choices, device)], dim=1)
     place = torch.full((len(filler.words),), -1)
     place[choices] = torch.arange(len(choices))
     ranks = []
@@ -160,12 +167,12 @@ def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: 
             which = torch.arange(int(blanks.starts[captions[0]]), int(blanks.starts[captions[-1] + 1]))
             owner = blanks.caption[which] - captions[0]
             found = functional.normalize(filler(blanks, captions, which, owner, features), dim=1)
-            right = place[blanks.words[which]]
+            right = to_device(place[blanks.words[which]], device)
             scores = found @ vectors.T
             own = scores.gather(1, right[:, None])
             scores.scatter_(1, right[:, None], -torch.inf)
             ranks.append(1 + (scores >= own).sum(1))
-    return torch.cat(ranks)
+    return torch.cat(ranks).cpu()
 
 
 def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
@@ -199,7 +206,7 @@ def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
     epochs, states = config.epochs or EPOCHS, config.hidden or STATES
     found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
     for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
-        words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()])
+        words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()]).to(task.device)
         task.say(f"{name}: {words.shape[1]} numbers a word")
         image = not name.endswith("without the image")
         filler = train_filler(words, features, seen, config.seed, epochs, states, image=image)

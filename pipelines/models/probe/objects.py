@@ -17,6 +17,8 @@ from torch.nn import functional
 from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
+from ..data import CPU
+from ..device import take, to_device
 from ..evaluation.components import average_precision
 from ..figures import Figure, figures, markdown_table
 from ..fit import Step, fit
@@ -113,7 +115,8 @@ class Classifier(nn.Module):
 def train_classifier(
     words: Tensor, features: Tensor, objects: Objects, seed: int = 0, epochs: int = EPOCHS
 ) -> Classifier:
-    """A classifier trained on images (I, D) and the vectors (O, e) of their objects, neither of which change.
+    """A classifier trained on images (I, D) and the vectors (O, e) of their objects, neither of which change. It is on
+    the device of the vectors; the images are there or on the CPU.
 
     As in VSE-C's released code, an image has in each epoch one random object that it shows and one that it does not;
     images that show no object, or all of them, are left out. The learning rate of SGD is a tenth after each third of
@@ -121,7 +124,8 @@ def train_classifier(
     that this share of their products is. seed: of the initial weights, and of what is drawn.
     """
     generator = Generator().manual_seed(seed)
-    classifier = Classifier(words.shape[1], features.shape[1], generator)
+    device = words.device
+    classifier = Classifier(words.shape[1], features.shape[1], generator).to(device)
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     keep = (1 - DROPOUT) ** 0.5
 
@@ -133,10 +137,11 @@ def train_classifier(
 
     def step(rows: Tensor, epoch: int) -> Step:
         shown, other = one_each(objects.present[rows]), one_each(objects.absent[rows])
-        w, x = words[torch.cat([shown, other])], features[rows].repeat(2, 1)
-        w, x = (part * (torch.rand(part.shape, generator=generator) < keep) / keep for part in (w, x))
+        w, x = words[to_device(torch.cat([shown, other]), device)], take(features, rows, device).repeat(2, 1)
+        kept = (torch.rand(part.shape, generator=generator) < keep for part in (w, x))
+        w, x = (part * to_device(mask, device) / keep for part, mask in zip((w, x), kept, strict=True))
         labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
-        return Step(functional.cross_entropy(classifier(w, x), labels))
+        return Step(functional.cross_entropy(classifier(w, x), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
         return LEARNING_RATE * 0.1 ** ((epoch - 1) // max(1, epochs // 3))
@@ -147,18 +152,23 @@ def train_classifier(
 
 
 def mean_average_precision(
-    scores: Callable[[Tensor], Tensor], features: Tensor, objects: Objects, seed: int
+    scores: Callable[[Tensor], Tensor],
+    features: Tensor,
+    objects: Objects,
+    seed: int,
+    device: torch.device = CPU,
 ) -> tuple[Figure, int]:
     """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out. scores: maps
-    features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either kind of
-    objects are left out; ties count against. Returns the mean in %, and how many images.
+    features (n, D) on a device to scores (n, O). The interval is by the bootstrap over images. Images without either
+    kind of objects are left out; ties count against. Returns the mean in %, and how many images.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     with torch.inference_mode():
         found = []
         for rows in usable.split(512):
             present = objects.present[rows]
-            ranked = scores(features[rows]).masked_fill(~(present | objects.absent[rows]), -torch.inf)
+            ranked = scores(take(features, rows, device)).cpu()
+            ranked = ranked.masked_fill(~(present | objects.absent[rows]), -torch.inf)
             found.append(average_precision(ranked, present))
     per_image = torch.cat(found).numpy()[:, None]
     (mean,) = figures(per_image, np.ones_like(per_image), seed)
@@ -177,10 +187,13 @@ def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
     epochs, frequent = config.epochs or EPOCHS, seen.present.sum(0).double()
     scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
     for name, table in tables.items():
-        vectors = table[known]
+        vectors = table[known].to(task.device)
         task.say(f"{name}: {vectors.shape[1]} numbers a word")
         scores[name] = partial(train_classifier(vectors, features[train], seen, config.seed, epochs).scores, vectors)
-    found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
+    found = {
+        name: mean_average_precision(score, features[test], tested, config.seed, task.device)
+        for name, score in scores.items()
+    }
     rows = {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()}
     metrics: dict[str, Any] = {"objects": len(words), "without vector": int((~known).sum()), "train images": len(train)}
     metrics |= {"test images": found[FILE][1], "epochs": epochs, "rows": rows}

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ...tables.pairs import pair_tables
 from ..data import pack_sentences, read_captions
+from ..device import choose_device, take, to_device
 from ..encoders import run_packed
 from ..features import read_features
 from ..figures import figures, format_interval, markdown_table, new_figure, write_png, write_results
@@ -63,10 +64,11 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     entry per word; score is the similarity with the image; regions, (R,), is None without a grid.
 
     Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
-    or a model that does not read its captions with a recurrent net.
+    a model that does not read its captions with a recurrent net, or a GPU that is not there.
     """
     torch.set_num_threads(config.threads)
-    model, vocabularies, trained = load_model(model_folder, torch.device("cpu"))
+    device = choose_device(config.device)
+    model, vocabularies, trained = load_model(model_folder, device)
     if not hasattr(model.text, "net"):
         raise ValueError(f"saliency needs a model with a recurrent text encoder, {model_folder} is: {trained.model}")
     captions = read_captions(run)
@@ -83,7 +85,8 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
         encoded = vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
         tokens, offsets = map(torch.from_numpy, encoded)
-        scores, words, regions = gradients(model, model.similarity, tokens, offsets, features.values[images])
+        seen = take(features.values, images, device)
+        scores, words, regions = gradients(model, model.similarity, to_device(tokens, device), offsets, seen)
         for n, row in enumerate(part):
             text = row["negative"]
             spans = word_spans(text)
@@ -109,9 +112,10 @@ def gradients(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The similarity of n texts with n images, and how much it depends on each word and on each region.
 
-    tokens, offsets: the texts, as in EncodedTexts. features: (n, D), or (n, R, D) on a grid. Returns the similarities
-    (n,); the mean absolute gradient to the vector of each word (n, T), 0 behind a text's end; and the sum of the
-    absolute gradients to the features of each region (n, R), None without a grid.
+    tokens, offsets: the texts, as in EncodedTexts, the tokens on the model's device. features: there, too, (n, D), or
+    (n, R, D) on a grid. Returns, on the CPU, the similarities (n,); the mean absolute gradient to the vector of each
+    word (n, T), 0 behind a text's end; and the sum of the absolute gradients to the features of each region (n, R),
+    None without a grid.
     """
     fed: list[Tensor] = []
 
@@ -121,20 +125,21 @@ def gradients(
 
     hook = model.text.embedding.register_forward_hook(keep)
     try:
-        with torch.enable_grad():
+        # cuDNN's recurrent nets have gradients only while they are trained, with their dropout
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             seen = features.float().requires_grad_()
             rows = torch.arange(len(features))
             net, embedding, pooling = model.text.net, model.text.embedding, model.text.pooling
             texts = model.text.finish(run_packed(net, embedding, pooling, tokens, offsets, rows))
             scores = similarity.pairs(model.image(seen), texts)
-            of_words, of_features = torch.autograd.grad(scores.sum(), [fed[0], seen])
+            of_words, of_features = (part.cpu() for part in torch.autograd.grad(scores.sum(), [fed[0], seen]))
     finally:
         hook.remove()
     packed, lengths = pack_sentences(offsets, rows), offsets.diff()
     words = of_words.new_zeros(len(rows), int(lengths.max()))
     words[torch.arange(words.shape[1]) < lengths[:, None]] = of_words.abs().mean(1)[packed.positions.argsort()]
     regions = of_features.nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
-    return scores.detach(), words, regions
+    return scores.detach().cpu(), words, regions
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:

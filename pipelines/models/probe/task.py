@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 
 from ...tables.columns import UNSPLIT
 from ..data import read_captions
+from ..device import choose_device, place
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..fit import Say
@@ -23,11 +24,13 @@ FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of
 
 
 class Task:
-    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on. Raises
-    FileNotFoundError or ValueError for a run without captions of images.
+    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on; and the
+    device that computes, on which the features are if they fit. Raises FileNotFoundError or ValueError for a run
+    without captions of images, and ValueError for a GPU that is not there.
     """
 
     def __init__(self, run: Path, config: ProbeConfig, say: Say) -> None:
+        self.device = choose_device(config.device)
         self.run, self.config, self.say, self.captions = run, config, say, read_captions(run)
         captions, features = self.captions, read_features(run, self.captions.image_ids, config.features)
 
@@ -42,7 +45,8 @@ class Task:
 
         self.train, self.test = chosen(config.train_splits), chosen([config.split])
         values = features.values.float()
-        self.features = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
+        values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
+        self.features = place(values, self.device)
 
 
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from ...readers.files import first_line
 from .. import checkpoint
 from ..batches import Objective
 from ..config import CONFIGS
-from ..dual import INFO_NCE, NEGCLIP, VSE, VSE_C
-from ..mhad import MHA_D
-from ..univse.objective import UNIVSE
+from ..registry import MODELS
 from ..vocabulary import WordVocabulary
 
 FILES = ("vectors", "other_vectors", "judges")  # settings that a trained model needs no more
-OBJECTIVES: Mapping[str, Objective] = {
-    **{"vse": VSE, "vse++": VSE, "order": VSE, "vse-c": VSE_C, "univse": UNIVSE, "mha-d": MHA_D},
-    **{"infonce": INFO_NCE, "siglip": INFO_NCE, "negclip": NEGCLIP, "ce-clip": NEGCLIP},
-}
+
+
+def _objective(name: str) -> Objective:
+    module, _, attribute = MODELS[name].objective.partition(":")
+    return getattr(import_module(f"..{module}", __package__), attribute)
+
+
+OBJECTIVES: Mapping[str, Objective] = {name: _objective(name) for name in MODELS}
 
 
 def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, dict[str, WordVocabulary], Any]:

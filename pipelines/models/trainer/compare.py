@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,25 +14,26 @@ import torch
 
 from ...engine.manifest import describe
 from ...engine.storage import refuse_link
-from ..config import (
-    CONFIGS,
-    MODELS,
-    RECIPES,
-    RESUMABLE,
-    SIMILARITIES,
-    WITH_NEGATIVES,
-    EvaluateConfig,
-    TrainConfig,
-    configure,
-)
+from ..config import CONFIGS, RESUMABLE, SIMILARITIES, EvaluateConfig, TrainConfig, configure, lacking_of_recipe
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
-from ..figures import Figure, bootstrap, format_difference, interval, markdown_table, write_results
+from ..figures import (
+    Figure,
+    OfTrainings,
+    bootstrap,
+    format_difference,
+    markdown_table,
+    new_figure,
+    write_png,
+    write_results,
+)
 from ..fit import Say, silent
+from ..registry import MODELS, RECIPES, WITH_NEGATIVES
 from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
+ALL_PAIRS = "pairs"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -72,29 +75,30 @@ class Variant(NamedTuple):
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
-def figure(metric: np.ndarray) -> Figure:
-    """A metric of a variant, see VariantResult, with its interval."""
-    return Figure(float(metric[0]), interval(metric[1:]))
+def figure(metric: OfTrainings) -> Figure:
+    """A metric of a variant with its interval, of which no bound is below 0, as no metric is."""
+    mean, (low, high) = metric.figure()
+    return Figure(mean, (max(low, 0.0), high))
 
 
 class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    metrics: by name (1 + n,), the value, then its n bootstrap samples, which are of the same images and seeds for all
-    variants. Of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1" and
-    "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks. accuracy: by operator,
-    how often in % a caption scores above its negative.
+    metrics: by name, with bootstrap samples of the same images for all variants. ALL_PAIRS: how often in % a caption is
+    above its negative, of known words, by any operator. Of each retrieval R@1, R@5, R@10 and their sum in %, and the
+    mean rank, such as "plain i2t R@1" and "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of
+    UniVSE's attacks. accuracy: by operator, how often in % a caption scores above its negative.
     """
 
     name: str
     seeds: int
-    metrics: Mapping[str, np.ndarray]
+    metrics: Mapping[str, OfTrainings]
     accuracy: Mapping[str, float]
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
-        """The differences of the metrics to another variant's, by the name of the metric."""
+        """The differences of the metrics to those of another variant with as many seeds, by the name of the metric."""
         known = other.metrics
-        return {name: figure(metric - known[name]) for name, metric in self.metrics.items() if name in known}
+        return {name: (metric - known[name]).figure() for name, metric in self.metrics.items() if name in known}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
@@ -119,7 +123,8 @@ def compare(
     overwrite: bool = False,
     say: Say = silent,
 ) -> str:
-    """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md and comparison.json to `output`.
+    """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md, comparison.json and
+    comparison.png to `output`.
 
     evaluation: how each trained model is evaluated. training: fields of TrainConfig for all trainings, other than run,
     output, model, negative_families and seed; and `recipe`, see `configure`. Each model is in
@@ -140,6 +145,9 @@ def compare(
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     results = []
     for variant, configs in trainings.items():
+        recipe = variant.recipe or settings.get("recipe", "")
+        if lacking := lacking_of_recipe(variant.model, recipe, configs[0].vectors):
+            say(lacking)
         evaluations = []
         for config in configs:
             say(f"{variant.name}, seed {config.seed}")
@@ -150,7 +158,10 @@ def compare(
     kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
     setting = describe_settings(kinds, seeds, evaluation.split)
     found = {result.name: result.as_json(results[0]) for result in results}
-    return write_results(output, "comparison", found, to_markdown(results, setting))
+    said = " ".join(conclude(results[0], results[-1])) if len(results) > 1 else ""
+    text = write_results(output, "comparison", found, "\n\n".join(filter(None, [to_markdown(results, setting), said])))
+    draw_comparison(results, output / "comparison.png")
+    return text
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
@@ -158,24 +169,100 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    metrics: dict[str, np.ndarray] = {}
+    metrics: dict[str, OfTrainings] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
         owner, names = pd.factorize(images, sort=True)  # the same in both directions
         parts = [(owner[part], rows["rank"].to_numpy()[part]) for part in rows.groupby("training").indices.values()]
         hits = [count_hits(torch.tensor(rank), torch.tensor(of), len(names)) for of, rank in parts]
-        counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
-        tops = np.vstack([100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)]).T
-        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, tops.sum(0)], strict=True)}
+        counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))  # (S, I, 3) and (S, I, 1)
+        shares = 100 * counts.sum(1) / sizes.sum(1)
+        samples = bootstrap(counts.sum(0), sizes.sum(0), seed)
+        tops = [OfTrainings(shares[:, n], samples[:, n]) for n in range(len(TOP))]
+        metrics |= {f"{key} {top}": metric for top, metric in zip(RECALLS, [*tops, reduce(add, tops)], strict=True)}
         sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
-        metrics[f"{key} mean rank"] = np.append(sums.sum() / sizes.sum(), bootstrap(sums, sizes, seed)[:, 0] / 100)
-    attacks = [one for name, one in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
-    totals = {"rsum": np.sum([metrics[f"plain {way} sum"] for way in WAYS], 0)}
-    totals |= {"univse": np.sum(attacks, 0)} if attacks else {}
+        mean_ranks = (sums.sum(1) / sizes.sum(1))[:, 0]
+        metrics[f"{key} mean rank"] = OfTrainings(mean_ranks, bootstrap(sums.sum(0), sizes.sum(0), seed)[:, 0] / 100)
+    attacks = [metric for name, metric in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
+    totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
+    totals |= {"univse": reduce(add, attacks)} if attacks else {}
+    if all(len(evaluation.pairs) for evaluation in evaluations):
+        metrics[ALL_PAIRS] = _all_pairs(evaluations, seed)
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
+
+
+def _all_pairs(evaluations: Sequence[Evaluation], seed: int) -> OfTrainings:
+    """How often in % a caption is above its negative, by any operator, with bootstrap samples over the images that have
+    pairs, which are the same for all variants of a comparison.
+    """
+    images = sorted(set().union(*(evaluation.pairs["image"] for evaluation in evaluations)))
+    right, asked = [], []
+    for evaluation in evaluations:
+        owner = pd.Categorical(evaluation.pairs["image"], images).codes
+        right.append(np.bincount(owner, evaluation.pairs["right"].to_numpy(), len(images))[:, None])
+        asked.append(np.bincount(owner, minlength=len(images))[:, None])
+    counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
+    shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
+    return OfTrainings(shares, bootstrap(counts.sum(0), sizes.sum(0), seed)[:, 0])
+
+
+def conclude(first: VariantResult, last: VariantResult) -> list[str]:
+    """Sentences on what the last variant does better or worse than the first one: on pairs of a caption and its
+    negative, and in retrieval with and without negatives among the candidates, those of which there are data.
+    """
+    sentences = []
+    if ALL_PAIRS in first.metrics:
+        share, other = (result.metrics[ALL_PAIRS].values.mean() for result in (last, first))
+        what = f"{last.name} puts {share:.1f} % of the captions above their negatives, {first.name} {other:.1f} %"
+        sentences.append(f"{what} (chance is 50): {_verdict(first, last, ALL_PAIRS)}.")
+    attack, plain = "vse-c:total i2t R@1", "plain i2t R@1"
+    if attack in first.metrics:
+        falls = [
+            f"{one.name} from {one.metrics[plain].values.mean():.1f} to {one.metrics[attack].values.mean():.1f} %"
+            for one in (first, last)
+        ]
+        what = "With the negatives of an image among the candidates, its R@1 falls with " + " and with ".join(falls)
+        sentences.append(f"{what}: {_verdict(first, last, attack)}.")
+    return [*sentences, f"In retrieval without negatives, by rsum: {_verdict(first, last, 'rsum')}."]
+
+
+def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
+    """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`."""
+    difference = (last.metrics[name] - first.metrics[name]).figure()
+    low, high = difference.interval
+    shown = format_difference(*difference)
+    if low <= 0 <= high:
+        return f"a difference is not shown, {shown}"
+    return f"{last.name} is {'better' if low > 0 else 'worse'}, by {shown}"
+
+
+def draw_comparison(results: Sequence[VariantResult], path: Path) -> None:
+    """Draw the variants side by side as a PNG: how often a caption is above its negative, by operator; and recalls of
+    captions by an image, solid without negatives among the candidates, dashed with those of the image.
+    """
+    figure = new_figure(11, 4.2)
+    left, right = figure.subplots(1, 2)
+    operators = [*results[0].accuracy]
+    colours = [f"C{number}" for number in range(len(results))]
+    for number, (result, colour) in enumerate(zip(results, colours, strict=True)):
+        places = [place + (number - (len(results) - 1) / 2) * 0.8 / len(results) for place in range(len(operators))]
+        shares = [result.accuracy[name] for name in operators]
+        left.bar(places, shares, 0.8 / len(results), color=colour, label=result.name)
+        for style, candidates, what in (("-", "plain", "plain"), ("--", "vse-c:total", "with its negatives")):
+            recalls = [result.metrics.get(f"{candidates} i2t {top}") for top in RECALLS[:3]]
+            if all(recall is not None for recall in recalls):
+                values = [float(recall.values.mean()) for recall in recalls if recall is not None]
+                right.plot(RECALLS[:3], values, style, color=colour, marker="o", label=f"{result.name}, {what}")
+    left.axhline(50, color="0.4", linewidth=1, linestyle=":", label="chance")
+    left.set_xticks(range(len(operators)), operators, rotation=30, ha="right")
+    left.set(ylabel="caption above its negative, %", ylim=(0, 100), title="pairs")
+    right.set(ylabel="% of images", ylim=(0, None), title="captions of an image, by rank")
+    for axes in (left, right):
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
+    write_png(figure, path, 120)
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
@@ -194,8 +281,8 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
         if own := [f"{name} {value}" for name, value in settings.items() if name not in common]:
             parts.append(f"{model}: {', '.join(own)}")
     number = "one training" if seeds == 1 else f"the mean of {seeds} trainings"
-    over = "images" if seeds == 1 else "images and trainings"
-    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over {over}."
+    kind = "bootstrap intervals over images" if seeds == 1 else "t intervals over images and trainings"
+    return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % {kind}."
 
 
 def cells(result: VariantResult) -> dict[str, str]:
@@ -204,11 +291,12 @@ def cells(result: VariantResult) -> dict[str, str]:
     """
     metrics = result.metrics
     plain = {name.partition(" ")[0] for name in metrics if name.startswith("plain")}
-    values = {name: f"{one[0]:.1f}" for name, one in metrics.items()}
+    values = {name: f"{metric.values.mean():.1f}" for name, metric in metrics.items()}
+    rsums = {name: reduce(add, (metrics[f"{name} {way} sum"] for way in WAYS)) for name in plain}
     return {
-        **{name: values[name] if "mean rank" in name else str(figure(one)) for name, one in metrics.items()},
+        **{name: values[name] if "mean rank" in name else str(figure(metric)) for name, metric in metrics.items()},
         **{f"{name}, value": value for name, value in values.items()},
-        **{f"{name} rsum": str(figure(sum(metrics[f"{name} {way} sum"] for way in WAYS))) for name in plain},  # type: ignore[arg-type]
+        **{f"{name} rsum": str(figure(metric)) for name, metric in rsums.items()},
         **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }
 

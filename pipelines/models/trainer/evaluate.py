@@ -22,11 +22,18 @@ from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table
 from .. import data
-from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
+from ..config import EvaluateConfig, TrainConfig
 from ..data import Captions, Corpus
 from ..device import choose_device
 from ..evaluation import components
-from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
+from ..evaluation.protocols import (
+    NO_PAIRS,
+    choose_attacks,
+    complete_captions,
+    plain_retrieval,
+    run_protocols,
+    with_negatives,
+)
 from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
 from ..figures import format_interval, markdown_table, write_results
@@ -38,10 +45,11 @@ from . import OBJECTIVES, load_model
 
 
 class Evaluation(NamedTuple):
-    """The metrics by protocol, and the ranks that they are computed from, see `rank_rows`."""
+    """The metrics by protocol, and the ranks and pairs that they are computed from, see `Results`."""
 
     metrics: dict[str, Any]
     ranks: pd.DataFrame
+    pairs: pd.DataFrame = NO_PAIRS
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
@@ -61,7 +69,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     asks for; or config.components or config.alpha for a model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
-    model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device), **config.changes)
+    chosen_device, its_negatives = choose_device(config.device), data.Selection(splits=(config.split,))
+    model, trained, corpus = load_with_corpus(model_folder, run, chosen_device, its_negatives, **config.changes)
     captions, features = corpus.captions, corpus.features
     needs_components = OBJECTIVES[trained.model].needs_components
     if config.drop_components and not needs_components:
@@ -81,7 +90,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             graphs = graphs.thinned(every, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
     split = embed_split(model, corpus, chosen, config.seed)
-    metrics, ranks = run_protocols(split, attacks)
+    metrics, ranks, pairs = run_protocols(split, attacks)
     tables = [ranks]
     metrics["languages"] = {}
     heads = {"images": split.images, captions.languages[0]: split.vectors}
@@ -125,21 +134,26 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             rules = model.similarity, forms, known
             metrics["parsing"] = components.phrase_parsing(read, rows.to_pylist(), split, *rules)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
-    with_negatives_of = trained.negative_families if trained.model in (*WITH_NEGATIVES, "mha-d") else ()
-    about = {"model": trained.model, "language": captions.languages[0], "negative_families": list(with_negatives_of)}
+    about = {"model": trained.model, "language": captions.languages[0]}
+    about["negative_families"] = list(trained.trained_families)
     if needs_components:
         about["caption"] = {"components": trained.components, "alpha": model.alpha_value}
     about |= {"trained_with_seed": trained.seed, "split": config.split, "images": len(split.images)}
     about |= {"captions": len(chosen), "images_without_features": int(without.sum())}
-    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
+    about["inserting"] = {name: counts._asdict() for name, counts in corpus.inserting.items()}
+    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True), pairs)
 
 
-def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> tuple[Any, Any, Corpus]:
-    """A trained model, its config, and the corpus to measure it on. Raises as `load_model` and `read_captions`."""
+def load_with_corpus(
+    folder: Path, run: Path, device: torch.device, negatives: data.Selection | None = None, **changes: Any
+) -> tuple[Any, Any, Corpus]:
+    """A trained model, its config, and the corpus to measure it on, with these negatives (None: none). changes: see
+    `load_model`. Raises as that and `read_captions`.
+    """
     model, vocabularies, config = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=config.languages)
     features = features_for(model, run, captions.image_ids, config.table)
-    return model, config, data.encode_run(run, captions, vocabularies, features, device)
+    return model, config, data.encode_run(run, captions, vocabularies, features, device, negatives)
 
 
 def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
@@ -203,6 +217,9 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
     about += f"; {without:,} more captions are of images without features" if without else ""
     parts = [about, _retrieval(metrics, "retrieval")]
+    inserting = {name: data.Inserting(**counts) for name, counts in metrics.get("inserting", {}).items()}
+    if unknown := data.tell_unknown(inserting, "they attack nothing"):
+        parts.append(f"{unknown}.")
 
     def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         if filled := list(rows):
@@ -227,9 +244,8 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
         numbers = {"plain": "", "numeral": f"{plural['negatives']:,}"}
         table([title, *COLUMNS, "negatives"], ([name, *_cells(plural[name]), n] for name, n in numbers.items()))
     pairs = sorted(metrics.get("pairwise", {}).items())
-    shares = [(name, format_interval(its["accuracy"], its["interval"]), its["pairs"]) for name, its in pairs]
-    cells = [[name, share if count >= LEAST_PAIRS else "–", f"{count:,}"] for name, share, count in shares]
-    table(["caption above its first negative", "%", "pairs"], cells)
+    cells = [[name, *_share(its), *(_share(its["known"]) if "known" in its else ["–", "0"])] for name, its in pairs]
+    table(["caption above its first negative", "%", "pairs", "%, of known words", "pairs"], cells)
     unified = ((kind, its["mAP"], its["images"], its["queries"]) for kind, its in metrics.get("unified", {}).items())
     cells = [[kind, f"{precision:.1f}", f"{share:.1f}", f"{count:,}"] for kind, precision, share, count in unified]
     table(["text to image by", "mAP", "% of images that match", "queries"], cells)  # UniVSE's Table 3
@@ -243,6 +259,12 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
             cells.append([f"{name} of the {word}", by_image, by_chance, f"{its['questions']:,}"])
     table(["chosen by the image", "%", "by chance", "questions"], cells)  # UniVSE's Table 4; relations: `either`
     return "\n\n".join(parts)
+
+
+def _share(pairs: Mapping[str, Any]) -> list[str]:
+    """How often a caption is above its negative, and the number of pairs."""
+    many = pairs["pairs"] >= LEAST_PAIRS
+    return [format_interval(pairs["accuracy"], pairs["interval"]) if many else "–", f"{pairs['pairs']:,}"]
 
 
 def _retrieval(metrics: Mapping[str, Any], title: str) -> str:

@@ -19,6 +19,7 @@ from ...features.preprocess import cropped, decode
 from ...tables.images import Images
 from .. import data
 from ..config import PictureConfig
+from ..device import choose_device, take
 from ..features import read_features
 from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
@@ -43,13 +44,13 @@ PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and t
 
 
 class Subject:
-    """A UniVSE or MHA-D model, and what is drawn of a run. features: None if only words are drawn. files: the photo of
-    each image that has one, and features, by the image's index; None if no photos are drawn.
+    """A UniVSE or MHA-D model on a device, and what is drawn of a run. features: None if only words are drawn. files:
+    the photo of each image that has one, and features, by the image's index; None if no photos are drawn.
     """
 
-    def __init__(self, model_folder: Path, run: Path, photos: Path | None) -> None:
-        self.run = run
-        self.model, self.vocabularies, self.trained = load_model(model_folder, torch.device("cpu"))
+    def __init__(self, model_folder: Path, run: Path, photos: Path | None, device: torch.device) -> None:
+        self.run, self.device = run, device
+        self.model, self.vocabularies, self.trained = load_model(model_folder, device)
         if not isinstance(self.model, (UniVSE, MultiHeadAttention)):
             raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {self.trained.model}")
         self.captions = data.read_captions(run, languages=self.trained.languages)
@@ -63,6 +64,10 @@ class Subject:
             if not self.files:
                 raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
 
+    def features_of(self, images: Sequence[int]) -> Tensor:
+        """The features of images, on the device."""
+        return take(self.features.values, torch.tensor(images), self.device)
+
     def photo(self, image: int) -> Image | None:
         """The photo of an image as `covered` has it; None if no photos are drawn."""
         return None if self.files is None else covered(self.files[image], self.run, self.trained.table)
@@ -73,9 +78,9 @@ def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, con
 
     UniVSE: neighbours.png and, if `photos` is the folder of the run's photos, relevance.png. MHA-D: heads.png, on the
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
-    tables or photos, or for a query without a known object.
+    tables or photos, for a query without a known object, or for a GPU that is not there.
     """
-    subject = Subject(model, run, photos)
+    subject = Subject(model, run, photos, choose_device(config.device))
     with locked(output), torch.inference_mode():
         return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
 
@@ -131,7 +136,7 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
     model, (vocabulary, *_), run = subject.model, subject.vocabularies.values(), subject.run
-    captions, features, files = subject.captions, subject.features, subject.files
+    captions, files = subject.captions, subject.files
     neighbours, relevance = output / "neighbours.png", output / "relevance.png"
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
@@ -139,7 +144,7 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
     queries: Sequence[data.Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
     queries = queries or common_phrases(run, captions, set(files), vocabulary)
     images = list(files)
-    _, regions = model.image.with_regions(features.values[torch.tensor(images)])
+    _, regions = model.image.with_regions(subject.features_of(images))
     rows = find_relevance(model, vocabulary, queries, regions, config.best)
     wide = max(len(photos) for photos, *_ in rows)
     figure = new_figure(1.9 * wide, 2.1 * len(rows))
@@ -237,7 +242,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
     model, vocabularies, trained, run = subject.model, subject.vocabularies, subject.trained, subject.run
     captions, features, files = subject.captions, subject.features, subject.files
-    texts = data.encode_run(run, captions, vocabularies).texts
+    texts = data.encode_run(run, captions, vocabularies, device=subject.device, selection=None).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):
@@ -256,7 +261,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
     axes = figure.subplots(len(shown), len(columns), squeeze=False, width_ratios=columns)
     for line, image in zip(axes, shown, strict=True):
         side = grid_side(features.values[image])
-        maps = model.image.attend(features.values[image][None]).weights[0].view(-1, side, side)
+        maps = model.image.attend(subject.features_of([image])).weights[0].view(-1, side, side).cpu()
         for number, (axis, weights) in enumerate(zip(line, maps, strict=False), 1):
             draw_map(axis, subject.photo(image), weights, f"head {number}")
         for axis, (language, known) in zip(line[model.head_count :], vocabularies.items(), strict=True):
@@ -270,7 +275,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
             axis.set_title(language, fontsize=8, loc="left")
     write_png(figure, heads, 110)
     plane = list(whole)[:IN_THE_PLANE]
-    vectors = {"images": model.image(features.values[torch.tensor(plane)])}
+    vectors = {"images": model.image(subject.features_of(plane))}
     for language in vocabularies:
         vectors[language] = model.sentences(texts, torch.tensor([whole[image][language] for image in plane]))
     _draw_views(vectors, views, config.seed)
@@ -280,8 +285,8 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
 def attended_words(
     model: MultiHeadAttention, language: str, texts: data.Texts, row: int, vocabulary: WordVocabulary
 ) -> tuple[list[str], Tensor]:
-    """The N words of a text in a language, and what the K heads of its encoder give them, (K, N)."""
-    weights = model.text[language].attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
+    """The N words of a text in a language, and what the K heads of its encoder give them, (K, N), on the CPU."""
+    weights = model.text[language].attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0].cpu()
     ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()[: weights.shape[1]]
     return [vocabulary.words[id] for id in ids], weights
 

@@ -16,9 +16,20 @@ from ...engine.lock import locked
 from ..batches import Batch, shuffled_batches
 from ..checkpoint import epoch_seed, prepare_folder
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
+from ..data import (
+    KNOWN_WORDS,
+    Corpus,
+    Selection,
+    component_names,
+    encode_run,
+    read_captions,
+    read_graphs,
+    split_captions,
+    tell_unknown,
+)
 from ..data import TABLES as COMPONENT_TABLES
-from ..data import Corpus, component_names, encode_run, read_captions, read_graphs, split_captions
 from ..device import ahead, choose_device, place, take, to_device
+from ..dual import SUMMED
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
@@ -68,11 +79,10 @@ def read_training_data(config: Any) -> TrainingData:
         spoken = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
         vocabularies[language] = build_vocabulary(spoken, config.min_count, names)
     features = features._replace(values=place(features.values, device))
-    corpus = encode_run(config.run, captions, vocabularies, features, device)
+    corpus = encode_run(config.run, captions, vocabularies, features, device, negatives_to_read(config))
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
-        wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-        attack = first_negatives(corpus, validation, wanted, PER_FAMILY)
+        attack = first_negatives(corpus, validation, torch.ones_like(corpus.known), PER_FAMILY)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if objective.needs_components:
@@ -82,6 +92,14 @@ def read_training_data(config: Any) -> TrainingData:
         corpus = corpus.with_graphs(graphs)
     sampler, train = objective.sampler(config, corpus, train), captions.in_language(train, config.languages[0])
     return TrainingData(**vars(corpus), train=train, validation=validation, attack=attack, sampler=sampler)
+
+
+def negatives_to_read(config: Any) -> Selection | None:
+    """The negatives that a training reads, of captions to train and to validate on; None: none."""
+    if not config.reads_negatives:
+        return None
+    splits = (*config.train_splits, config.validation_split)
+    return Selection(config.negative_families, config.negative_operators, splits, to_train=True)
 
 
 def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
@@ -122,6 +140,8 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
     about += f"; {without:,} images have no features" if without else ""
+    if lost := tell_unknown(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
+        say(lost)
 
     def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
         terms = objective.losses(model, *drawn, config, epoch)
@@ -132,7 +152,8 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         line, best = history[-1], max(history, key=selected)
         rsum, highest = (its["validation"]["rsum"] for its in (line, best))
         shown = f"rsum {rsum:.1f} on validation (best {highest:.1f}, epoch {best['epoch']})"
-        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
+        on = plateau(config, line)
+        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s{on and f'; {on}'}")
 
     def selected(line: Line) -> float:
         return line["validation"][getattr(config, "select", "rsum")]
@@ -156,6 +177,26 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         length=-(-len(data.train) // config.batch_size),
     )
     return config.output
+
+
+NEAR = 0.04  # the share by which a loss may differ from that of the plateau
+
+
+def plateau(config: Any, line: Line) -> str:
+    """What is said of an epoch whose loss is that of vectors which are all equal; empty of any other.
+
+    While the hardest negative of most pairs is nearer than the true one, the loss falls by drawing all vectors
+    together, down to one margin for each hinge: of the image, of the caption, and of the hardest own negative. Recalls
+    rise there already, but models that end there are compared before they have learned to tell anything apart.
+    """
+    epoch, hinges = line["epoch"], 2
+    if "sent" not in line["terms"] or config.model in SUMMED or epoch <= config.warm_up:
+        return ""
+    if config.trained_families and epoch > config.negatives_after:
+        hinges += 1
+    if abs(line["terms"]["sent"] / config.margin - hinges) > NEAR * hinges:
+        return ""
+    return f"loss = {hinges} margins: on the plateau of the hardest negative; more epochs or warm_up leave it"
 
 
 def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[Batch, Any]]:

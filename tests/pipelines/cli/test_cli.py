@@ -136,6 +136,11 @@ BAD_INPUT = {
     "BUILD --preset vsec": "preset must be one of vse-c, univse, negation, benchmark, all, vse-c-paper, "
     "univse-paper, was: vsec; "
     "did you mean vse-c?",
+    "BUILD --preset all --preset univse": "--preset takes one value, was given 2 times; --operator takes several",
+    "BUILD --seed 1 --per-family 3 --seed=2 --seed 3": "--seed takes one value, was given 3 times",
+    "BUILD --set min_count=3 --set min-count=4": "--set min_count takes one value, was given twice: 3, 4",
+    "BUILD --seed 1 --set seed=2": "seed is given by a flag and by --set seed=2: give one of them",
+    "train {tmp}/out --output {tmp}/m --output {tmp}/n": "--output takes one value, was given 2 times",
     "BUILD --operater noun": "Did you mean one of: ",
     "BUILD --per-family 0": "per_family must be >= 1, was: 0",
     "BUILD --set min_count=0": "min_count must be >= 1, was: 0",
@@ -451,7 +456,6 @@ def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixt
 CHOICES = {  # a module: words of its own name, or NAME=its own
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
     "negcap.pipelines.stages.build": "STAGES=VERBS",
-    "negcap.pipelines.models.config": "MODELS RECIPES",
 }
 TYPES = {  # a field of a config whose type has the words, and the library's own
     "ingestion.grouping:IngestConfig.format": "pipelines.readers:READERS",

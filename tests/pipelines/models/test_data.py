@@ -1,6 +1,7 @@
 """Captions, negatives and batches of a run as tensors."""
 
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,9 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator
 
-from negcap.pipelines.models.batches import NegativePool, shuffled_batches
-from negcap.pipelines.models.data import encode_run, read_captions, split_captions
-from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize
+from negcap.pipelines.models.batches import shuffled_batches
+from negcap.pipelines.models.data import (
+    OF_NEGATIVES,
+    Inserting,
+    Selection,
+    encode_run,
+    read_captions,
+    split_captions,
+    tell_unknown,
+)
+from negcap.pipelines.models.sampling import NegativePool
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.trainer_world import write_table, write_world
 
@@ -92,37 +102,92 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [row["operator"] == "noun" for row in rows]
 
 
-OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=40)
+def test_what_is_trained_on_inserts_no_unknown_word(world: Path) -> None:
+    captions = read_captions(world)
+    words = [
+        word for word in tokenize(" ".join(captions.texts.to_pylist())) if word not in ("horse", "horses", "three")
+    ]
+    vocabulary = {"en": WordVocabulary((*SPECIALS, *dict.fromkeys(words)))}
+    every = encode_run(world, captions, vocabulary)
+    rows = pq.read_table(world / "negatives").to_pylist()
+    known = [
+        not {"horse", "horses", "three"} & set(tokenize(row["text"])) - {*tokenize(row["caption"])} for row in rows
+    ]
+    assert every.known.tolist() == known and not all(known)
+    chosen = Selection(("noun", "numeral"), (), ("train",), to_train=True)
+    corpus = encode_run(world, captions, vocabulary, selection=chosen)
+    kept = [
+        n for n, row in enumerate(rows) if known[n] and row["split"] == "train" and row["family"] in chosen.families
+    ]
+    assert corpus.row.tolist() == kept and corpus.known.all()
+    assert corpus.operators == ("numeral", "noun")
+    of_train = [(row, good) for row, good in zip(rows, known, strict=True) if row["split"] == "train"]
+    for name in corpus.operators:
+        bad = [not good for row, good in of_train if row["operator"] == name]
+        assert corpus.inserting[name] == (len(bad), sum(bad)) and any(bad)
+    read = sum(counts.negatives for counts in corpus.inserting.values())
+    assert tell_unknown(corpus.inserting, "x").startswith(f"{100 * (1 - len(kept) / read):.1f} %")
+    assert not tell_unknown({"noun": Inserting(1000, 10)}, "x") and tell_unknown({"noun": Inserting(1000, 11)}, "x")
+    for caption in range(len(captions.ids)):
+        own = corpus.negative_caption[corpus.starts[caption] : corpus.starts[caption + 1]]
+        assert set(own.tolist()) <= {caption}
+    assert len(encode_run(world, captions, vocabulary, selection=None).row) == 0
 
 
-@given(OWNERS, st.integers(1, 9), st.integers(0, 99))
+def test_a_run_is_encoded_once_and_damage_is_told(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = copytree(world, tmp_path / "run", ignore=lambda folder, names: {"encoded"})
+    captions = read_captions(run)
+    words = {"en": build_vocabulary(captions.texts.to_pylist(), 1)}
+    first = encode_run(run, captions, words)
+    (folder,) = (run / "encoded").glob("texts-*")
+    beside = sum(getattr(first, name).element_size() for name in OF_NEGATIVES) + first.texts.offsets.element_size()
+    assert beside <= 40  # bytes for each negative beside its words
+    tokens = first.texts.tokens.clone()  # not those of the file that is damaged below
+    monkeypatch.setattr(WordVocabulary, "encode_negatives", None)  # not called again
+    assert torch.equal(encode_run(run, captions, words).texts.tokens, tokens)
+    with (folder / "tokens").open("r+b") as file:
+        file.truncate(40)
+    with pytest.raises(ValueError, match=r"texts-\w+.arrays is damaged \(tokens must have .*: delete it"):
+        encode_run(run, captions, words)
+    monkeypatch.undo()
+    rmtree(folder)
+    assert torch.equal(encode_run(run, captions, words).texts.tokens, tokens)
+    assert [path.name for path in (run / "encoded").iterdir()] == [folder.name]
+
+
+OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=40).map(sorted)
+
+
+@given(OWNERS, st.integers(1, 9), st.integers(0, 99), st.booleans(), st.booleans())
 def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
-    negatives: list[tuple[int, int, bool]], n: int, seed: int
+    negatives: list[tuple[int, int, bool]], k: int, seed: int, even: bool, all_wanted: bool
 ) -> None:
-    caption, family = (torch.tensor([row[k] for row in negatives], dtype=torch.long) for k in (0, 1))
-    wanted = torch.tensor([row[2] for row in negatives], dtype=torch.bool)
-    pool = NegativePool(caption, family, torch.zeros(len(caption)), wanted, 5, n)
+    caption, family = (torch.tensor([row[n] for row in negatives], dtype=torch.long) for n in (0, 1))
+    wanted = torch.tensor([row[2] or all_wanted for row in negatives], dtype=torch.bool)
+    starts = torch.searchsorted(caption, torch.arange(6))
+    pool = NegativePool(starts, k, family if even else None, None if all_wanted else wanted)
     batch = torch.tensor([3, 0, 4, 3])
-    drawn = pool.sample(batch, Generator().manual_seed(seed))
-    assert wanted[drawn.rows].all()
-    assert caption[drawn.rows].tolist() == batch[drawn.owner].tolist()
-    assert drawn.family.tolist() == family[drawn.rows].tolist()
-    for place, of in enumerate(batch.tolist()):
-        mine = drawn.rows[drawn.owner == place].tolist()
-        assert len(set(mine)) == len(mine) == min(n, int((wanted & (caption == of)).sum()))
+    which, mask = pool.sample(batch, Generator().manual_seed(seed))
+    assert which.shape == mask.shape == (4, k) and len(pool) == int(wanted.sum())
+    for of, rows, present in zip(batch.tolist(), which, mask, strict=True):
+        mine = rows[present].tolist()
+        assert present.tolist() == sorted(present.tolist(), reverse=True)
+        assert len(set(mine)) == len(mine) == min(k, int((wanted & (caption == of)).sum()))
+        assert wanted[mine].all() and set(caption[mine].tolist()) <= {of}
 
 
 def test_families_are_equally_likely_whatever_their_sizes() -> None:
-    caption = torch.zeros(22, dtype=torch.long)
-    family = torch.tensor([0] * 20 + [1, 1])
-    pool = NegativePool(caption, family, torch.zeros(22), torch.ones(22, dtype=torch.bool), 1, 1)
+    family = torch.tensor([0] * 20 + [1, 1], dtype=torch.int8)
     batch, generator = torch.zeros(4000, dtype=torch.long), Generator().manual_seed(0)
-    rows = pool.sample(batch, generator).rows
-    assert (rows >= 20).double().mean().item() == pytest.approx(0.5, abs=0.03)
-    assert torch.bincount(rows, minlength=22)[:20].min() > 50  # 100 expected
-    again = pool.sample(batch, generator).rows
-    assert (rows != again).double().mean() > 0.5  # sampled anew each time
-    assert torch.equal(rows, pool.sample(batch, Generator().manual_seed(0)).rows)
+    for families, share in ((family, 0.5), (None, 2 / 22)):
+        pool = NegativePool(torch.tensor([0, 22]), 1, families)
+        rows = pool.sample(batch, generator).which[:, 0]
+        assert (rows >= 20).double().mean().item() == pytest.approx(share, abs=0.03)
+        assert torch.bincount(rows, minlength=22)[:20].min() > 50  # 100 expected, or 182
+        again = pool.sample(batch, generator).which[:, 0]
+        assert (rows != again).double().mean() > 0.5  # sampled anew each time
+    repeated = (pool.sample(batch, Generator().manual_seed(3)).which for _ in range(2))
+    assert torch.equal(*repeated)
 
 
 def test_batches_contain_every_caption_once() -> None:

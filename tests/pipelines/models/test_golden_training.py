@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from negcap.pipelines.models.config import MODELS, RECIPES, EvaluateConfig, configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
+from negcap.pipelines.models.registry import MODELS, RECIPES
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.train import train
 from tests.conftest import GOLDEN

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from negcap.pipelines.models.vocabulary import WordVocabulary, build_vocabulary, read_vectors, tokenize, vector_size
@@ -38,6 +39,31 @@ def test_encode() -> None:
         "<start> a dog <unk> wet <unk> <end>".split(),
     ]
     assert decoded(vocabulary, []) == []
+
+
+@pytest.mark.parametrize(
+    ("negative", "unknown"),
+    [
+        ("A dog on a mat", False),
+        ("A cat on a mat", False),  # both known
+        ("A tapir on a mat", True),
+        ("A dog on a tapir", True),
+        ("A cat on a yurt", False),  # the unknown word is the caption's
+        ("A yurt on a dog", False),
+        ("A quokka on a yurt", True),
+        ("A quokka on a Quokka", True),
+        ("", False),
+    ],
+)
+def test_a_negative_inserts_a_word_that_a_model_does_not_know(negative: str, unknown: bool) -> None:
+    """The caption of all is "A dog on a yurt"; the word yurt is not known either."""
+    vocabulary = build_vocabulary(["a dog on a mat", "a cat"], 1)
+    captions = pa.array(["A cat", "A dog on a yurt", "A tapir and a quokka"])
+    others = ["A tapir", "A quokka and a tapir"]
+    encoded, found = vocabulary.encode_negatives(pa.array([others[0], negative, others[1]]), captions, np.arange(3))
+    assert found.tolist() == [True, unknown, False]
+    alone = vocabulary.encode([others[0], negative, others[1]])
+    assert encoded.tokens.tolist() == alone.tokens.tolist() and encoded.offsets.tolist() == alone.offsets.tolist()
 
 
 def test_read_vectors(tmp_path: Path) -> None:

@@ -331,6 +331,31 @@ def test_vsepp_folder_takes_names_from_image_lists(tmp_path):
     assert [name_of(url) for url in files] == ["train_caps.txt", "dev_caps.txt", "dev_images.txt"]
 
 
+def test_vsepp_folder_has_captions_in_other_languages(tmp_path):
+    put(tmp_path, {"dev_caps.txt": "\n".join(TEN), "dev_images.txt": "elk.jpg\nfox.jpg\n"})
+    assert [record.language for record in read(str(tmp_path))[0]] == ["en"] * 10
+    with pytest.raises(FileNotFoundError, match=r"has captions in one language, expected dev_caps.<language>.tsv"):
+        read(str(tmp_path), language="all")
+    german = "elk.jpg\tEin Elch steht still.\nowl.jpg\tEine Eule.\nkaputt\nelk.jpg\tDer Elch.\n"
+    put(tmp_path, {"dev_caps.de.tsv": german})
+    assert [record.language for record in read(str(tmp_path))[0]] == ["en"] * 10
+    records, rejected = read(str(tmp_path), language="all")
+    assert [(r.source, r.line, r.image, r.language, r.number) for r in records] == [
+        *(("dev_caps.txt", number + 1, "elk.jpg", "en", number) for number in range(5)),
+        ("dev_caps.de.tsv", 1, "elk.jpg", "de", 5),
+        ("dev_caps.de.tsv", 4, "elk.jpg", "de", 6),
+    ]
+    assert [record.text for record in records[5:]] == ["Ein Elch steht still.", "Der Elch."]
+    assert [(r.line, r.reason) for r in rejected] == [
+        (3, "not_a_record"),
+        *((number, "no_language") for number in range(6, 11)),
+        (2, "no_image"),
+    ]
+    assert rejected[1].detail == "image must have captions in en and de, has none in: de"
+    files = readers.files_of(str(tmp_path), "vsepp", ReadOptions(language="all"))
+    assert [name_of(url) for url in files] == ["dev_caps.txt", "dev_images.txt", "dev_caps.de.tsv"]
+
+
 def test_vsepp_needs_five_lines_an_image(tmp_path):
     for captions, images, message in (
         (9, None, "must have 5 lines per image, has only 9 lines"),

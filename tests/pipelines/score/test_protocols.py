@@ -188,3 +188,15 @@ def test_multiple_choice_and_queries_with_denials_one_at_a_time() -> None:
         ("text to image, R@5", "all"): near[1::2],
         ("text to image, R@5, denials", "all"): near[::2],
     }
+
+
+def test_a_share_at_its_limit_has_an_interval_as_wide_as_its_cases_allow() -> None:
+    for cases, low in ((6, 61.0), (60, 94.0), (1, 20.7)):
+        sizes = np.zeros((80, 1))
+        sizes[:cases] = 4  # pairs of one image are no independent cases
+        all_right, none = (figures(share * sizes, sizes, 0)[0] for share in (1, 0))
+        assert all_right.value == 100.0 and all_right.interval == pytest.approx((low, 100.0), abs=0.05)
+        assert none.value == 0.0 and none.interval == pytest.approx((0.0, 100 - low), abs=0.05)
+    sizes = np.ones((6, 1))
+    (share,) = figures(np.array([[1], [1], [1], [1], [1], [0]]), sizes, 0)
+    assert share.interval == pytest.approx((50.0, 100.0), abs=0.1)  # of the bootstrap

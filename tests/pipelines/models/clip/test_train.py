@@ -13,7 +13,14 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.clip.towers import towers
-from negcap.pipelines.models.clip.train import Pairs, batches, draw_counterparts, frequent_words, train_clip
+from negcap.pipelines.models.clip.train import (
+    Pairs,
+    batches,
+    draw_counterparts,
+    frequent_words,
+    sampler_of,
+    train_clip,
+)
 from negcap.pipelines.models.settings import ClipConfig
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.score.models import open_clip as random_open_clip
@@ -71,9 +78,19 @@ def test_what_is_trained_on(run: Path, counterparts: Path, tmp_path: Path) -> No
     assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
     kept = Pairs(config(counterparts, tmp_path / "m", refined=True), ["train"])
     assert 0 < len(kept.negatives) < len(pairs.negatives) and set(kept.negatives) < set(pairs.negatives)
-    clip = towers(settings, frequent_words([*pairs.texts, *pairs.negatives]))
+    clip = towers(settings, frequent_words(pairs.texts))
     only = set(frequent_words(pairs.negatives)) - set(frequent_words(pairs.texts))
-    assert only and int(clip.tokens(["<unk>"])[0, 1]) not in clip.tokens(sorted(only))
+    assert only and set(clip.tokens(sorted(only))[:, 1].tolist()) == {clip.unknown}
+    known = pairs.known_to(clip)
+    new = [
+        set(frequent_words([false] * 2)) - {*frequent_words([pairs.texts[owner]] * 2)}
+        for false, owner in zip(pairs.negatives, pairs.owner.tolist(), strict=True)
+    ]
+    assert known.tolist() == [words <= set(frequent_words(pairs.texts)) for words in new]
+    sampler = sampler_of(pairs, known, settings)
+    drawn = sampler.sample(torch.arange(len(pairs.texts)), torch.Generator().manual_seed(0))
+    assert known[drawn.rows].all() and torch.equal(pairs.owner[drawn.rows], drawn.owner)
+    assert pairs.inserting(known)["noun"] == (len(known), int((~known).sum())) and not known.all()
     owner, captions = torch.tensor([1, 1, 4]), torch.tensor([4, 0, 1])
     found, places = draw_counterparts(owner, captions, torch.Generator().manual_seed(0))
     assert places.tolist() == [0, 2] and owner[found].tolist() == [4, 1]

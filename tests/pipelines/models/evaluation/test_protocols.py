@@ -47,8 +47,12 @@ def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
         was_plural=torch.tensor(was),
         is_plural=torch.tensor(becomes),
         concreteness=torch.zeros(len(negatives)),
+        known=torch.ones(len(negatives), dtype=torch.bool),
+        row=torch.arange(len(negatives)),
+        starts=torch.searchsorted(torch.tensor(caption), torch.arange(7)),
         operators=OPERATORS,
         families=OPERATORS,
+        inserting={},
     )
 
 
@@ -71,7 +75,7 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
     vectors = torch.tensor(scores)
     captions, owner = torch.arange(6), corpus.captions.image
     split = EmbeddedSplit(Given(vectors), corpus, captions, torch.arange(3), owner, torch.eye(3), vectors[:6])
-    metrics, lists = run_protocols(split, choose_attacks(corpus, captions, EvaluateConfig()))
+    metrics, lists, _ = run_protocols(split, choose_attacks(corpus, captions, EvaluateConfig()))
     plural = metrics["plural"]
     assert (plural["images"], plural["captions"], plural["negatives"]) == (2, 4, 2)
     ranks = {name: dict(zip(rows["query"], rows["rank"], strict=True)) for name, rows in lists.groupby("candidates")}

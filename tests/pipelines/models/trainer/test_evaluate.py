@@ -15,6 +15,7 @@ from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sen
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.trainer import load_model
 from negcap.pipelines.models.trainer.evaluate import Evaluation, measure, to_markdown
+from negcap.pipelines.models.vocabulary import tokenize
 from negcap.schemas.features import RANKS
 
 CPU = torch.device("cpu")
@@ -45,15 +46,26 @@ class Naive:
             return [dict(zip(self.images, row, strict=True)) for row in (sentences @ vectors.T).tolist()]
 
         self.captions = dict(zip([captions.ids[n] for n in numbers], scores(numbers), strict=True))
-        rows = enumerate(pq.read_table(run / "negatives").to_pylist())
+        words = set(next(iter(vocabularies.values())).words)
+        rows = list(enumerate(pq.read_table(run / "negatives").to_pylist()))
+        for _, row in rows:
+            row["known"] = set(tokenize(row["text"])) - set(tokenize(row["caption"])) <= words
         test = {corpus.texts.captions + n: row for n, row in rows if row["split"] == "test"}
         self.negatives = list(zip(test.values(), scores(list(test)), strict=True))
 
-    def first_negatives(self, operators: list[str], limit: int) -> list[tuple[dict[str, Any], dict[str, float]]]:
-        """Up to `limit` negatives per caption: the first of each operator, then the second ones, and so on."""
+    def first_negatives(
+        self, operators: list[str], limit: int, *, known: bool = True
+    ) -> list[tuple[dict[str, Any], dict[str, float]]]:
+        """Up to `limit` negatives per caption: the first of each operator, then the second ones, and so on; known: of
+        those that insert only words that the model knows.
+        """
         kept: dict[str, list[Any]] = {}
         for row, scores in sorted(self.negatives, key=lambda item: int(item[0]["negative_id"].rpartition(":")[2])):
-            if row["operator"] in operators and len(kept.setdefault(row["caption_id"], [])) < limit:
+            if (
+                row["operator"] in operators
+                and row["known"] >= known
+                and len(kept.setdefault(row["caption_id"], [])) < limit
+            ):
                 kept[row["caption_id"]].append((row, scores))
         return [item for items in kept.values() for item in items]
 
@@ -102,15 +114,30 @@ def test_pairwise_accuracy(naive: Naive, evaluation: Evaluation) -> None:
     found = evaluation.metrics["pairwise"]
     few = {name: {**entry, "pairs": 9 + at} for at, (name, entry) in enumerate(sorted(found.items()))}
     shown = to_markdown({**evaluation.metrics, "pairwise": few})
-    told = re.findall(r"^\| (\S+) \| (\S+).* \| (9|10) \|$", shown, re.M)
-    assert [share == "–" for _, share, _ in told] == [True, False]
+    told = re.findall(r"^\| \S+ \| (\S+)[^|]* \| (9|10) \| \d", shown, re.M)
+    assert [share == "–" for share, _ in told] == [True, False]
     assert found.keys() == {"noun", "numeral", "preposition", "object"}
     for name, entry in found.items():
-        firsts = naive.first_negatives([name], 1)
-        right = [naive.captions[row["caption_id"]][row["image_id"]] > scores[row["image_id"]] for row, scores in firsts]
-        assert entry["pairs"] == len(right) == 40
-        assert entry["accuracy"] == pytest.approx(100 * sum(right) / len(right))
-        assert entry["interval"][0] <= entry["accuracy"] <= entry["interval"][1]
+        firsts = naive.first_negatives([name], 1, known=False)
+        assert len(firsts) == 40
+        for shown, known in ((entry, False), (entry["known"], True)):
+            some = [(row, scores) for row, scores in firsts if row["known"] >= known]
+            right = [naive.captions[row["caption_id"]][row["image_id"]] > its[row["image_id"]] for row, its in some]
+            assert shown["pairs"] == len(right)
+            assert shown["accuracy"] == pytest.approx(100 * sum(right) / len(right))
+            assert shown["interval"][0] <= shown["accuracy"] <= shown["interval"][1]
+    assert found["numeral"]["known"]["pairs"] < 40 == found["preposition"]["known"]["pairs"]
+
+
+def test_negatives_with_unknown_words_are_counted_and_told(naive: Naive, evaluation: Evaluation) -> None:
+    made = {name: [row for row, _ in naive.negatives if row["operator"] == name] for name in ("numeral", "noun")}
+    for name, rows in made.items():
+        unknown = sum(not row["known"] for row in rows)
+        assert evaluation.metrics["inserting"][name] == {"negatives": len(rows), "unknown": unknown}
+    share = 100 * evaluation.metrics["inserting"]["numeral"]["unknown"] / len(made["numeral"])
+    assert share > 1
+    (line,) = re.findall(r"^.*insert a word that the model does not know.*$", to_markdown(evaluation.metrics), re.M)
+    assert f"numeral {share:.1f}" in line and line.endswith("they attack nothing.")
 
 
 def test_evaluate_writes_tables_metrics_and_ranks(
@@ -123,7 +150,9 @@ def test_evaluate_writes_tables_metrics_and_ranks(
     assert "**vse++** on test: 20 images, 40 captions" in text and "| total |" in text
     metrics = json.loads((tmp_path / "e" / "evaluation.json").read_text())
     assert metrics == json.loads(json.dumps(evaluation.metrics))
-    assert metrics["vse-c"]["numeral"]["negatives"] == 80 and metrics["vse-c"]["numeral"]["negatives_a_caption"] == 2
+    known = metrics["inserting"]["numeral"]["negatives"] - metrics["inserting"]["numeral"]["unknown"]
+    assert metrics["vse-c"]["numeral"]["negatives"] == known < 80
+    assert metrics["vse-c"]["numeral"]["negatives_a_caption"] == known / 40
     table = pq.read_table(tmp_path / "e" / "ranks.parquet")
     assert table.schema.equals(RANKS)
     rows = table.filter((pc.field("candidates") == "plain") & (pc.field("direction") == "i2t"))

@@ -1,5 +1,8 @@
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -13,12 +16,15 @@ from safetensors.torch import save as to_bytes
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.batches import Batch
-from negcap.pipelines.models.config import CONTRASTIVE, MODELS, EvaluateConfig, configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.dual import VSE_C
+from negcap.pipelines.models.registry import MODELS
 from negcap.pipelines.models.trainer import load_model
+from negcap.pipelines.models.trainer import train as trainer_train
 from negcap.pipelines.models.trainer.evaluate import left_out, measure
-from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
+from negcap.pipelines.models.trainer.train import make_batch, plateau, read_training_data, train
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.conftest import SMALL_VSE
 from tests.pipelines.models.trainer_world import write_features, write_world
@@ -56,9 +62,31 @@ def test_a_model_learns(larger: Path, tmp_path: Path, model: str, rate: float) -
     assert next(line for line in history if line["epoch"] == best["epoch"])["validation"]["i2t R@1"] > 10  # chance: 3
     assert progress[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(progress) == 4
     trained, _, _ = load_model(folder, torch.device("cpu"))
-    if model in CONTRASTIVE:
+    if model == "ce-clip":
         assert (trained.thresholds > 0).any().item()
         assert trained.log_scale.item() != pytest.approx(np.log(1 / 0.07), abs=1e-4)
+
+
+def test_no_negative_that_is_trained_on_has_a_new_unknown_word(larger: Path, tmp_path: Path) -> None:
+    settings = config(larger, tmp_path / "m", model="vse-c", epochs=1, min_count=45)  # nouns in the plural are rarer
+    data = read_training_data(settings)
+    unknown = data.texts.tokens == UNKNOWN_ID
+    per_text = torch.zeros(len(data.texts.offsets)).index_add(
+        0,
+        torch.repeat_interleave(torch.arange(len(data.texts.offsets) - 1), data.texts.offsets.diff()),
+        unknown.float(),
+    )
+    every = torch.arange(len(data.known))
+    assert (per_text[data.texts.captions + every] <= per_text[data.negative_caption]).all()
+    assert per_text[: data.texts.captions].any()  # captions with unknown words are trained on
+    progress: list[str] = []
+    train(settings, say=progress.append)
+    shares = {name: counts.share for name, counts in data.inserting.items()}
+    assert shares["noun"] > 1 and shares["preposition"] == 0
+    assert (
+        f"noun {shares['noun']:.1f}, numeral" in progress[0]
+        and "they are not trained on; for more of known words, build with --set lexicon=own" in progress[0]
+    )
 
 
 def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> None:
@@ -330,3 +358,85 @@ def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
     assert (number % 2 == 0).float().mean() > 0.6 and len(kept) > 10  # mostly the true ones
     with pytest.raises(ValueError, match="judges must be trained with leave_out"):
         read_training_data(settings.changed(judges=(vse,)))
+
+
+def test_a_model_that_is_registered_is_trained_by_its_name(english: Path, tmp_path: Path) -> None:
+    """In a new process: a name of the registry alone makes `negcap train --model` train it, not compare it."""
+    program = (
+        "import sys\n"
+        "from negcap.pipelines.models import registry\n"
+        "registry.MODELS['vse-new'] = registry.MODELS['vse++']\n"
+        "from negcap.pipelines.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = ["train", str(english), "--model", "vse-new", "--output", str(tmp_path / "m"), "--epochs", "1"]
+    small = [f"--set={name}={SMALL[name]}" for name in ("word_dim", "validation_images", "min_count")]
+    command = [sys.executable, "-c", program, *arguments, *small, "--joint", "16", "--threads", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "vse-new: " in done.stderr and (tmp_path / "m" / "best.safetensors").is_file()
+    assert not done.stdout and not (tmp_path / "m" / "comparison.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "epoch", "margins", "expected"),
+    [
+        ("vse++", 2, 2.0, 2),
+        ("vse++", 2, 2.07, 2),
+        ("vse++", 2, 1.93, 2),
+        ("vse++", 2, 1.5, None),
+        ("vse++", 2, 3.0, None),
+        ("vse++", 1, 2.0, None),  # the sum of hinges has no plateau
+        ("vse", 9, 2.0, None),
+        ("vse-c", 2, 3.0, 3),
+        ("vse-c", 2, 2.0, None),
+        ("univse", 2, 2.0, 2),
+        ("infonce", 2, 2.0, None),
+    ],
+)
+def test_the_plateau_of_the_hardest_negative_is_named(
+    model: str, epoch: int, margins: float, expected: int | None
+) -> None:
+    settings = configure(Path(), Path(), model, warm_up=1, margin=0.3)
+    term = "itc" if model == "infonce" else "sent"
+    said = plateau(settings, {"epoch": epoch, "terms": {term: 0.3 * margins}})
+    assert said.startswith(f"loss = {expected} margins: on the plateau") if expected else not said
+
+
+def test_a_line_of_progress_names_the_plateau(english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a margin of half the loss, the last epoch of the same training is on it."""
+    settings = config(english, tmp_path / "m", epochs=2, warm_up=1)
+    progress: list[str] = []
+    train(settings, say=progress.append)
+    assert "margins" not in " ".join(progress)
+    loss = lines(tmp_path / "m")[-1]["terms"]["sent"]
+    monkeypatch.setattr(trainer_train, "plateau", partial(with_margin, loss / 2))
+    train(settings.changed(output=tmp_path / "n"), say=progress.append)
+    assert "; loss = 2 margins: on the plateau" in progress[-1] and "margins" not in progress[-2]
+
+
+def with_margin(margin: float, settings: Any, line: dict[str, Any]) -> str:
+    return plateau(settings.changed(margin=margin), line)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "vse-c", "--recipe", "paper"], ["vse-c"]),
+        (["--model", "univse", "--recipe", "paper", "--features", "grid"], ["univse"]),
+        (["--model", "vse++", "--recipe", "paper"], []),  # whose paper begins with random vectors
+        (["--model", "vse-c"], []),
+        (["--model", "vse-c", "--recipe", "paper", "--vectors", "{tmp}/v.txt"], []),
+        (["--model", "vse-c@paper,vse++,vse-c", "--split", "test"], ["vse-c"]),
+    ],
+)
+def test_a_recipe_without_its_word_vectors_is_told(
+    english: Path, tmp_path: Path, flags: list[str], said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
+    given = [flag.format(tmp=tmp_path) for flag in flags]
+    small = ["--joint", "16", "--set", "word_dim=3", "--set", "min_count=2", "--set", "validation_images=20"]
+    assert main(["train", str(english), "--output", str(tmp_path / "m"), "--epochs", "1", *small, *given]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "begins with GloVe" in line]
+    assert [line.split()[3] for line in told] == said
+    assert all("without --vectors FILE words begin with random ones" in line for line in told)

@@ -40,10 +40,12 @@ def write_univse_world(run: Path, images: Sequence[tuple[str, int]]) -> Path:
     parses = parse_table(captions)
     write_table(run, "parses", parses)
     add_components(run, parses)
-    rows = [row for row in pq.read_table(run / "negatives").to_pylist() if row["operator"] == "noun"]
-    for row in rows:
-        row |= {"operator": "object", "family": "object", "negative_id": row["negative_id"].replace("#noun", "#object")}
-    write_table(run, "negatives", pa.Table.from_pylist(rows, NEGATIVES), 1)
+    rows = pq.read_table(run / "negatives").to_pylist()
+    made = {"operator": "object", "family": "object"}
+    for row in [row for row in rows if row["operator"] == "noun"]:
+        rows.append({**row, **made, "negative_id": row["negative_id"].replace("#noun", "#object")})
+    rows.sort(key=lambda row: row["caption_id"])
+    write_table(run, "negatives", pa.Table.from_pylist(rows, NEGATIVES))
     texts = dict(zip(captions["image_id"].to_pylist(), captions["text"].to_pylist(), strict=True))
     write_features(
         run, list(texts), np.stack([grid(name, text) for name, text in texts.items()]), table="features_grid"

@@ -1,0 +1,252 @@
+"""CLIP's training with negative captions by the trainers of OpenCLIP and transformers, or in a loop of one's own.
+
+    >>> batches = negcap.Negatives(run, negatives=4, images="photos", transform=preprocess, tokenize=tokenizer)
+    >>> loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=batches.collate, num_workers=2)
+    >>> negcap.train_openclip(model, loader, torch.optim.AdamW(model.parameters(), 1e-5), epochs=5)
+
+In several processes (torch.distributed) the images and texts of all are gathered. The gradients are then those of one
+process with the whole batch, if `DistributedDataParallel` averages them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from .batches import Batch, Negatives
+
+__all__ = ["NegativesLoss", "train_openclip", "train_transformers"]
+
+
+class _Gather(torch.autograd.Function):
+    """The rows (B, …) of all N processes, (N B, …)."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor) -> Tensor:
+        parts = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(parts, rows.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> Tensor:
+        gradient = gradient.contiguous()
+        distributed.all_reduce(gradient)
+        return gradient.chunk(distributed.get_world_size())[distributed.get_rank()]
+
+
+def _processes() -> tuple[int, int]:
+    """The number of this process, from 0, and of all."""
+    there = distributed.is_available() and distributed.is_initialized()
+    return (distributed.get_rank(), distributed.get_world_size()) if there else (0, 1)
+
+
+def _gathered(rows: Tensor) -> Tensor:
+    gathered: Tensor = _Gather.apply(rows) if _processes()[1] > 1 else rows
+    return gathered
+
+
+class NegativesLoss(nn.Module):
+    """CLIP's loss, in which the negatives of all captions are further columns for the images, as in NegCLIP
+    (Yuksekgonul et al. 2023). All processes must have equally many images, and equally many negatives of each.
+
+    Attributes:
+        mask: (B, k) bool, which negatives of the next batch there are, where a trainer calls the loss without it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask: Tensor | None = None
+
+    def forward(
+        self,
+        image_features: Tensor,
+        text_features: Tensor,
+        logit_scale: Tensor | float,
+        mask: Tensor | None = None,
+        output_dict: bool = False,
+        **others: Any,
+    ) -> Any:
+        """The mean of the losses of images and of captions of this process.
+
+        Args:
+            image_features: (B, d), unit vectors.
+            text_features: (B (1 + k), d), unit vectors of the captions, then of the negatives of each in turn.
+            logit_scale: what cosines are multiplied by.
+            mask: (B, k) bool, which negatives there are; None: the attribute `mask`.
+            output_dict: whether to return {"contrastive_loss": loss}, as OpenCLIP asks for.
+            **others: of OpenCLIP, not used.
+
+        Raises:
+            ValueError: there is no mask, or it is not of this batch.
+        """
+        mask = self.mask if mask is None else mask
+        size = len(image_features)
+        if mask is None or size * (1 + mask.shape[1]) != len(text_features) or len(mask) != size:
+            shape = None if mask is None else tuple(mask.shape)
+            rule = f"mask must be of {size} captions and their negatives, {len(text_features)} texts in all"
+            raise ValueError(f"{rule}, its shape was: {shape}")
+        own = torch.arange(size, device=image_features.device) + _processes()[0] * size
+        captions, negatives = text_features[:size], text_features[size:]
+        to_captions = logit_scale * image_features @ _gathered(captions).T  # (B, N B)
+        to_negatives = logit_scale * image_features @ _gathered(negatives).T  # (B, N B k)
+        to_negatives = to_negatives.masked_fill(~_gathered(mask.to(own.device)).flatten(), -math.inf)
+        to_images = logit_scale * captions @ _gathered(image_features).T  # (B, N B)
+        of_images = functional.cross_entropy(torch.cat([to_captions, to_negatives], 1), own)
+        loss = (of_images + functional.cross_entropy(to_images, own)) / 2
+        return {"contrastive_loss": loss} if output_dict else loss
+
+
+def _texts(batch: Mapping[str, Any]) -> Tensor:
+    """The tokens (B (1 + k), …) of the captions of a batch, then of the negatives of each in turn."""
+    return torch.cat([batch["caption"], batch["negatives"].flatten(0, 1)])
+
+
+class _Epochs:
+    """The first `steps` batches of a loader in each epoch; None: as many as it has."""
+
+    def __init__(self, batches: Iterable[Batch], steps: int | None) -> None:
+        if steps is None and not hasattr(batches, "__len__"):
+            raise ValueError("steps must be the batches of an epoch, as the loader does not say how many it has")
+        self.batches = batches
+        self.steps: int = len(batches) if steps is None else steps  # type: ignore[arg-type]
+        if self.steps < 1:
+            raise ValueError(f"an epoch must have a batch, has {self.steps}: the batch size may exceed the captions")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let `Negatives` choose anew; other loaders choose for themselves."""
+        source = self.batches.dataset if isinstance(self.batches, DataLoader) else self.batches
+        if isinstance(source, Negatives):
+            source.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in islice(self.batches, self.steps):
+            if not all(isinstance(batch.get(name), Tensor) for name in ("image", "caption", "negatives", "mask")):
+                rule = "batches must have tensors image, caption, negatives and mask"
+                raise ValueError(f"{rule}: give Negatives images, transform and tokenize")
+            yield batch
+
+
+class _OpenClipLoader:
+    """Batches as OpenCLIP's trainer takes them: (B images, B (1 + k) texts). The loss gets the mask of each, and the
+    trainer's arguments the batch size, which it reports speed by.
+    """
+
+    def __init__(self, epochs: _Epochs, loss: NegativesLoss, arguments: SimpleNamespace) -> None:
+        self.epochs, self.loss, self.arguments = epochs, loss, arguments
+        self.num_batches = self.num_samples = len(epochs)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in self.epochs:
+            images: Any = batch["image"]
+            self.loss.mask = batch["mask"]
+            self.arguments.batch_size = len(images)
+            self.num_samples = self.num_batches * len(images) * self.arguments.world_size
+            yield images, _texts(batch)
+
+
+def train_openclip(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    optimizer: torch.optim.Optimizer,
+    *,
+    epochs: int = 1,
+    steps: int | None = None,
+    scheduler: Callable[[int], object] | None = None,
+    scaler: Any = None,
+    precision: str = "fp32",
+    **arguments: Any,
+) -> None:
+    """Train a model of OpenCLIP on batches with negatives, by OpenCLIP's own `train_one_epoch`.
+
+    Args:
+        model: of `open_clip.create_model(…, output_dict=True)`, on its device; in several processes in a
+            `DistributedDataParallel`.
+        batches: each of B images and captions with up to k negatives, as tensors: a DataLoader of `Negatives` with a
+            transform and a tokenizer, or anything that gives such dicts.
+        optimizer: of the model's parameters.
+        epochs: passes over the batches.
+        steps: batches of this process in an epoch; None: as many as the loader has.
+        scheduler: called with the number of each step before it, such as `open_clip_train.scheduler.cosine_lr`.
+        scaler: a GradScaler, for precision amp.
+        precision: as OpenCLIP has it: fp32, amp, amp_bf16, pure_bf16 …
+        **arguments: further ones of OpenCLIP's trainer, such as grad_clip_norm or log_every_n_steps.
+
+    Raises:
+        ImportError: OpenCLIP is not installed.
+        ValueError: the model gives no dict, batches hold no tensors, or an epoch has no batch.
+    """
+    from open_clip_train.train import train_one_epoch
+
+    if not getattr(model.module if hasattr(model, "module") else model, "output_dict", False):
+        raise ValueError("model must give a dict: open_clip.create_model(…, output_dict=True)")
+    rank, ranks = _processes()
+    device = str(next(model.parameters()).device)
+    fixed = {"distill": False, "accum_freq": 1, "horovod": False, "wandb": False, "tensorboard": False}
+    usual = {"grad_clip_norm": None, "log_every_n_steps": 100, "local_rank": rank, "log_local": False}
+    if wrong := sorted(arguments.keys() & fixed.keys()):
+        raise ValueError(f"{wrong[0]} cannot be changed: the loss with negatives needs {fixed[wrong[0]]}")
+    settings = SimpleNamespace(
+        **{**fixed, **usual, **arguments},
+        **{"device": device, "precision": precision, "skip_scheduler": scheduler is None, "batch_size": 0},
+        **{"rank": rank, "world_size": ranks},
+    )
+    made, loss = _Epochs(batches, steps), NegativesLoss()
+    data = {"train": SimpleNamespace(dataloader=_OpenClipLoader(made, loss, settings), set_epoch=made.set_epoch)}
+    for epoch in range(epochs):
+        train_one_epoch(model, data, loss, epoch, optimizer, scaler, scheduler, None, settings)
+
+
+def train_transformers(
+    model: Any, batches: Iterable[Batch], arguments: Any, *, steps: int | None = None, padding: int | None = None
+) -> Any:
+    """Train a CLIPModel of transformers on batches with negatives, by transformers' own `Trainer`, which is returned.
+
+    Args:
+        model: a `transformers.CLIPModel`.
+        batches: as those of `train_openclip`; `caption` and `negatives` are `input_ids`, padded to one length. Each
+            process has its own: nothing is shared out.
+        arguments: the `transformers.TrainingArguments`: epochs, learning rate, where to save.
+        steps: batches of this process in an epoch; None: as many as the loader has.
+        padding: the id of the padding token; None: that of the model's config.
+
+    Raises:
+        ImportError: transformers, or accelerate, is not installed.
+        ValueError: batches hold no tensors, an epoch has no batch, or there is no padding token.
+    """
+    import transformers
+
+    made, loss = _Epochs(batches, steps), NegativesLoss()
+    pad = model.config.text_config.pad_token_id if padding is None else padding
+    if pad is None:
+        raise ValueError("padding must be the id of the padding token, as the model's config has none")
+
+    class Trainer(transformers.Trainer):
+        """Takes batches as they come, and scores their captions with their negatives."""
+
+        def get_train_dataloader(self) -> Any:
+            return made
+
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            texts = _texts(inputs)
+            given = {"pixel_values": inputs["image"], "input_ids": texts, "attention_mask": (texts != pad).long()}
+            outputs = model(**given)
+            scale = self.accelerator.unwrap_model(model).logit_scale.exp()
+            found = loss(outputs.image_embeds, outputs.text_embeds, scale, inputs["mask"])
+            return (found, outputs) if return_outputs else found
+
+    trainer = Trainer(model, arguments)
+    trainer.train()
+    return trainer

@@ -1,0 +1,87 @@
+"""The random choice of k negatives of a caption, for all who train with them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+
+class Sampled(NamedTuple):
+    """Up to k random members of each of B groups: which (B, k), whole numbers, and mask (B, k) bool, False where a
+    group has no further member. The members of a group come first, in random order.
+    """
+
+    which: Tensor
+    mask: Tensor
+
+
+def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, weights: Tensor | None = None) -> Sampled:
+    """Sample k members of each group without replacement; all, if it has at most k.
+
+    They are those with the k smallest random numbers, which are uniform where all members are equally likely. With
+    weights they are exponential, with the weights as rates (Efraimidis and Spirakis 2006).
+
+    Args:
+        sizes: (B,) the number of each group's members, which are numbered from 0.
+        k: how many are sampled of each.
+        generator: of random numbers; None: torch's own.
+        weights: (B, w) of the members, w the largest of `sizes`; None: all are equally likely.
+    """
+    width = int(sizes.max()) if len(sizes) else 0
+    absent = torch.arange(width)[None, :] >= sizes[:, None]
+    arrival = torch.rand(absent.shape, generator=generator)
+    if weights is not None:
+        arrival = -torch.log1p(-arrival) / weights
+    which = arrival.masked_fill_(absent, float("inf")).topk(min(k, width), dim=1, largest=False).indices
+    filled_up = torch.nn.functional.pad(which, (0, k - which.shape[1]))
+    return Sampled(filled_up, torch.arange(k)[None, :] < sizes[:, None])
+
+
+class NegativePool:
+    """Negatives to sample from, which stand together by caption.
+
+    Args:
+        starts: (C + 1,) where the negatives of each caption begin among all M, and where the last ones end.
+        k: how many are sampled of each caption.
+        family: (M,) whole numbers, if families are to be equally likely; None: negatives are.
+        wanted: (M,) bool, those to sample from; None: all.
+    """
+
+    def __init__(self, starts: Tensor, k: int, family: Tensor | None = None, wanted: Tensor | None = None) -> None:
+        self.k, self.family, self.rows = k, family, None if wanted is None else wanted.nonzero()[:, 0]
+        if wanted is not None:
+            before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # how many wanted ones are before each
+            starts = before[starts]
+        self.starts, self._size = starts, int(starts[-1])
+
+    def __len__(self) -> int:
+        return self._size
+
+    def sizes(self, captions: Tensor) -> Tensor:
+        """How many negatives each of the captions (B,) has."""
+        return self.starts[captions + 1] - self.starts[captions]
+
+    def sample(self, captions: Tensor, generator: Generator | None = None) -> Sampled:
+        """Up to k random negatives of each caption (B,), as indices among the M; see `sample_of_each`."""
+        first, end = self.starts[captions], self.starts[captions + 1]
+        weights = None if self.family is None else self._weights(first, end - first)
+        which, mask = sample_of_each(end - first, self.k, generator, weights)
+        return Sampled(self._row(first[:, None] + which), mask)
+
+    def _weights(self, first: Tensor, sizes: Tensor) -> Tensor:
+        """(B, w): 1 / n for a negative of a family of which its caption has n, from its `first` one on."""
+        assert self.family is not None
+        slots = torch.arange(int(sizes.max()) if len(sizes) else 0)
+        family = self.family[self._row(first[:, None] + slots)].long()
+        families = int(family.max()) + 1 if family.numel() else 1
+        kind = family.clamp(min=0) + families * torch.arange(len(sizes))[:, None]
+        present = slots < sizes[:, None]
+        counts = torch.bincount(kind[present], minlength=len(sizes) * families)
+        return 1.0 / counts[kind].clamp(min=1).float()
+
+    def _row(self, places: Tensor) -> Tensor:
+        """The rows of negatives in places of the pool; any row for a place behind its end."""
+        places = places.clamp(max=max(0, len(self) - 1))
+        return places if self.rows is None or not len(self) else self.rows[places]
