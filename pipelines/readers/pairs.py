@@ -6,7 +6,7 @@ sets use.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -213,7 +213,8 @@ def _rows(url: str, suffix: str, given: Mapping[str, tuple[str, ...]], truth_col
     if suffix in (".json", ".jsonl"):
         kind = table.kind_of(url)
         if kind == "object":  # maybe an object for each id, which may come twice
-            yield from containers.rows_in(url, EXPECTED, partial(_is_pair, given=given)) or _keyed(url)
+            rows = containers.rows_in(url, EXPECTED, partial(_is_pair, given=given))
+            yield from _keyed(url) if rows is None else _with_file_names(rows, url)
         else:
             kind = suffix[1:] if kind == "delimited" else kind
             yield from (("", row) for _, row in table.objects(url, kind, expected=EXPECTED))
@@ -221,6 +222,16 @@ def _rows(url: str, suffix: str, given: Mapping[str, tuple[str, ...]], truth_col
     numbers = [*_named(given), *([truth_column] if truth_column not in ("", NO_COLUMN) else [])]
     delimiter = "," if suffix == ".csv" else "\t"
     yield from (("", row) for _, row in table.delimited(url, numbers, lambda names: False, delimiter))
+
+
+def _with_file_names(rows: Iterable[tuple[str, Any]], url: str) -> Iterator[tuple[str, Any]]:
+    """The records of a JSON object; where it lists its images, as COCO does, they are named by `file_name`."""
+    images = (image for image in files.json_items(url, "images.item", EXPECTED) if isinstance(image, Mapping))
+    names = {image["id"]: image["file_name"] for image in images if "id" in image and "file_name" in image}
+    for key, row in rows:
+        number = row.get("image_id") if isinstance(row, Mapping) else None
+        is_named = isinstance(number, int | str) and number in names
+        yield key, {**row, "image_id": names[number]} if is_named else row
 
 
 def _keyed(url: str) -> Iterator[tuple[str, Any]]:

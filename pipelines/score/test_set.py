@@ -320,20 +320,6 @@ def _pairs(file: Path) -> Items:
         yield _captioned(_image(path), records[-1].captions[:2], false)
 
 
-def _json(file: Path) -> Items:
-    """COCO's captions with `negatives` in each annotation; other files as `_pairs`."""
-    try:
-        yield from _pairs(file)
-    except NoColumnError:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or "annotations" not in data:
-            raise
-        names = {image["id"]: image["file_name"] for image in data["images"]}
-        for row in data["annotations"]:
-            if false := [(one["caption"], one["operator"]) for one in row.get("negatives", ())]:
-                yield _captioned(_image(names[row["image_id"]]), [row["caption"]], false)
-
-
 def _csv(file: Path) -> Items:
     """NegBench's multiple choice; other files as `_pairs`."""
     with file.open(encoding="utf-8", newline="") as lines:
@@ -362,7 +348,7 @@ def _jsonl(file: Path) -> Items:
 
 
 READERS: dict[str, Callable[[Path], Items]] = {
-    ".json": _json,
+    ".json": _pairs,
     ".csv": _csv,
     ".tsv": _pairs,
     ".parquet": _pairs,

@@ -110,7 +110,7 @@ AGAIN = [
     ("A glass stands on a mat. The mat is black.", "noun", "mat", "tray", "mat"),
     ("A dog lies on a rug. A dog runs on a beach.", "noun", "dog", "cat", None),
     ("A dog lies on a rug. The man looks at the camera.", "noun", "dog", "cat", None),
-    ("A wall is on the left. The walls of the house are white.", "noun", "wall", "tree", None),
+    ("A wall is on the left. The walls of the house are white.", "noun", "wall", "tree", "walls"),
     ("A plane is flying.", "noun", "plane", "kite", None),
 ]
 

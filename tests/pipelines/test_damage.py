@@ -100,5 +100,5 @@ def test_a_training_checks_what_it_reads(
 ) -> None:
     run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
     halve(run / table / "part-00000.parquet")
-    arguments = [str(run), "--output", str(tmp_path / "model"), "--set", "validation_images=4"]
+    arguments = [str(run), "--model", "vse-c", "--output", str(tmp_path / "model"), "--set", "validation_images=4"]
     assert f"{table}/part-00000.parquet is damaged" in refused(["train", *arguments, *flags], capsys)

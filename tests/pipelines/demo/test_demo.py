@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
         ({"captions": ["A dog."], "operators": "noun attribute"}, "operators must be a preset (vse-c, "),
         ({"captions": ["A dog."], "operators": ["vse-c"]}, "operator"),
         ({"captions": ["A dog."], "lexicon": "/etc"}, "lexicon is no setting of Question"),
-        ({"captions": ["A" * 3000]}, "captions left out: "),
+        ({"captions": ["A" * 10_001]}, "captions left out: "),
     ],
 )
 def test_an_error_is_one_line(question: dict[str, Any], error: str, server: Demo) -> None:

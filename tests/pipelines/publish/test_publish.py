@@ -301,8 +301,9 @@ def test_bad_input_is_one_line_and_status_2(
 ) -> None:
     (tmp_path / "empty").mkdir()
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    usual = ["--format", "sugarcrepe", "--license", "CC0-1.0", "--output", "{tmp}/out", "--split", "test"]
-    arguments = [text.format(tmp=tmp_path) for text in [*usual, *given]]
+    usual = {"--format": "sugarcrepe", "--license": "CC0-1.0", "--output": "{tmp}/out", "--split": "test"}
+    others = [text for flag, value in usual.items() if flag not in given for text in (flag, value)]
+    arguments = [text.format(tmp=tmp_path) for text in [*others, *given]]
     assert main(["publish", str(run), *arguments]) == 2
     shown = capsys.readouterr()
     assert said.format(tmp=tmp_path) in shown.err and shown.err.count("\n") == 1 and shown.out == ""
