@@ -25,6 +25,7 @@ from .raters import (
     MAX_COMPATIBLE,
     MAX_UNNATURAL,
     PREFERRED_UNNATURAL,
+    calibrated,
     cap_opposites,
     change_number,
     features,
@@ -230,7 +231,7 @@ class RatingEstimates:
         slot = self._candidates.slot[numbers]
         place = self._number_of_slot[slot]
         given = features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
-        return self._raters.predict(
+        ratings = self._raters.predict(
             changes=self._change_of_slot[slot],
             features=given,
             places=self._projected_places,
@@ -238,6 +239,7 @@ class RatingEstimates:
             place=place,
             unit=self._candidates.unit[numbers],
         )
+        return calibrated(ratings, self._change_of_slot[slot])
 
     def rate_at_best(self) -> None:
         """Refuse what raters would call unnatural even if it changed its caption as little as the best do."""
