@@ -237,16 +237,18 @@ class Prepositions:
     """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
-    idioms, governors, owned: words that form a set phrase with a preposition. beside: entries that express nearness.
+    never_inserted: entries that replace none. idioms, governors, owned: words that form a set phrase with a
+    preposition. beside: entries that express nearness.
     symmetric: those that hold in both directions. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
     relations: entry -> its relation in space. exclusions: pairs of relations that no photo shows of the same two
     things; opposites: those of them that are each other's opposites. places: noun -> entries that may all be true of it
-    at once.
+    at once. unfit: noun -> entries that nobody says before it.
     """
 
     entries: frozenset[str]
     phrases: dict[str, tuple[tuple[str, ...], ...]]
     same: dict[str, str]
+    never_inserted: frozenset[str]
     idioms: frozenset[str]
     governors: frozenset[str]
     owned: dict[str, frozenset[str]]
@@ -257,6 +259,7 @@ class Prepositions:
     exclusions: frozenset[tuple[str, str]]
     opposites: frozenset[tuple[str, str]]
     places: dict[str, frozenset[str]]
+    unfit: dict[str, frozenset[str]]
 
     def exclude(self, one: str, other: str, noun: str = "") -> bool:
         """Whether no photo shows both of the same two things: a cat on and under a table.
@@ -306,5 +309,6 @@ def prepositions() -> Prepositions:
         "opposites": opposites,
         "exclusions": opposites | exclusions,
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
+        "unfit": {noun: frozenset(place.get("unfit", ())) for place in table["places"] for noun in place["nouns"]},
     }
     return Prepositions(**table | computed)

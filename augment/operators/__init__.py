@@ -42,7 +42,7 @@ _REPLACING: dict[str, ReplacingOperator] = {
     for operator in (
         ReplaceNoun("noun", Traits("noun", 1.0, ("noun",), has_fallback=True)),
         _NUMERAL,
-        ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",), has_fallback=True)),
+        ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",))),
         ReplaceAttribute("attribute", Traits("attribute", 0.25, ("attribute",), has_fallback=True)),
         ReplaceVerb("verb", Traits("relation", 0.25, ("verb",))),
     )

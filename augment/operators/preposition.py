@@ -42,7 +42,7 @@ class ReplacePreposition(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
-        """Those that do not exclude the one there."""
+        """Those that do not exclude the one there, and those that nobody says of such a place."""
         object = evidence.caption.tokens[slot.noun].lemma
         place = object if object in prepositions().places else ""
         return _never_replaces(slot.entry, lexicon.prepositions.names, place)
@@ -85,22 +85,27 @@ class ReplacePreposition(ReplacingOperator):
 
 @cached(8)
 def _log_chances(entries: Entries) -> np.ndarray:
-    """Of each preposition minus the log of how many its relation in space has times their frequency: (entries,)."""
+    """Of each preposition, minus the log of how many its relation in space has, and half of the logs of their frequency
+    and of its own: (entries,).
+    """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [prepositions().relations.get(name, name) for name in entries.names]
     _, relation = np.unique(relations, return_inverse=True)
-    return read_only(-log(np.bincount(relation)[relation] * np.bincount(relation, shares)[relation]))
+    size, share = np.bincount(relation)[relation], np.bincount(relation, shares)[relation]
+    return read_only(-log(size) - 0.5 * log(share) - 0.5 * log(shares))
 
 
 @cached(1 << 11)
 def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> tuple[np.ndarray, np.ndarray]:
-    """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, and of this what says where
-    something is. place: the noun, if the table has it.
+    """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, of which only what tells
+    where something is counts as compatible; and what nobody says of such a place. place: the noun, if the table has it.
     """
     table = prepositions()
-    never = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
-    compatible = [number for number in never if names[number] in table.relations and names[number] != entry]
-    return read_only(np.array(never, int)), read_only(np.array(compatible, int))
+    compatible = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
+    unfit_names = table.never_inserted | table.unfit.get(place, frozenset())
+    unfit = [number for number, name in enumerate(names) if name in unfit_names]
+    told = [number for number in compatible if names[number] in table.relations and names[number] != entry]
+    return read_only(np.array(sorted({*compatible, *unfit}), int)), read_only(np.array(told, int))
 
 
 def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
