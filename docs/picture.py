@@ -19,13 +19,13 @@ IMAGE = "sample_0003"
 MADE = (  # operator, replacement, beginning of the caption
     ("noun", "soda", "A cat sprawled"),
     ("numeral", "two", "An orange cat"),
-    ("preposition", "in front of", "An orange cat"),
+    ("preposition", "in front of", "A cat rests"),
     ("noun", "book", "A cat rests"),
 )
 REFUSED = (
     ("numeral", "three", "An orange kitty", "hardly ever seen or said"),
     ("shuffle", "laptop | cat", "A cat rests", "hardly ever seen or said"),
-    ("preposition", "near", "A cat rests", "another caption has something on the desk"),
+    ("preposition", "behind", "A cat rests", "another caption has something on the desk"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57
