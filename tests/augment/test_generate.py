@@ -286,8 +286,14 @@ def test_the_steps_are_all_checks_in_order_and_each_is_said_in_a_sentence() -> N
 
 # At least so many negatives of the sample with one per family: half of what there are.
 LEAST = {
-    "noun": 145, "numeral": 150, "shuffle": 3, "preposition": 50, "object": 145, "attribute": 115, "relation": 145,
+    "noun": 250, "numeral": 250, "shuffle": 8, "preposition": 110, "object": 145, "attribute": 115, "relation": 145,
     "swap_attribute": 4, "verb": 25, "negation": 55, "true_negation": 245, "paraphrase": 12,
+}  # fmt: skip
+
+
+# How many different words each inserts, at least, and the share of the commonest, at most.
+MOST = {
+    "noun": (60, 0.15), "numeral": (4, 0.75), "preposition": (10, 0.35), "attribute": (18, 0.25), "verb": (7, 0.5),
 }  # fmt: skip
 
 
@@ -296,3 +302,10 @@ def test_no_operator_is_without_negatives_of_the_sample() -> None:
     tables, counts = generate_tables(sample_parses(), sample_lexicon(), config)
     assert set(LEAST) == set(PRESETS["all"])
     assert {name: counts[f"{name}.rows"] for name, least in LEAST.items() if counts[f"{name}.rows"] < least} == {}
+    inserted: dict[str, Counter[str]] = {name: Counter() for name in MOST}
+    for row in tables["negatives"].to_pylist():
+        if row["operator"] in MOST:
+            inserted[row["operator"]][row["replacement"]] += 1
+    for name, (words, share) in MOST.items():
+        assert len(inserted[name]) >= words
+        assert max(inserted[name].values()) <= share * inserted[name].total()
