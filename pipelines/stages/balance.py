@@ -31,8 +31,8 @@ class BalanceConfig(Settings):
     sample: AtLeastOne = Field(2_500, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
-    # A balance table to use if there are fewer captions, whose factors would fit chance; not if the captions are far from
-    # everyday photos: its factors are those of other words.
+    # A balance table to use if there are fewer captions, whose factors would fit chance; not if the captions are far
+    # from everyday photos: its factors are those of other words.
     backoff: Place | None = None
     cloze: Cloze = None
     kinds: tuple[str, ...] | None = None  # see negcap.pipelines.stages.build.configure

@@ -56,8 +56,8 @@ class LexiconConfig(Settings):
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """How often a shard's captions use each word in each place: columns of LEXICON, and `train`. Empty if given. Rows of
-    kind LEMMA count all nouns, whatever their place.
+    """How often a shard's captions use each word in each place: columns of LEXICON, and `train`. Empty if given.
+    Rows of kind LEMMA count all nouns, whatever their place.
     """
     if config.lexicon != "own":
         return pa.schema([*LEXICON, (TRAIN, pa.bool_())]).empty_table()
@@ -101,8 +101,8 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     """The lexicon table: frequent and usable words of train captions, or of all if there are none. Counters: captions
     counted, train_only, min_count, given (not counted), and the number of each kind; nearness to everyday photos in
-    thousandths (negcap.augment.lexicon.nearness), if the captions suffice to measure it; with a backoff blended (1), and
-    reference_captions, how many captions the reference weighs as much as.
+    thousandths (negcap.augment.lexicon.nearness), if the captions suffice to measure it; with a backoff blended (1),
+    and reference_captions, how many captions the reference weighs as much as.
     """
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
@@ -112,7 +112,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     lemmas, counts = counts.filter(is_lemma), counts.filter(pc.invert(is_lemma)).cast(LEXICON)
     nearness = nearness_of(dict(zip(lemmas["entry"].to_pylist(), lemmas["count"].to_pylist(), strict=True)))
     if nearness is not None:
-        counted["nearness"] = round(1000 * nearness)
+        counted["nearness"] = int(1000 * nearness)  # not rounded up, which might reach the limit
     min_count = config.min_count or default_min_count(counted["captions"])
     norms = Concreteness.load(config.concreteness)
     table = select(counts, min_count, norms, config.min_concreteness, _words(config.attributes))
