@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NEAR, LEAST_NOUNS = 0.15, 300
 # The weight of the reference falls to a tenth with each such step below NEAR. Held-out captions of aerial photos (0.08)
 # are likeliest with 20 to 500 captions' worth of the reference, those of dresses (0.03) with 20 or fewer, as
-# tests/benchmarks/lexicon.py measures; this gives them 30 and 1.
+# tests/benchmarks/lexicon.py measures; this gives them 34 and less than 1.
 STEP = 0.03
 NOUN_TAGS = ("NN", "NNS")
 
