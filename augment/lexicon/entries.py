@@ -26,6 +26,7 @@ import numpy as np
 
 from ...schemas.fields import table_of
 from ..caption import cached, read_only
+from ..kinds import KINDS
 from ..language.semantic_classes import CLASSES, semantic_class
 from ..reproducible import exp, log
 from ..slots.nouns import broader
@@ -50,6 +51,7 @@ REFERENCE_CAPTIONS = 5_000
 # How often a corpus far from the reference must have a word that the reference has, too, to take it from there. Words
 # that only the corpus has need more (negcap.augment.lexicon.lexicon.FLOOR): among these are misspelled ones.
 LEAST_OF_FAR = 2
+OF_A_WORLD = tuple(name for name, kind in KINDS.items() if kind.least_count is None)  # nouns, attributes, verbs
 TINY = 1e-300
 ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
@@ -346,8 +348,8 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
         reference: a `lexicon` table, sorted.
         weight: REFERENCE_CAPTIONS over the number of captions of the reference, times
             `negcap.augment.lexicon.nearness.reference_weight`.
-        is_far: whether that is below 1. Then the words of the reference are left out that the corpus does not have,
-            or has less than LEAST_OF_FAR times: they are of another world.
+        is_far: whether that is below 1. Then nouns, attributes and verbs of the reference are left out that the corpus
+            does not have, or has less than LEAST_OF_FAR times: they are of another world.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -378,8 +380,9 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
 
 
 def _attested(reference: pa.Table, counts: pa.Table) -> pa.Table:
-    """The rows of a reference whose word a corpus with these counts has at least LEAST_OF_FAR times, and the written
-    forms, which bring no word in; they stay sorted.
+    """The rows of a reference whose word a corpus with these counts has at least LEAST_OF_FAR times; they stay sorted.
+
+    Prepositions and numerals are of every world, and written forms bring no word in: they are kept.
     """
     import pyarrow.compute as pc
 
@@ -387,6 +390,6 @@ def _attested(reference: pa.Table, counts: pa.Table) -> pa.Table:
     attested = set(zip(*(often[name].to_pylist() for name in ENTRY), strict=True))
     kept: list[int] = []
     for entry, (start, end) in rows_of_entries(Keys(reference)).items():
-        if entry in attested or entry[0] == "surface":
+        if entry in attested or entry[0] not in OF_A_WORLD:
             kept += range(start, end)
     return reference.take(kept)
