@@ -138,7 +138,7 @@ def _far_from_photos(run: Path) -> str:
     common = f"their nouns ({', '.join(typical)} …) have {nearness:.0%} in common with the reference lexicon's"
     weight = ""
     if (captions := manifest.counts.get("reference_captions")) is not None:
-        weight = f", which therefore weighs {f'as much as {captions:,} of these captions' if captions else 'nothing'}"
+        weight = f"; so that lexicon weighs {f'as much as {captions:,} of these captions' if captions else 'nothing'}"
     truth = read_manifest(run / "truth")
     advice = f"; {TRAIN_FURTHER}" if truth is None or not truth.identity.config.get("cloze") else ""
     return (

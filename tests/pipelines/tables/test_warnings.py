@@ -67,7 +67,7 @@ def test_captions_far_from_everyday_photos_are_told_of(lines: list[str], warned:
     said = warnings_of(lines, parsed=True)
     assert ("far from captions of everyday photos: their nouns (" in said) is warned
     assert ("tank" in said and "cloze CAPTIONS --continue shipped" in said) is warned
-    assert ("20 % or more, which therefore weighs nothing; expect" in said) is warned
+    assert ("20 % or more; so that lexicon weighs nothing; expect" in said) is warned
 
 
 @pytest.mark.parametrize(("bad", "warned"), [(1, False), (2, True), (5, True)])
