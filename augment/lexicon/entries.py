@@ -26,6 +26,7 @@ import numpy as np
 
 from ...schemas.fields import table_of
 from ..caption import cached, read_only
+from ..kinds import KINDS
 from ..language.semantic_classes import CLASSES, semantic_class
 from ..reproducible import exp, log
 from ..slots.nouns import broader
@@ -47,6 +48,10 @@ SLOTS = 64  # number of slots whose gains are cached, for operators that use the
 # The reference weighs as much as this number of captions, however many it was counted on. tests/benchmarks/lexicon.py
 # measures it: of 1,000, 5,000, 20,000 and 138,670, held-out captions of COCO and Flickr8k are about likeliest with it.
 REFERENCE_CAPTIONS = 5_000
+# How often a corpus far from the reference must have a word that the reference has, too, to take it from there. Words
+# that only the corpus has need more (negcap.augment.lexicon.lexicon.FLOOR): among these are misspelled ones.
+LEAST_OF_FAR = 2
+OF_A_WORLD = tuple(name for name, kind in KINDS.items() if kind.least_count is None)  # nouns, attributes, verbs
 TINY = 1e-300
 ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
@@ -325,7 +330,7 @@ def rows_of_entries(keys: Keys) -> dict[tuple[str, str], tuple[int, int]]:
     return {pairs[start]: (start, end) for start, end in zip(first, [*first[1:], len(pairs)], strict=True)}
 
 
-def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float) -> pa.Table:
+def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float, *, is_far: bool = False) -> pa.Table:
     """The weighted sum of the counts of a corpus and of a reference, as a sorted `lexicon` table.
 
         n(w, c) = n_own(w, c) + weight * n_reference(w, c)
@@ -334,14 +339,23 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
     count in all contexts and those of its written forms. A corpus of a few captions then has about the probabilities of
     the reference, and a large corpus its own.
 
-    counts, usable, reference: `lexicon` tables: all counts of the corpus; those that `select` keeps; and the reference.
-    The reference is sorted. The result has the entries of the last two with all their counts; a count of 1 in a context
-    is dropped as noise unless the reference has it, too. weight: REFERENCE_CAPTIONS over the number of
-    captions of the reference.
+    The result has the entries of `usable` and `reference` with all their counts; a count of 1 in a context is dropped
+    as noise unless the reference has it, too.
+
+    Args:
+        counts: a `lexicon` table of all counts of the corpus.
+        usable: those of them that `select` keeps.
+        reference: a `lexicon` table, sorted.
+        weight: REFERENCE_CAPTIONS over the number of captions of the reference, times
+            `negcap.augment.lexicon.nearness.reference_weight`.
+        is_far: whether that is below 1. Then nouns, attributes and verbs of the reference are left out that the corpus
+            does not have, or has less than LEAST_OF_FAR times: they are of another world.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if is_far:
+        reference = _attested(reference, counts)
     rows_of_reference = rows_of_entries(Keys(reference))
     entries = rows_of_reference.keys() | set(zip(*(usable[name].to_pylist() for name in ENTRY), strict=True))
     own = [row for row in zip(*counts.to_pydict().values(), strict=True) if row[:2] in entries]
@@ -363,3 +377,19 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
         table = pa.concat_tables([table, table_of(added, counts.schema)])
         table = table.sort_by([(name, "ascending") for name in KEY])
     return table.cast(counts.schema).combine_chunks()
+
+
+def _attested(reference: pa.Table, counts: pa.Table) -> pa.Table:
+    """The rows of a reference whose word a corpus with these counts has at least LEAST_OF_FAR times; they stay sorted.
+
+    Prepositions and numerals are of every world, and written forms bring no word in: they are kept.
+    """
+    import pyarrow.compute as pc
+
+    often = counts.filter((pc.field("place") == "") & (pc.field("count") >= LEAST_OF_FAR))
+    attested = set(zip(*(often[name].to_pylist() for name in ENTRY), strict=True))
+    kept: list[int] = []
+    for entry, (start, end) in rows_of_entries(Keys(reference)).items():
+        if entry in attested or entry[0] not in OF_A_WORLD:
+            kept += range(start, end)
+    return reference.take(kept)

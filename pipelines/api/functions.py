@@ -72,8 +72,8 @@ def negatives(
         operators: a preset (`vse-c`, `univse`, `negation`, `all`), an operator's name, or several names; None: `vse-c`.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
             shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
-            the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count
-            (min_count, min_concreteness, concreteness, attributes).
+            the reference lexicon, which weigh as much as 5,000 captions, less if these are far from everyday photos;
+            or `own`, if a setting says how to count (min_count, min_concreteness, concreteness, attributes).
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
             caption_column, truth_column, keep_columns, spacy_model, cloze, max_unnatural, limit, strict … (`negcap

@@ -13,7 +13,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from ...augment.lexicon.entries import REFERENCE_CAPTIONS
 from ...schemas.captions import PARSES
 from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
@@ -68,7 +67,9 @@ def corpus_lines(run: Path) -> list[str]:
         least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
         counted = f"counted on {split} ({number_of(lexicon.get('captions', 0), 'caption')})"
         if lexicon.get("blended"):
-            counted += f" and blended with the reference lexicon, which weighs as much as {REFERENCE_CAPTIONS:,}"
+            counted += (
+                f" and blended with the reference lexicon, which weighs as much as {lexicon['reference_captions']:,}"
+            )
         origin = "from another source, not counted on these captions" if lexicon.get("given") else counted
         lines.append(f"lexicon of {kinds}{least}; {origin}")
     return lines

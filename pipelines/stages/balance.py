@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ...augment.balance import BALANCED, Exchanges, exchanges, fit_factors
 from ...augment.caption import by_image, from_parses
+from ...augment.lexicon.nearness import count_nouns, nearness_of, reference_weight
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Cloze, MaxTrue, Place, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
@@ -30,7 +31,9 @@ class BalanceConfig(Settings):
     sample: AtLeastOne = Field(2_500, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
-    backoff: Place | None = None  # a balance table to use if there are fewer captions: factors would fit chance
+    # A balance table to use if there are fewer captions, whose factors would fit chance; not if the captions are far
+    # from everyday photos: its factors are those of other words.
+    backoff: Place | None = None
     cloze: Cloze = None
     kinds: tuple[str, ...] | None = None  # see negcap.pipelines.stages.build.configure
 
@@ -88,7 +91,8 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
     """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
     table = in_train_splits(table)
-    given = config.backoff if len(table) < config.sample else None
+    is_near = reference_weight(nearness_of(count_nouns(table))) == 1
+    given = config.backoff if len(table) < config.sample and is_near else None
     if config.lexicon != "own":
         given = config.lexicon
     if given is not None:

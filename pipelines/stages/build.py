@@ -35,7 +35,7 @@ class LexiconSource(Settings):
         "auto",
         description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
         "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
-        "5,000 captions, or own alone if a setting says how to count",
+        "5,000 captions, less if these are far from everyday photos; or own alone if a setting says how to count",
     )
 
 

@@ -16,12 +16,15 @@ from ...augment.kinds import KINDS
 from ...augment.language.concreteness import Concreteness
 from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
 from ...augment.lexicon.lexicon import count, default_min_count, select
+from ...augment.lexicon.nearness import count_nouns, nearness_of, reference_weight
 from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON, TRAIN_SPLITS
+from ...schemas.fields import table_of
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
 
 CAPTIONS, TRAIN = "captions", "train"
+LEMMA = "lemma"  # the kind of the counts of all nouns, by which the corpus is compared with everyday photos
 
 
 MinCount = Annotated[
@@ -53,10 +56,17 @@ class LexiconConfig(Settings):
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
-    """How often a shard's captions use each word in each place: columns of LEXICON, and `train`. Empty if given."""
+    """How often a shard's captions use each word in each place: columns of LEXICON, and `train`. Empty if given.
+    Rows of kind LEMMA count all nouns, whatever their place.
+    """
     if config.lexicon != "own":
         return pa.schema([*LEXICON, (TRAIN, pa.bool_())]).empty_table()
-    return counted_by_split(parses, lambda rows: count(from_parses(rows)))
+    return counted_by_split(parses, _count)
+
+
+def _count(parses: pa.Table) -> pa.Table:
+    lemmas = table_of(((LEMMA, noun, "", times) for noun, times in count_nouns(parses).items()), LEXICON)
+    return pa.concat_tables([count(from_parses(parses)), lemmas])
 
 
 def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> pa.Table:
@@ -90,20 +100,28 @@ def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     """The lexicon table: frequent and usable words of train captions, or of all if there are none. Counters: captions
-    counted, train_only, min_count, given (not counted), blended (with a backoff), and the number of each kind.
+    counted, train_only, min_count, given (not counted), and the number of each kind; nearness to everyday photos in
+    thousandths (negcap.augment.lexicon.nearness), if the captions suffice to measure it; with a backoff blended (1),
+    and reference_captions, how many captions the reference weighs as much as.
     """
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
     counts, counted = of_train_splits(counts)
-    counts = counts.cast(LEXICON)
+    is_lemma = pc.equal(counts["kind"], LEMMA)
+    lemmas, counts = counts.filter(is_lemma), counts.filter(pc.invert(is_lemma)).cast(LEXICON)
+    nearness = nearness_of(dict(zip(lemmas["entry"].to_pylist(), lemmas["count"].to_pylist(), strict=True)))
+    if nearness is not None:
+        counted["nearness"] = int(1000 * nearness)  # not rounded up, which might reach the limit
     min_count = config.min_count or default_min_count(counted["captions"])
     norms = Concreteness.load(config.concreteness)
     table = select(counts, min_count, norms, config.min_concreteness, _words(config.attributes))
     counted["min_count"] = min_count
     if config.backoff is not None:
-        weight = REFERENCE_CAPTIONS / captions_counted(config.backoff)
-        table, counted["blended"] = blend(counts, table, given_table(config.backoff, LEXICON), weight), 1
+        relative = reference_weight(nearness)
+        weight = relative * (REFERENCE_CAPTIONS / captions_counted(config.backoff))
+        table = blend(counts, table, given_table(config.backoff, LEXICON), weight, is_far=relative < 1)
+        counted |= {"blended": 1, "reference_captions": round(relative * REFERENCE_CAPTIONS)}
     return StageResult({"lexicon": table}, {**counted, **_entries(table)})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
+from ...augment.lexicon.nearness import count_nouns, nearness_of, reference_weight
 from ...augment.settings import AtLeastOne, Cloze, Place, Settings
 from ...augment.truth import fit
 from ...schemas.captions import TRUTH
@@ -65,7 +66,8 @@ def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: Whol
     def with_lexicon(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         return spread(partial(call_with_lexicon, function), calls)
 
-    if config.backoff is not None:
+    # What the reference's captions say together, and the calibration, are of other things if these captions are far.
+    if config.backoff is not None and reference_weight(nearness_of(count_nouns(table))) == 1:
         truth = fit.extend(given_table(config.backoff, TRUTH), table, with_lexicon)
         return StageResult({"truth": truth}, {"captions": len(table), "blended": 1})
     return StageResult({"truth": fit.estimate(table, with_lexicon)}, {"captions": len(table)})

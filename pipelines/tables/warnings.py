@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ...augment.data import data_path
+from ...augment.lexicon.nearness import reference_shares, reference_weight
 from ...schemas.captions import LANGUAGE
-from ..engine.tables import has_table, read_table, shards_of
+from ..engine.manifest import read_manifest
+from ..engine.tables import read_table, shards_of
 from ..readers.record import MAX_CAPTIONS, ReadOptions
 
 SHARDS, CAPTIONS = 8, 250  # looked at: so many shards, evenly spread, and the first captions of each
@@ -24,11 +25,11 @@ ASKED_FOR = ("other_language", "boilerplate", "duplicate_text", "near_duplicate_
 REPEATED, LEAST_REPEATED = 0.01, 10  # share of captions that are one text, and how many at least
 # Share of words in -s, -ed or -ing: 0.17 to 0.35 in six sets of captions, 0.01 to 0.06 in the same ones as lemmas.
 INFLECTED, LEAST_WORDS = 0.09, 100
-# What the shares of nouns have in common with those of the reference lexicon (the sum of the lesser ones): 0.20 to 0.50
-# in COCO, SNLI, ActivityNet, MSR-VTT, AudioCaps and others; in videos of kitchens 0.12, aerial photos 0.08, of dresses
-# 0.02.
-IN_COMMON, LEAST_NOUNS = 0.15, 300
-NOUN_TAGS = ("NN", "NNS")
+TRAIN_FURTHER = (
+    "it helps most to train the model that judges them further on these captions: "
+    "python -m negcap.pipelines.resources cloze CAPTIONS --continue shipped --output own.npz (with negcap[train]), "
+    "and to build with --set cloze=own.npz"
+)
 ADVICE = {  # by counter
     "images_in_two_splits": "images with captions in more than one split: {}",
     "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; "
@@ -70,13 +71,11 @@ def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def caption_warnings(run: Path) -> list[str]:
-    """Warnings about the English captions of a run, and their nouns if they are parsed."""
+    """Warnings about the English captions of a run, and their nouns if a lexicon has been counted on them."""
     texts: list[str] = []
     for rows in _sample(run, "captions", ("text", "language")):
         texts += [row["text"] for row in rows if row["language"] == LANGUAGE]
-    found = [_not_english(texts), _repeated(texts), _lemmas(texts)]
-    if has_table(run, "parses"):
-        found.append(_far_from_photos(run))
+    found = [_not_english(texts), _repeated(texts), _lemmas(texts), _far_from_photos(run)]
     return [warning for warning in found if warning]
 
 
@@ -124,30 +123,25 @@ def _lemmas(texts: Sequence[str]) -> str:
 
 
 def _far_from_photos(run: Path) -> str:
-    nouns: Counter[str] = Counter()
-    for rows in _sample(run, "parses", ("tokens",)):
-        nouns.update(token["lemma"].lower() for row in rows for token in row["tokens"] if token["tag"] in NOUN_TAGS)
-    total = nouns.total()
-    if total < LEAST_NOUNS:
+    """A warning if the lexicon was counted on captions that are far from everyday photos, by its counter `nearness`."""
+    manifest = read_manifest(run / "lexicon")
+    if manifest is None or "nearness" not in manifest.counts:
         return ""
-    shares = _reference_shares()
-    in_common = sum(min(number / total, shares.get(noun, 0.0)) for noun, number in nouns.items())
-    if in_common >= IN_COMMON:
+    nearness = manifest.counts["nearness"] / 1000
+    if reference_weight(nearness) == 1:
         return ""
-    typical = sorted(nouns, key=lambda noun: (shares.get(noun, 0.0) - nouns[noun] / total, noun))[:5]
+    is_noun = (pc.field("kind") == "noun") & (pc.field("place") == "")
+    nouns = pa.concat_tables(read_table(run, "lexicon")).filter(is_noun)
+    counted = dict(zip(nouns["entry"].to_pylist(), nouns["count"].to_pylist(), strict=True))
+    total, shares = sum(counted.values()), reference_shares()
+    typical = sorted(counted, key=lambda noun: (shares.get(noun, 0.0) - counted[noun] / total, noun))[:5]
+    common = f"their nouns ({', '.join(typical)} …) have {nearness:.0%} in common with the reference lexicon's"
+    weight = ""
+    if (captions := manifest.counts.get("reference_captions")) is not None:
+        weight = f"; so that lexicon weighs {f'as much as {captions:,} of these captions' if captions else 'nothing'}"
+    truth = read_manifest(run / "truth")
+    advice = f"; {TRAIN_FURTHER}" if truth is None or not truth.identity.config.get("cloze") else ""
     return (
-        f"far from captions of everyday photos: their nouns ({', '.join(typical)} …) have {in_common:.0%} in common "
-        "with the reference lexicon's, everyday photos 20 % or more; expect fewer and odder negatives, and read some "
-        "(negcap show); --set lexicon=own takes replacements from these captions alone"
+        f"far from captions of everyday photos: {common}, everyday photos 20 % or more{weight}; expect fewer and odder "
+        f"negatives, and read some (negcap show, negcap blind){advice}"
     )
-
-
-@lru_cache(maxsize=1)
-def _reference_shares() -> dict[str, float]:
-    """The share of each noun among the nouns of the captions that the reference lexicon was counted on."""
-    path = data_path("reference_lexicon") / "lexicon.parquet"
-    rows = pq.read_table(
-        path, columns=["entry", "count"], filters=[("kind", "=", "noun"), ("place", "=", "")]
-    ).to_pylist()
-    total = sum(row["count"] for row in rows)
-    return {row["entry"]: row["count"] / total for row in rows}

@@ -93,6 +93,19 @@ def test_counts_are_added_and_frequent_words_of_the_corpus_enter() -> None:
     ]
 
 
+def test_a_far_corpus_takes_only_words_that_it_has_from_the_reference() -> None:
+    counts = table([*COUNTS, ("noun", "horse", "", 2)])
+    others = [("noun", "horse", "", 50), ("preposition", "below", "", 9), ("verb", "ski", "", 9)]
+    reference = table([*REFERENCE, *others])
+    usable = select(counts, 5, Concreteness.load(), 0.6)
+    entries = {
+        is_far: set(blend(counts, usable, reference, 0.1, is_far=is_far)["entry"].to_pylist())
+        for is_far in (False, True)
+    }
+    far = {"dog", "horse", "zebra", "below"}  # prepositions are of every world
+    assert entries == {True: far, False: far | {"cat", "ski"}}  # one cat is too few
+
+
 def test_a_large_corpus_has_its_own_probabilities_and_a_small_one_those_of_the_reference() -> None:
     def p_cat(rows: pa.Table) -> float:
         nouns = Lexicon.from_table(rows).nouns

@@ -96,6 +96,8 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
         "counted on all splits: none of them is a train split"
         in told("lexicon", captions=800, train_only=0, nouns=70)[2]
     )
+    blended = told("lexicon", captions=800, train_only=1, blended=1, reference_captions=34, nouns=70)[2]
+    assert blended.endswith("and blended with the reference lexicon, which weighs as much as 34")
     assert summary.corpus_lines(tmp_path / "nowhere") == []
 
 

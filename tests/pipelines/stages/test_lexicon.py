@@ -78,6 +78,25 @@ def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
     assert made["negatives"].num_rows
 
 
+def test_a_far_corpus_has_its_own_words_truth_and_balance() -> None:
+    things, places = ("ships", "bridges", "towers", "pipes", "barges"), ("river", "road", "harbor", "factory")
+    sentences = [
+        f"{how} {thing} are near the {place} of a {what}."
+        for what in ("village", "refinery", "port")
+        for place in places
+        for thing in things
+        for how in ("Many", "Some large")
+    ]
+    made = make_in_memory(captions(sentences, per_image=2), {"operators": ("noun",)})
+    nouns = made["lexicon"].filter((pc.field("kind") == "noun") & (pc.field("place") == ""))["entry"].to_pylist()
+    text = " ".join(sentences)
+    assert {"ship", "barge", "refinery"} <= set(nouns) and all(noun in text for noun in nouns)
+    assert "harbor" in made["truth"]["said"].to_pylist() and "dog" not in made["truth"]["said"].to_pylist()
+    assert set(made["balance"].filter(pc.field("kind") == "noun")["entry"].to_pylist()) == set(nouns)
+    replaced_by = set(made["negatives"]["replacement"].to_pylist())
+    assert replaced_by and replaced_by <= set(nouns)
+
+
 def test_captions_without_siblings_leave_the_estimates_of_the_reference() -> None:
     made = make_in_memory(captions(["A dog sleeps on a couch.", "A man rides a bicycle."]), {"operators": ("noun",)})
     assert made["truth"].to_pydict() == pq.read_table(REFERENCE["truth"]).to_pydict()

@@ -29,7 +29,7 @@ def warnings_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Said:
     def said(lines: Sequence[str], *flags: str, name: str = "captions.txt", parsed: bool = False) -> str:
         file = tmp_path / name
         file.write_text("\n".join(lines))
-        only = ["--only", "ingest", *(["--only", "parse"] if parsed else [])]
+        only = ["--only", "ingest", *(["--only", "parse", "--only", "lexicon"] if parsed else [])]
         here = ["--output", str(tmp_path / "run"), "--scheduler", "synchronous", "--quiet", "--overwrite"]
         assert main(["build", str(file), *only, *here, *flags]) == 0
         return capsys.readouterr().err
@@ -66,7 +66,8 @@ def test_lemmas_are_told_of(lines: list[str], warned: bool, warnings_of) -> None
 def test_captions_far_from_everyday_photos_are_told_of(lines: list[str], warned: bool, warnings_of) -> None:
     said = warnings_of(lines, parsed=True)
     assert ("far from captions of everyday photos: their nouns (" in said) is warned
-    assert ("tank" in said and "--set lexicon=own" in said) is warned
+    assert ("tank" in said and "cloze CAPTIONS --continue shipped" in said) is warned
+    assert ("20 % or more; so that lexicon weighs nothing; expect" in said) is warned
 
 
 @pytest.mark.parametrize(("bad", "warned"), [(1, False), (2, True), (5, True)])
