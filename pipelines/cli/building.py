@@ -107,9 +107,9 @@ def info(
     """
     if run is None and (table is None or verify or other):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
+    from ...schemas.messages import number_of
     from ..engine.tables import verify as verify_run
     from ..report.info import columns_of, print_columns, print_info, read_info
-    from ..report.summary import number_of
 
     if run is not None and verify:
         verdict = verify_run(run)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...schemas.messages import missing_library
 from ..engine.errors import EngineError, cause, is_out_of_memory
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
         is_named = isinstance(error, OSError) and error.filename and error.strerror
-        message = cause(error) if is_named or too_large else str(error)
+        message = cause(error) if is_named or too_large or missing_library(error) else str(error)
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
     return BAD_INPUT
 

@@ -19,10 +19,10 @@ from ...augment.settings import (
     NotNegativeNumber,
     Settings,
     Share,
-    word,
 )
 from ...schemas.captions import LANGUAGE
 from ...schemas.features import TABLE
+from ...schemas.messages import word
 from .registry import MODELS, RECIPES, WITH_NEGATIVES
 
 OPERATORS = (

@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
-from ...augment.settings import word
+from ...schemas.messages import word
 from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import (
     OPTIONS,

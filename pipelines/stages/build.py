@@ -15,6 +15,7 @@ from ...augment.data import data_path
 from ...augment.operators import OPERATORS, preset
 from ...augment.recovery import Judging
 from ...augment.settings import Settings, given_only
+from ...schemas.messages import did_you_mean
 from ..engine.cluster import Distributed
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
@@ -182,7 +183,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     known -= {"parser", "backoff", "kinds"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:
-        raise TypeError(f"settings must be among {', '.join(sorted(known))}; was: {unknown[0]}")
+        listed = ", ".join(sorted(known))
+        raise TypeError(f"settings must be among {listed}; was: {unknown[0]}{did_you_mean(unknown[0], known)}")
 
 
 def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ...augment.data import data_path
 from ...schemas.captions import LANGUAGE
+from ...schemas.messages import number_of
 from ..engine.tables import has_table, read_table, shards_of
 from ..readers.record import MAX_CAPTIONS, ReadOptions
 
@@ -30,7 +31,7 @@ INFLECTED, LEAST_WORDS = 0.09, 100
 IN_COMMON, LEAST_NOUNS = 0.15, 300
 NOUN_TAGS = ("NN", "NNS")
 ADVICE = {  # by counter
-    "images_in_two_splits": "images with captions in more than one split: {}",
+    "images_in_two_splits": "images with captions in more than one split: {}; these leak from train to test",
     "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; "
     "--columns id=… (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
     "column of the images themselves, it takes their whole paths",
@@ -64,7 +65,7 @@ def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     first = next(row for row in rows if row["reason"] == reason)
     text = f" ({first['text'][:80]!r})" if first["text"] else ""
     yield (
-        f"{rejected:,} of {rejected + kept:,} records were rejected, most ({number:,}) as {reason}, such as "
+        f"{rejected:,} of {number_of(rejected + kept, 'record')} rejected, most ({number:,}) as {reason}, such as "
         f"{first['source']}:{first['line']}: {first['detail']}{text}"
     )
 
@@ -94,8 +95,8 @@ def _not_english(texts: Sequence[str]) -> str:
     if not odd or len(odd) < NOT_ENGLISH * len(texts):
         return ""
     return (
-        f"not English, by their words, are {len(odd):,} of {len(texts):,} captions looked at, such as {odd[0][:80]!r}: "
-        "--set languages=en (languages= in Python) rejects them, --language says what language captions are in"
+        f"captions that do not look English: {len(odd):,} of {len(texts):,} sampled (e.g. {odd[0][:80]!r}); "
+        "--set languages=en (languages= in Python) rejects them, --language names their language"
     )
 
 
@@ -104,8 +105,8 @@ def _repeated(texts: Sequence[str]) -> str:
     if number < max(LEAST_REPEATED, REPEATED * len(texts)):
         return ""
     return (
-        f"one text are {number:,} of {len(texts):,} captions looked at: {text[:80]!r}; "
-        "--set duplicates=true (duplicates= in Python) keeps the first of equal captions"
+        f"captions that are the same text: {number:,} of {len(texts):,} sampled, {text[:80]!r}; "
+        "--set duplicates=true (duplicates= in Python) keeps only the first of equal captions"
     )
 
 
@@ -117,9 +118,9 @@ def _lemmas(texts: Sequence[str]) -> str:
     if len(words) < LEAST_WORDS or inflected >= INFLECTED * len(words):
         return ""
     return (
-        f"no sentences, but dictionary forms of words, seem to be the captions, such as {texts[0][:80]!r}: of their "
-        f"words {inflected / len(words):.0%} end in -s, -ed or -ing, in captions 17 % or more; negatives of them are "
-        "as ungrammatical, so read the original captions instead"
+        f"the captions seem to be dictionary forms of words, not sentences (e.g. {texts[0][:80]!r}): only "
+        f"{inflected / len(words):.0%} of their words end in -s, -ed or -ing, in sentences 17 % or more; their "
+        "negatives are as ungrammatical, so give the original captions instead"
     )
 
 
@@ -136,9 +137,9 @@ def _far_from_photos(run: Path) -> str:
         return ""
     typical = sorted(nouns, key=lambda noun: (shares.get(noun, 0.0) - nouns[noun] / total, noun))[:5]
     return (
-        f"far from captions of everyday photos: their nouns ({', '.join(typical)} …) have {in_common:.0%} in common "
-        "with the reference lexicon's, everyday photos 20 % or more; expect fewer and odder negatives, and read some "
-        "(negcap show); --set lexicon=own takes replacements from these captions alone"
+        f"these captions differ from those of everyday photos: their nouns ({', '.join(typical)} …) share "
+        f"{in_common:.0%} with the built-in counts, those of everyday photos 20 % or more; expect fewer and less "
+        "natural negatives, and read some (negcap show); --set lexicon=own takes replacements from these captions alone"
     )
 
 
