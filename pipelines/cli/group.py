@@ -49,12 +49,12 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
-    "building": "Make the tables of a run, look at them",
-    "judging": "Judge negatives of any origin",
-    "quality": "Measure, choose, publish",
-    "images": "Image features, synthetic scenes",
-    "models": "Train, evaluate and examine models",
-    "captioner": "Generate captions",
+    "building": "Make negatives and look at them",
+    "quality": "Measure, select and publish negatives",
+    "judging": "Negatives by other people and language models",
+    "models": "Train and score models",
+    "images": "Image features and synthetic scenes",
+    "papers": "Reproduce papers",
 }
 
 
@@ -175,8 +175,8 @@ class CommandGroup(click.Group):
 def negcap(ctx: click.Context) -> None:
     """Make negative image captions: false of the image, fluent, and not guessable without the image.
 
-    A run is a folder of tables (Parquet). `build` makes all of them; other commands make single tables, show, measure
-    and publish them, and train models on them.
+    A run is a folder of tables (Parquet). `build` makes them; other commands measure, select and publish negatives, and
+    train models on them.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

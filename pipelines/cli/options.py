@@ -204,7 +204,7 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
             texts[name] = text
         return texts
 
-    help = "A rarer setting, listed below. May be repeated."
+    help = "Any setting, also one listed below. May be repeated."
     return click.Option(["--set", "settings"], multiple=True, callback=collect, metavar="NAME=VALUE", help=help)
 
 
@@ -301,20 +301,20 @@ output = click.option(
     help="Folder of the run to write, on a disk or a store (s3://bucket/run …).",
 )
 
-overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made from other input or settings.")
+overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made with other settings or input.")
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = section(
     "How it runs",
     click.option(
         "--workers",
         type=int,
-        help="Number of worker processes, of which a single shard needs none; default: one per core.",
+        help="Number of worker processes; default: one per core, or none for a single shard.",
     ),
     click.option(
         "--scheduler",
         metavar="WHERE",
         help="Dask cluster to use: tcp://host:port, a scheduler file, or module:function that returns a cluster; "
-        "synchronous: use this process only, without Dask.",
+        "synchronous: this process alone, without Dask.",
     ),
     overwrite,
     quiet,

@@ -239,7 +239,7 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
     made = {name: found.identity for name, found in manifests.items() if found is not None}
     source = {"source": made["captions"].inputs} if "captions" in made else {}
     used = [name for name in made if name != "refined" or publication.table == name]
-    published = {"seed": publication.config.seed, "per_caption": publication.per_caption}
+    published = {"seed": publication.config.seed, "per_operator": publication.per_operator}
     return source | {name: made[name].config for name in used if made[name].config} | {"publish": published}
 
 

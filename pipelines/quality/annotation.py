@@ -39,7 +39,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 class SheetConfig(Settings):
     """The contents of an annotation sheet."""
 
-    n: AtLeastOne = Field(50, description="pairs per operator")
+    n: AtLeastOne = Field(50, description="examples per operator")
     seed: Seed = 0
     operators: Operators = ()
     splits: Splits = ()

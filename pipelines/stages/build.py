@@ -34,9 +34,9 @@ class LexiconSource(Settings):
 
     lexicon: str = Field(
         "auto",
-        description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
-        "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
-        "5,000 captions, or own alone if a setting says how to count",
+        description="vocabulary from which replacements are taken: own: counted on these captions; reference: the "
+        "built-in counts; the folder of another run; auto: own plus the built-in counts with the weight of 5,000 "
+        "captions, or own alone if a setting says how to count",
     )
 
 
@@ -45,8 +45,9 @@ class BuildConfig(LexiconSource):
 
     preset: Literal["vse-c", "univse", "negation", "benchmark", "all", "vse-c-paper", "univse-paper"] | None = Field(
         None,
-        description="operators of a paper; -paper: drawn as the paper does, unchecked; benchmark: for test sets; "
-        "all: all that are checked; none: vse-c",
+        description="set of operators: vse-c (noun, numeral, shuffle, preposition), univse (object, attribute, "
+        "relation), negation, benchmark (for test sets) or all; -paper: sampled uniformly and unchecked, as in the "
+        "paper; none: vse-c",
     )
     components: bool = Field(False, description="also make the tables of scene graph components")
 
@@ -64,7 +65,7 @@ VERBS, CONFIGS = tuple(MADE), {verb: config for verb, (config, _) in MADE.items(
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
-COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "min_concreteness", "truth_sample")
+COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "balance_sample", "min_concreteness", "truth_sample")
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 

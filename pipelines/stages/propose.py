@@ -41,11 +41,11 @@ class ProposeConfig(Settings):
 
     kinds: tuple[
         Literal["replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free"], ...
-    ] = Field(("replace_object", "replace_attribute", "replace_relation"), description="what is asked for")
-    prompts: Path | None = Field(None, description="folder of edited prompts by name; others are as shipped")
+    ] = Field(("replace_object", "replace_attribute", "replace_relation"), description="kind of edit to ask for")
+    prompts: Path | None = Field(None, description="folder of edited prompts, by file name; the others are as shipped")
     k: AtLeastOne = Field(3, description="negatives per caption and kind")
     splits: Splits = ()
-    sample: AtLeastOne | None = Field(None, description="ask about so many random captions only; none: all")
+    sample: AtLeastOne | None = Field(None, description="ask about only this many random captions; none: all")
     seed: Seed = 0
 
 

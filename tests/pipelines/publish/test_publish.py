@@ -95,7 +95,7 @@ def test_what_several_operators_made_is_published_once(tmp_path: Path) -> None:
             negatives.append({**row, **again, **({"text": row["text"] + " Alone."} if row["draw"] else {})})
 
     run = changed(tmp_path, doubled)
-    files = published(run, tmp_path / "out", per_caption=3)
+    files = published(run, tmp_path / "out", per_operator=3)
     made = {name: json.loads(files[f"{name}.json"]).values() for name in ("noun", "object")}
     nouns, objects = ({(pair["caption"], pair["negative_caption"]) for pair in made[name]} for name in made)
     assert len(nouns) == 3 * 5 * TESTS and len(objects) == 2 * 5 * TESTS and not nouns & objects
@@ -233,7 +233,7 @@ def test_help_and_documentation_list_every_format() -> None:
     page = (ROOT / "docs/pages/reference/formats.md").read_text(encoding="utf-8")
     table = page.partition("## Formats that are published")[2].partition("## ")[0]
     listed = re.findall(r"^\| `(.+?)` \| .+ \| (\S+) \|$", table, re.M)
-    shown = {name: "–" if not f.negatives else "all" if f.per_caption is None else "1" for name, f in FORMATS.items()}
+    shown = {name: "–" if not f.negatives else "all" if f.per_operator is None else "1" for name, f in FORMATS.items()}
     assert dict(listed) == shown
 
 
@@ -280,7 +280,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--license", " "], "license must be given"),
         (["--split", "dev"], "split must be one of 'test', 'train' in"),
         (["--operator", "verb"], "operator must be one of noun, numeral in {tmp}/run/negatives (test), was: verb"),
-        (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
+        (["--per-operator", "0"], "per_operator must be >= 1, was: 0"),
         (["--set", "date=spring"], "date must be YYYY-MM-DD, was: spring"),
         (["--set", "max_blind=20"], "max_blind must be >= 50, was: 20"),
         (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),

@@ -391,7 +391,7 @@ def test_bad_runs_are_one_line_and_leave_nothing(toy: Path, tmp_path: Path, caps
     assert f"{tmp_path / 'none'} must be the folder of a run, has no tables" in said(str(tmp_path / "none"))
     assert f"has no refined: run negcap refine {run} first" in said(str(run), "--refined")
     assert "n must be >= 1, was: 0" in said(str(run), "--n", "0")
-    assert "limit must be >= 1, was: 0" in said(str(run), "--limit", "0")
+    assert "max_pairs must be >= 1, was: 0" in said(str(run), "--max-pairs", "0")
     (tmp_path / "file").write_text("")
     assert "output must be a folder" in said(str(run), "--output", str(tmp_path / "file"))
     shard = shard_path(run / "negatives", 0)
