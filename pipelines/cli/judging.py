@@ -214,11 +214,6 @@ def vet(run: Path, as_json: bool, **given: Any) -> None:
         with _endpoint(run, given, "vet") as endpoint:
             answers = vet(run, config, endpoint, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
-        spent = (
-            f"{number_of(answers.spent.requests, 'request')} and {number_of(answers.spent.tokens, 'token')} spent now"
-        )
-        left = answers.counts["not_asked"]
-        print(
-            f"negcap: {requests} and {tokens} spent now; not asked because the budget is spent: {left:,}",
-            file=sys.stderr,
-        )
+        requests, tokens = number_of(answers.spent.requests, "request"), number_of(answers.spent.tokens, "token")
+        left = f"not asked because the budget is spent: {answers.counts['not_asked']:,}"
+        print(f"negcap: {requests} and {tokens} spent now; {left}", file=sys.stderr)

@@ -95,8 +95,8 @@ def probe(
     are joined to them, and baselines.
 
     saliency: by operator, the share of the saliency (the gradient of the similarity to the vectors of the words,
-    VSE-C's equation 4) that is on the words that an edit inserts, and the share that chance gives; saliency.png has some
-    negatives with the shares of their words, and over the photos those of the regions of a grid.
+    VSE-C's equation 4) that is on the words that an edit inserts, and the share that chance gives; saliency.png shows
+    some negatives with the shares of their words, and over the photos those of the regions of a grid.
 
     pictures: of UniVSE, relevance.png: the regions of photos that are relevant to an object, an attributed object or a
     relation; neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE.

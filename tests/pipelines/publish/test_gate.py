@@ -145,7 +145,7 @@ def test_a_damaged_measure_is_made_again(run: Path, tmp_path: Path) -> None:
 
 def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    with pytest.raises(FileNotFoundError, match=r"has no refined: run negcap refine .* first"):
+    with pytest.raises(FileNotFoundError, match=r"has no refined negatives yet: run negcap refine"):
         published(run, tmp_path / "out", split=(), refined=True)
     assert main(["refine", str(run), "--operator", "attribute", "--scheduler", "synchronous", "--quiet"]) == 0
     files = published(run, tmp_path / "out", split=(), refined=True)

@@ -66,8 +66,10 @@ def test_what_other_operators_would_add_is_told_from_those_that_were_tried() -> 
     lines = summary.coverage_lines(counts)
     assert lines[0] == "captions with a negative: 160 of 200 (80.0 %)" and len(lines) == 2
     counts |= {"tried": 8, "more.verb": 1, "more.negation": 1, "more.attribute": 3}
-    hints = "--operator attribute would add about 15, --operator negation about 5, --operator verb about 5"
-    assert summary.coverage_lines(counts) == [*lines, f"of these, {hints} (tried on 8)"]
+    assert lines[1].startswith("40 captions got no negative: 30 with only unnatural candidates (raise ")
+    hints = "adding --operator attribute would cover about 15, --operator negation about 5, --operator verb about 5"
+    assert summary.coverage_lines(counts) == [*lines, f"{hints} of them (estimated from 8)"]
+    assert summary.coverage_lines({**counts, "captions.without": 1})[1].startswith("1 caption got no negative: ")
 
 
 def test_speed_a_stage() -> None:
@@ -89,13 +91,13 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
     read = told("captions", captions=1000, images=200, rejected__no_text=3, rejected__too_long=1)
     assert read[0] == "1,000 captions of 200 images; 4 records rejected (no_text 3, too_long 1)"
     assert told("parses", captions=900, skipped__de=100)[1] == "not English, left out: 100 de"
-    said = "lexicon of 70 nouns, 20 prepositions, 9 numerals, nouns from 5 occurrences; counted on the train split only"
+    one = told("captions", captions=1, images=1, rejected__no_text=1)
+    assert one[0] == "1 caption of 1 image; 1 record rejected (no_text 1)"
+    said = "vocabulary: 70 nouns (seen at least 5 times), 20 prepositions, 9 numerals; counted on 800 captions"
     counts = {"captions": 800, "min_count": 5, "nouns": 70, "prepositions": 20, "numerals": 9}
-    assert told("lexicon", train_only=1, **counts)[2:] == [f"{said} (800 captions)"]
-    assert (
-        "counted on all splits: none of them is a train split"
-        in told("lexicon", captions=800, train_only=0, nouns=70)[2]
-    )
+    assert told("lexicon", train_only=1, **counts)[2:] == [f"{said} of the train split"]
+    blended = f"{said} (no train split found), plus the built-in counts (weight: 5,000 captions)"
+    assert told("lexicon", train_only=0, blended=1, **counts)[2:] == [blended]
     assert summary.corpus_lines(tmp_path / "nowhere") == []
 
 

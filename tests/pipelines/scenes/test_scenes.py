@@ -283,7 +283,7 @@ def test_interrupted_damaged_or_lost_is_made_again(tmp_path: Path, capsys: pytes
     assert made("run", 12, 3) == 0 and files(run) == first
     capsys.readouterr()
     assert made("run", 12, 4) == 2
-    assert "seed was 3, is now 4 (--overwrite replaces it)" in capsys.readouterr().err
+    assert "seed was 3, is now 4 (--overwrite replaces it;" in capsys.readouterr().err
     assert made("run", 12, 4, "--overwrite") == 0 and files(run) != first
 
 

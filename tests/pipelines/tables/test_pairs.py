@@ -110,8 +110,8 @@ def test_only_what_readers_accept(tmp_path: Path) -> None:
     [
         ({"operators": ["verb"]}, "operator must be one of noun, numeral in .*/negatives, was: verb"),
         ({"splits": ["dev"]}, "split must be one of 'test', 'train' in .*/negatives, was: 'dev'"),
-        ({"refined": True}, "has no refined: run negcap refine"),
-        ({"vetted": True}, "has no verdicts: run negcap vet"),
+        ({"refined": True}, "has no refined negatives yet: run negcap refine"),
+        ({"vetted": True}, "has no verdicts yet: run negcap vet"),
     ],
 )
 def test_bad_input_is_named(given: dict[str, Any], message: str, run: Path) -> None:
