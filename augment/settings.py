@@ -72,6 +72,9 @@ SpacyModel = Annotated[
 
 RULES = {"greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"), "less_than_equal": ("<=", "le")}
 RULES |= {"less_than": ("<", "lt")}
+KINDS = {"int_parsing": "a whole number", "int_from_float": "a whole number", "int_type": "a whole number"}
+KINDS |= {"float_parsing": "a number", "float_type": "a number", "finite_number": "a finite number"}
+KINDS |= {"bool_parsing": "true or false", "bool_type": "true or false"}
 
 
 class Settings(BaseModel):
@@ -133,6 +136,8 @@ def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[st
     if first["type"] in RULES:
         sign, bound = RULES[first["type"]]
         return f"{name} must be {sign} {first['ctx'][bound]:g}, was: {value}"
+    if first["type"] in KINDS:
+        return f"{name} must be {KINDS[first['type']]}, was: {value}"
     if first["type"] == "too_long" or (first["type"] == "missing" and len(first["loc"]) > 1):
         return f"{name} must have {len(get_args(plain_type(annotation)))} values, was: {value}"
     if first["type"] == "too_short":

@@ -123,7 +123,14 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
         if not ctx.resilient_parsing:
-            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            try:
+                _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            except click.NoSuchOption as error:
+                name = error.option_name.lstrip("-").replace("-", "_")
+                if name in self.fields:
+                    message = f"{error.option_name} is a setting without a flag: --set {name}=VALUE"
+                    raise click.UsageError(message, ctx) from None
+                raise
             for flag, times in Counter(given).items():
                 if times > 1 and isinstance(flag, click.Option) and not (flag.multiple or flag.is_flag):
                     hint = "; --operator takes several" if flag.name == "preset" else ""

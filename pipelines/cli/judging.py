@@ -138,6 +138,9 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
+    for name, example in (("url", "http://localhost:8000/v1"), ("model", "qwen")):
+        if given[name] is None:
+            raise click.UsageError(f"--{name} must be given, e.g. --{name} {example}", click.get_current_context())
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     config = EndpointConfig.of({"seed": 0, **given_only(given)})
     return Endpoint(config, given["cache"] or cache_path(run), purpose)
@@ -191,7 +194,7 @@ def propose(run: Path, **given: Any) -> None:
 @options.overwrite
 @options.quiet
 def vet(run: Path, as_json: bool, **given: Any) -> None:
-    """Let a language model rate negatives: false, natural, written by a person?
+    """Let a language model rate negatives: are they false and natural?
 
     From the text alone (blind): which of the two texts did a person write, which is unnatural, could both describe one
     photo? With the photo (a vision-language model): is the negative false? Writes the table verdicts, which keeps the

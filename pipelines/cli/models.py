@@ -143,7 +143,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
 @click.argument("source", type=PLACE, metavar="RUN")
 @options.folder("Folder of the results; default: MODEL/evaluation.", required=False)
 def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> None:
-    """Evaluate a model that negcap trained: retrieval, with and without negatives.
+    """Evaluate a model of negcap train on retrieval and negatives.
 
     Recalls, ranks and 95 % intervals: without negatives; with the negatives of each image's own captions (VSE-C's
     protocol) or of all captions (UniVSE's) among the candidates; on captions with a number above one; and how often a

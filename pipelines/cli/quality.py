@@ -116,7 +116,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @click.option("--key", type=FOLDER, metavar="FILE", help="Answer key; default: the only *.key.csv beside the sheet.")
 @options.as_json
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
-    """Evaluate annotation sheets that people filled in: validity and agreement.
+    """Evaluate annotation sheets of people: validity and agreement.
 
     Takes one sheet per annotator, made by `negcap sheet`. Prints, per operator, the share of negatives that a majority
     finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's alpha.

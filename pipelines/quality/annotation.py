@@ -73,6 +73,8 @@ def write_sheet(
     if key.resolve() == output.resolve():
         raise ValueError(f"key must be another file than the sheet, was: {key}")
     for file in (output, key):
+        if file.is_dir():
+            raise IsADirectoryError(f"{file} must be a CSV file to write, is a folder")
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     found = items(run, config)

@@ -170,8 +170,8 @@ def _of_file(source: str) -> str:
         raise ValueError(f"{source}: is empty; it must be {EXPECTED}")
     if len(_CONTROL.findall(start)) * 50 > len(start):
         raise ValueError(f"{source}: is binary; it must be {EXPECTED}")
-    if EMPTY_JSON.fullmatch(start):
-        raise ValueError(f"{source}: has no captions, only {start.decode()}; it must be {EXPECTED}")
+    if EMPTY_JSON.fullmatch(start.rstrip()):
+        raise ValueError(f"{source}: has no captions, only {start.decode().strip()}; it must be {EXPECTED}")
     if start.startswith(b"{"):
         return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
     if _TOKEN_LINE.match(start):

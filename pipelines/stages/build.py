@@ -151,6 +151,8 @@ def build(
         if only and "ingest" in verbs:
             raise ValueError("CAPTIONS must be given: ingest reads them")
         verbs = tuple(verb for verb in verbs if verb != "ingest")
+    elif "://" not in source and Path(source).is_dir() and has_table(Path(source), "captions"):
+        raise ValueError(f"{source} is a run, must be captions: negcap build --output {source} builds from those in it")
     elif "ingest" not in verbs:
         raise ValueError(f"CAPTIONS is read by ingest, which --only leaves out: was {source}")
     configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run

@@ -99,6 +99,8 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
     counts = [_matching(shard, chosen_by) for shard in shards]
     total = sum(len(rows) for rows in counts)
     if not total:
+        if "split" in chosen_by:
+            check_splits(chosen_by["split"], splits_of(run), run)
         asked = " and ".join(f"{name} {' or '.join(values)}" for name, values in chosen_by.items())
         raise ValueError(f"{run / table} has no rows{' with ' + asked if asked else ''}")
     chosen = sorted(Random(seed).sample(range(total), min(n, total)))

@@ -79,7 +79,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     found = measure_table(run, config)
     if not found.reports:
         why = "; ".join(f"{name}: {left.reason}" for name, left in found.unmeasured.items())
-        raise ValueError(f"{run / config.table} cannot be measured: {why}")
+        raise ValueError(f"{run / config.table} cannot be measured: {why}; build a run of more images")
     return found
 
 

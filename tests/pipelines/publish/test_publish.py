@@ -342,9 +342,7 @@ def test_negatives_that_are_not_complete_are_refused(sample_run: Path, tmp_path:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
     manifest = manifest_path(run / "negatives")
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    with pytest.raises(
-        ValueError, match="negatives is not complete: the build stopped within negatives"
-    ):
+    with pytest.raises(ValueError, match="negatives is not complete: the build stopped within negatives"):
         published(run, tmp_path / "out", split=())
 
 
