@@ -249,7 +249,7 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
         of_captions = rows.group_by(["operator", "caption_id"]).aggregate([]) if name != "kept" else rows
         for entry in pc.value_counts(of_captions["operator"]).to_pylist():
             counts[f"{entry['values']}.{name}"] = entry["counts"]
-    images = table.group_by(["operator", "image_id"]).aggregate([])  # no image is in two shards
+    images = table.filter(negative).group_by(["operator", "image_id"]).aggregate([])  # no image is in two shards
     for entry in pc.value_counts(images["operator"]).to_pylist():
         counts[f"{entry['values']}.images"] = entry["counts"]
     return StageResult({"refined": some}, counts)
@@ -270,8 +270,9 @@ def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) 
         if name not in more or counts.get(f"{name}.kept"):
             eligible, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
-            if not kept and not (together and counts.get("left")):
-                reasons.append(f"{name} keeps none: {_why_none(counts.get(f'{name}.images', 0))}")
+            images = counts.get(f"{name}.images", 0)  # none of a paraphrase, which is left out
+            if images and not kept and not (together and counts.get("left")):
+                reasons.append(f"{name} keeps none: {_why_none(images)}")
     left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
     hints = would_add(more, "at most")
     return "\n".join([*aligned(rows), *reasons, f"{left}; {hints} more" if hints else left])

@@ -64,7 +64,7 @@ def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) ->
     there = sorted({value or UNSPLIT for value in stored})
     for name in wanted:
         if (name or UNSPLIT) not in there:
-            raise ValueError(not_one_of("split", name, there, more=f" in {where}"))
+            raise ValueError(not_one_of("split", repr(name), map(repr, there), more=f" in {where}"))
 
 
 def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:

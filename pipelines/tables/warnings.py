@@ -31,7 +31,7 @@ INFLECTED, LEAST_WORDS = 0.09, 100
 IN_COMMON, LEAST_NOUNS = 0.15, 300
 NOUN_TAGS = ("NN", "NNS")
 ADVICE = {  # by counter
-    "images_in_two_splits": "images with captions in more than one split: {}; these leak from train to test",
+    "images_in_two_splits": "images with captions in more than one split: {}",
     "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; "
     "--columns id=… (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
     "column of the images themselves, it takes their whole paths",

@@ -182,7 +182,7 @@ BAD_INPUT = {
     "BUILD --set boilerplate=perhaps": "boilerplate must be true or false, was: perhaps",
     "BUILD --operator uniform_nouns": "was: uniform_nouns; did you mean uniform_noun?",
     "show {run}/negatives": " is a table of a run, must be the run: did you mean ",
-    "show {run} --split tset": "split must be one of unsplit in ",
+    "show {run} --split tset": "split must be one of 'unsplit' in ",
     "show {run} --operator verbs": "was: verbs; did you mean verb?",
     "info {run} --columns negativs": "did you mean negatives?",
     "vet {run} --model x": "negcap vet: --url must be given, e.g. --url http://",
@@ -493,7 +493,7 @@ def test_captions_without_a_split_are_the_split_unsplit(run: Path, capsys: pytes
     capsys.readouterr()
     for verb in (["blind"], ["audit"], ["sheet", "--output", str(run / "sheet.csv")], ["refine", *here]):
         assert main([verb[0], str(run), *verb[1:], "--split", "val"]) == 2
-        assert re.search("split must be one of unsplit in .*, was: val", capsys.readouterr().err)
+        assert re.search("split must be one of 'unsplit' in .*, was: 'val'", capsys.readouterr().err)
 
 
 def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(

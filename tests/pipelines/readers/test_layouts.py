@@ -241,7 +241,7 @@ LEADS_NOWHERE = {  # a layout that is refused, and what the message offers
     "lists of unknown columns": ({"pictures": [{"nr": 1}], "remarks": [{"said": DOG, "nr": 1}]},
                                  "has pictures, a list of objects (nr); remarks, a list of objects (said, nr)"),
     "columns inside": ([{"picture": {"nr": 1}, "remark": {"said": DOG}}],
-                       "found: picture, remark, picture.nr, remark.said"),
+                       "(columns: picture, remark, picture.nr, remark.said)"),
 }  # fmt: skip
 
 

@@ -373,7 +373,7 @@ def test_vsepp_needs_five_lines_an_image(tmp_path):
 def test_tables_with_columns_of_other_names(name, tmp_path):
     path = put(tmp_path, {name: as_table(name, [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}])})
     for message, options in {
-        r"no image column found \(columns: what, photo file, said\); name it: --columns image=NAME,caption=NAME": {},
+        r"no image column found \(columns: what, photo file, said, part\); name it: --columns image=NAME,c": {},
         "no caption column found": {"image_column": "photo file"},
         "split column must be one of the columns found, was: fold; found: what": {
             "image_column": "photo file", "caption_column": "said", "split_column": "fold",

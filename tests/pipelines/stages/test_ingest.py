@@ -263,7 +263,7 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
         ("a.csv", b"image,caption\n", "must hold captions in the format table, has none; it has no records"),
         ("a.csv", b"image,caption\n/x.jpg,Hen\n", r"has none; the first of its bad records: .*a\.csv:2: unsafe_path"),
         ("a.json", b'{"images": [{"id": 1}], "annotations": []}', "has none; it has no records"),
-        ("a.csv", b"picture,words\n1.jpg,Hen\n", "found: picture, words"),
+        ("a.csv", b"picture,words\n1.jpg,Hen\n", r"no image column found \(columns: picture, words\)"),
         ("nothing.csv", None, "nothing.csv: no such file or folder"),
     ],
 )
