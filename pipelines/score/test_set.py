@@ -30,6 +30,7 @@ from ...augment.settings import (
     Settings,
     Splits,
 )
+from ...schemas.messages import number_of
 from ..engine.tables import has_table
 from ..readers.pairs import BESIDE, Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
@@ -159,8 +160,8 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
                 files[image] = images.folder / name
         if missing and not config.skip_missing:
             raise FileNotFoundError(
-                f"{len(missing):,} images are not in {config.images}: {abbreviate(missing)}; --set skip_missing=true "
-                "leaves their captions out"
+                f"{number_of(len(missing), 'image')} missing from {config.images}: {abbreviate(missing)}; --set "
+                "skip_missing=true leaves their captions out"
             )
         rows = rows[~rows["item"].isin(rows["item"][~rows["image_id"].isin(files)])]
     found = pd.Series([files[image] for image in rows["image_id"]], rows.index, object)

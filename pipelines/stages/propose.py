@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Seed, Settings, Splits
 from ...schemas.captions import LANGUAGE
+from ...schemas.messages import number_of
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Endpoint, collect
 from ..endpoint.messages import Answer, chat, negatives_in
@@ -148,8 +149,8 @@ def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
     kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))
     line = (
-        f"{total:,} requests: {asked['answered']:,} answered ({asked['cached']:,} from the cache), "
-        f"{asked['refused']:,} refused, {asked['not_asked']:,} not sent as the budget is spent; "
-        f"spent now: {answers.spent.requests:,} requests, {answers.spent.tokens:,} tokens"
+        f"{number_of(total, 'request')}: {asked['answered']:,} answered ({asked['cached']:,} from the cache), "
+        f"{asked['refused']:,} refused, {asked['not_asked']:,} not sent because the budget is spent; "
+        f"spent now: {number_of(answers.spent.requests, 'request')}, {number_of(answers.spent.tokens, 'token')}"
     )
     return line + (f"\nrequests per 1,000 negatives kept: {1000 * asked['answered'] / kept:,.0f}" if kept else "")

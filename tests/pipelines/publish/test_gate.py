@@ -167,7 +167,7 @@ def test_a_train_caption_in_test_is_refused(tmp_path: Path) -> None:
                 row["caption"] = said
 
     run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 captions of the train split are in another split too"):
+    with pytest.raises(RefusedError, match="1 caption of the train split also in another split"):
         published(run, tmp_path / "out")
     card = published(run, tmp_path / "out", skip_leaks=True)["README.md"].decode()
     assert "1 captions were left out for this reason" in card
@@ -197,7 +197,7 @@ def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
                 row["split"] = "test"
 
     run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 images of the train split are in another split too: p000.jpg"):
+    with pytest.raises(RefusedError, match="1 image of the train split also in another split: p000.jpg"):
         published(run, tmp_path / "out")
     files = published(run, tmp_path / "out", skip_leaks=True)
     assert b"p000.jpg" not in files["noun.json"]

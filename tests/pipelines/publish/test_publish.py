@@ -132,7 +132,7 @@ def test_names_with_spaces_of_any_width_are_published_and_unfit_ones_left_out(fo
     said: list[str] = []
     publish(run, tmp_path / "out", config, say=said.append)
     (line,) = [line for line in said if "names" in line]
-    assert line.startswith(f"left out: {len(unfit)} images whose names cannot be published: image must ")
+    assert line.startswith(f"left out: {len(unfit)} images with a name that cannot be published: image must ")
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     assert f"| test | {TESTS - len(unfit)} |" in card
     if format in ("coco", "negclip"):
@@ -293,7 +293,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         ),
         (["--output", "{tmp}/run/captions/part-00000.parquet"], "output must be a folder"),
         (["--output", "{tmp}/run"], "output must be an empty folder"),
-        (["--images", "{tmp}/empty"], "9 images are not in {tmp}/empty: p015.jpg, p016.jpg"),
+        (["--images", "{tmp}/empty"], "9 images missing from {tmp}/empty: p015.jpg, p016.jpg"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -452,7 +452,9 @@ def test_questions_are_about_two_nouns_in_three_templates(denials: Path, tmp_pat
 def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:
     for i in (IMAGES - 1, IMAGES - 2):
         (images / f"p{i:03d}.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --set skip_missing=true"):
+    with pytest.raises(
+        FileNotFoundError, match="2 images missing from .*: p022.jpg, p023.jpg; --set skip_missing=true"
+    ):
         published(run, tmp_path / "out", images=images)
     files = published(run, tmp_path / "out", images=images, skip_missing=True)
     assert b"p022.jpg" not in files["noun.json"] and b"p021.jpg" in files["noun.json"]

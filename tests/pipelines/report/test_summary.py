@@ -119,7 +119,7 @@ def test_progress_says_what_was_done(make: type[io.StringIO], capsys: pytest.Cap
         timings = [(t.stage, t.captions, t.shards, t.reused) for t in shown.timings]
         assert timings == [("parse", 2600, 2, 1), ("lexicon", 0, 0, 1)]
     assert ("━" in stream.getvalue()) == stream.isatty()
-    for line in (r"parse: 2,600 captions in [^\n]*, 1 shards were up to date", "lexicon: up to date"):
+    for line in (r"parse: 2,600 captions in [^\n]*, 1 shard up to date before", "lexicon: up to date"):
         assert re.search(line, stream.getvalue())
     assert capsys.readouterr() == ("", "")
 

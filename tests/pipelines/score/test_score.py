@@ -292,7 +292,7 @@ def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -
     [
         (["--model", "hf:{empty}"], "hf must be a folder with config.json, {empty} has none"),
         (["--model", "hf:{clip}"], "clip needs the image files: --images FOLDER"),
-        (["--model", "hf:{clip}", "--images", "{empty}"], "8 images are not in {empty}: p004.jpg, p005.jpg,"),
+        (["--model", "hf:{clip}", "--images", "{empty}"], "8 images missing from {empty}: p004.jpg, p005.jpg,"),
         (["--model", "vit:{clip}"], "model must be one of npy:IMAGES,TEXTS, negcap:FOLDER, hf:FOLDER,"),
         (["--model", "npy:a.npy"], "npy must be two files, npy:IMAGES.npy,TEXTS.npy, was: a.npy"),
         (["--model", "npy:a.npy,b.npy"], "a.npy: no such file"),
@@ -305,7 +305,7 @@ def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -
             ["--model", "endpoint:http://localhost:1/v1#m", "--images", "{photos}", "--set", "attempts=1"],
             "no connection",
         ),
-        ([], "give a model: --model KIND:PATH"),
+        ([], "score needs a model: --model KIND:PATH"),
         (["--model", "hf:{clip}", "--operator", "verb"], "operator must be one of "),
     ],
 )
