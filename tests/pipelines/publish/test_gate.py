@@ -182,7 +182,7 @@ def test_a_train_caption_does_not_enter_test_as_a_sibling(tmp_path: Path) -> Non
         negatives[:] = [row for row in negatives if row["caption_id"] != gone]
 
     run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 captions of the train split"):
+    with pytest.raises(RefusedError, match="1 caption of the train split"):
         published(run, tmp_path / "out", "sugarcrepe++")
     files = published(run, tmp_path / "out", "sugarcrepe++", skip_leaks=True)
     assert rows(IMAGES, TESTS)[0][0]["text"].encode() not in files["noun.json"]

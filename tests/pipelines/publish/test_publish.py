@@ -131,7 +131,7 @@ def test_names_with_spaces_of_any_width_are_published_and_unfit_ones_left_out(fo
     config = PublishConfig(**PUBLISHED, format=format, images=images)
     said: list[str] = []
     publish(run, tmp_path / "out", config, say=said.append)
-    (line,) = [line for line in said if "names" in line]
+    (line,) = [line for line in said if "name" in line]
     assert line.startswith(f"left out: {len(unfit)} images with a name that cannot be published: image must ")
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     assert f"| test | {TESTS - len(unfit)} |" in card
