@@ -524,7 +524,7 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
         assert negcap_exits(*words.format(tmp_path).split()) == 2
         assert capsys.readouterr().err.endswith(f" yet: {advice}\n")
     for words, said in [
-        ("show {} --split test --split val", "has no rows with split test or val"),
+        ("show {} --split test --split val", "split must be one of 'unsplit' in "),
         ("show {} --refined", f"has no refined negatives yet: run negcap refine {sample_run}"),
         ("import {} --report", f"negcap blind {sample_run} and negcap audit {sample_run}"),  # a run is no set of others
     ]:
