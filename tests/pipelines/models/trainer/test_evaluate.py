@@ -163,7 +163,7 @@ def test_evaluate_writes_tables_metrics_and_ranks(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "tset"], "negcap: split must be one of 'test', 'train' in captions, was: 'tset'"),
+        (["--split", "tset"], "negcap: split must be one of 'test', 'train' in captions, was: 'tset'; did you mean 'test'?"),
         (["--per-family", "0"], "negcap: per_family must be >= 1, was: 0"),
         (["--device", "tpu"], "negcap evaluate: --device must be one of auto, cpu, cuda, was: tpu; did you mean cpu?"),
     ],
