@@ -58,8 +58,19 @@ def __getattr__(name: str) -> Any:
 
         return version("negcap")
     if name not in _MODULES:
-        raise AttributeError(f"module negcap has no attribute {name}; it has {', '.join(__all__)}")
-    return getattr(import_module(f".pipelines.api.{_MODULES[name]}", __name__), name)
+        from .schemas.messages import did_you_mean
+
+        similar = did_you_mean(name, __all__)
+        raise AttributeError(f"module negcap has no attribute {name}; it has {', '.join(__all__)}{similar}")
+    try:
+        module = import_module(f".pipelines.api.{_MODULES[name]}", __name__)
+    except ModuleNotFoundError as error:
+        from .schemas.messages import missing_library
+
+        if missing := missing_library(error):
+            raise ImportError(f"negcap.{name}: {missing}") from error
+        raise
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -78,9 +78,7 @@ class NegativesConfig(Settings):
     max_unnatural: MaxUnnatural = MAX_UNNATURAL
     max_compatible: MaxCompatible = MAX_COMPATIBLE
     cloze: Cloze = None
-    excluded: bool = Field(
-        False, description="record as rejections also words that are refused before they are sampled"
-    )
+    excluded: bool = Field(False, description="also record words that were ruled out before sampling")
 
     @model_validator(mode="after")
     def _check_operators(self) -> Self:

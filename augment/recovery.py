@@ -241,9 +241,9 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
 class Judging(Settings):
     """How negatives of unknown origin are judged. The caller loads `cloze`."""
 
-    cautious: bool = Field(False, description="reject also what operators would refuse since it may be true")
+    cautious: bool = Field(False, description="also reject what operators would refuse because it may be true")
     max_true: MaxTrue = MAX_P_TRUE
-    plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
+    plausible: bool = Field(False, description="also reject implausible negatives, as operators do")
     cloze: Cloze = None
     spacy_model: SpacyModel = None
 

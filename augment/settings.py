@@ -5,14 +5,15 @@ and tables of the documentation are made from these.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 from pydantic.fields import FieldInfo
+
+from ..schemas.messages import no_setting, not_one_of
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 AtLeastTwo = Annotated[int, Field(ge=2)]
@@ -28,7 +29,7 @@ Seed = Annotated[NotNegative, Field(description="seed of all random choices: equ
 Splits = Annotated[tuple[str, ...], Field(description="only this split, e.g. test; none: all")]
 Operators = Annotated[tuple[str, ...], Field(description="only this operator, e.g. noun; none: all")]
 Refined = Annotated[bool, Field(description="only negatives that negcap refine kept")]
-Vetted = Annotated[bool, Field(description="only negatives that negcap vet read and that no reader rejects")]
+Vetted = Annotated[bool, Field(description="only negatives that negcap vet has rated and that no rater rejects")]
 Photos = Annotated[Path | None, Field(description="folder of the image files")]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"], Field(description="where to compute; auto: a GPU where there is one")
@@ -36,36 +37,33 @@ Device = Annotated[
 Cloze = Annotated[
     Path | None,
     Field(
-        description="file of a cloze model of your own that says which words are likely where; none: the shipped one"
+        description="file of a masked language model of your own, which rates words in their places; none: the shipped "
+        "one"
     ),
 ]
 MaxTrue = Annotated[
     Share,
     Field(
-        description="reject what one more caption of the image would make true with a higher estimated probability "
-        "than this"
+        description="reject candidates whose estimated probability of being true, by one more caption of the image, "
+        "exceeds this"
     ),
 ]
 MaxUnnatural = Annotated[
     Share,
     Field(
-        description="where noun, object or attribute has no other negative of a caption, keep the best, if readers "
-        "would call it odd or true as well with at most this probability; the limit of all others, too, if lower"
+        description="fallback limit: if noun, object or attribute would otherwise yield nothing for a caption, keep "
+        "its best candidate up to this p_unnatural (p_compatible included); caps preferred_unnatural if lower"
     ),
 ]
 PreferredUnnatural = Annotated[
     Share,
     Field(
-        description="reject what readers would call odd with a higher estimated probability than this, but for what "
-        "max_unnatural allows; 1: nothing"
+        description="reject candidates with a p_unnatural above this (max_unnatural is the fallback); 1 turns it off"
     ),
 ]
 MaxCompatible = Annotated[
     Share,
-    Field(
-        description="reject what readers would say is true of the same photo, with a higher estimated probability than "
-        "this; 1: nothing"
-    ),
+    Field(description="reject candidates with a p_compatible above this; 1 turns it off"),
 ]
 SpacyModel = Annotated[
     str | None,
@@ -74,6 +72,9 @@ SpacyModel = Annotated[
 
 RULES = {"greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"), "less_than_equal": ("<=", "le")}
 RULES |= {"less_than": ("<", "lt")}
+KINDS = {"int_parsing": "a whole number", "int_from_float": "a whole number", "int_type": "a whole number"}
+KINDS |= {"float_parsing": "a number", "float_type": "a number", "finite_number": "a finite number"}
+KINDS |= {"bool_parsing": "true or false", "bool_type": "true or false"}
 
 
 class Settings(BaseModel):
@@ -135,6 +136,8 @@ def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[st
     if first["type"] in RULES:
         sign, bound = RULES[first["type"]]
         return f"{name} must be {sign} {first['ctx'][bound]:g}, was: {value}"
+    if first["type"] in KINDS:
+        return f"{name} must be {KINDS[first['type']]}, was: {value}"
     if first["type"] == "too_long" or (first["type"] == "missing" and len(first["loc"]) > 1):
         return f"{name} must have {len(get_args(plain_type(annotation)))} values, was: {value}"
     if first["type"] == "too_short":
@@ -142,30 +145,6 @@ def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[st
     if first["type"] == "missing":
         return f"{name} must be given"
     return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}, was: {value!r:.80}"
-
-
-def no_setting(name: str, whose: str, known: Iterable[str]) -> str:
-    """The message about a setting that does not exist: `marign is no setting of train; did you mean margin?`."""
-    return f"{name} is no setting of {whose}{_similar(name, known)}"
-
-
-def not_one_of(name: str, value: Any, words: Iterable[str]) -> str:
-    """The message about a value that is not one of `words`, which lists these and the most similar one."""
-    valid = list(words)
-    return f"{name} must be one of {', '.join(valid)}, was: {value}{_similar(str(value), valid)}"
-
-
-def _similar(name: str, known: Iterable[str]) -> str:
-    similar = get_close_matches(name, known, 1)
-    return f"; did you mean {similar[0]}?" if similar else ""
-
-
-def word(name: str, value: str, valid: Iterable[str]) -> str:
-    """`value`, if it is a valid word; raises ValueError as `not_one_of` otherwise."""
-    words = list(valid)
-    if value not in words:
-        raise ValueError(not_one_of(name, value, words))
-    return value
 
 
 def words_of(annotation: Any) -> Iterator[str]:

@@ -42,8 +42,8 @@ _MEASURES = dict(
         "log-odds of the negative to its caption in nats, by the cloze model; null if not computed", nullable=True
     ),
     p_unnatural=float32(
-        "estimated probability that a reader calls it odd: ungrammatical, or hardly ever seen or said; comparable "
-        "across operators; null if not estimated",
+        "estimated probability that a reader finds it unnatural: ungrammatical, or hardly ever seen or said; "
+        "comparable across operators; null if not estimated",
         nullable=True,
     ),
     p_compatible=float32(
@@ -98,8 +98,8 @@ REASONS = {  # of rejections, and what each means
     "caption_says_so": "it is true according to the caption itself",
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
-    "compatible": "both may be true of one photo: words that are not drawn, or readers would say so of the whole",
-    "unnatural": "readers would call it odd: a limit is not kept",
+    "compatible": "it may be true of the same photo as its caption: p_compatible is above the limit",
+    "unnatural": "it reads as unnatural: p_unnatural is above the limit",
     "repeated": "the caption has the same negative already",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
     "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
@@ -131,7 +131,7 @@ EXCLUDED = schema(
     kind=text("of the word, as in lexicon"),
     entry=text("a word or phrase that is plausible where it was not put in, as in lexicon"),
     reason=text(
-        "why: it may be true of the image, or of the same thing as the word there, or readers would call it odd; ",
+        "why: it may be true of the image, or of the same thing as the word there, or it would be unnatural; ",
         words=("likely_true", "compatible", "unnatural"),
     ),
     places=int64(

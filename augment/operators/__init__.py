@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ...schemas.messages import word
 from ...schemas.negatives import POSITIVE
 from ..evidence import Evidence
 from ..kinds import KINDS
@@ -91,7 +92,9 @@ _CHECKED_BY: Mapping[str, Operator] = {
     "negated_noun": OPERATORS["negation"],
     "negated_verb": OPERATORS["negation"],
 }
+# Those of papers, as their scripts have them: presets name them, and lists of operators do not.
 UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.traits.is_checked)
+LISTED = tuple(name for name in OPERATORS if name not in UNCHECKED)
 # Sets of operators by name: the attacks of a paper, made well or as in the paper; or all that check their negatives.
 PRESETS: dict[str, tuple[str, ...]] = {
     "vse-c": ("noun", "numeral", "shuffle", "preposition"),
@@ -99,7 +102,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "negation": ("negation", "true_negation"),
     # Those of which enough is left when what can be guessed without the image is taken out: for test sets.
     "benchmark": ("noun", "numeral", "shuffle", "preposition", "attribute", "relation", "swap_attribute", "verb"),
-    "all": tuple(name for name, operator in OPERATORS.items() if operator.traits.is_checked),
+    "all": LISTED,
     "vse-c-paper": ("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     "univse-paper": ("uniform_object", "uniform_attribute", "uniform_relation"),
 }
@@ -116,9 +119,7 @@ def violation(row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | Non
 
 def operator(name: str) -> Operator:
     """The operator with this name. Raises ValueError listing the valid names."""
-    if name not in OPERATORS:
-        raise ValueError(f"operator must be one of {', '.join(OPERATORS)}, was: {name}")
-    return OPERATORS[name]
+    return OPERATORS[word("operator", name, LISTED, UNCHECKED)]
 
 
 def does(name: str) -> str:
@@ -129,6 +130,4 @@ def does(name: str) -> str:
 
 def preset(name: str) -> tuple[str, ...]:
     """The operators of this preset. Raises ValueError listing the valid names."""
-    if name not in PRESETS:
-        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, was: {name}")
-    return PRESETS[name]
+    return PRESETS[word("preset", name, PRESETS)]

@@ -62,8 +62,19 @@ def check_sentences(name: str, sentences: Iterable[Any]) -> None:
 
 def _as_arguments(message: str) -> str:
     """A message with arguments in place of flags: `image_column=` for `--columns image=NAME`."""
-    message = re.sub(r"--columns (\w+)=NAME", r"\1_column=", message)
-    return re.sub(r"--columns (\w+)=(\w+)", r"\1_column='\2'", message)
+
+    def arguments(flag: re.Match[str]) -> str:
+        names: dict[str, list[str]] = {}
+        for part in flag[1].split(","):
+            role, _, name = part.partition("=")
+            names.setdefault(role, []).append(name)
+        shown = []
+        for role, given in names.items():
+            value = "" if given == ["NAME"] else repr(given[0]) if len(given) == 1 else repr(given)
+            shown.append(f"{role}_column={value}")
+        return " and ".join(shown)
+
+    return re.sub(r"--columns (\w+=[\w.]+(?:,\w+=[\w.]+)*)", arguments, message)
 
 
 def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:

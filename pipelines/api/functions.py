@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...augment.settings import word
+from ...schemas.messages import did_you_mean, word
 from ..engine.cluster import executor
 from ..engine.places import place
 from ..engine.progress import report
@@ -138,7 +138,7 @@ def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Any])
 
 def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
     """The operators of a preset, or the operators named. Raises ValueError for an unknown name."""
-    from ...augment.operators import OPERATORS, PRESETS, operator
+    from ...augment.operators import LISTED, OPERATORS, PRESETS, operator
 
     if not isinstance(operators, str):
         return tuple(name for name in operators if operator(name))
@@ -146,9 +146,9 @@ def operator_names(operators: str | Sequence[str]) -> tuple[str, ...]:
         return PRESETS[operators]
     if operators in OPERATORS:
         return (operators,)
-    raise ValueError(
-        f"operators must be a preset ({', '.join(PRESETS)}) or operators ({', '.join(OPERATORS)}), was: {operators}"
-    )
+    known = f"a preset ({', '.join(PRESETS)}) or operators ({', '.join(LISTED)})"
+    similar = did_you_mean(operators, [*PRESETS, *OPERATORS])
+    raise ValueError(f"operators must be {known}, was: {operators}{similar}")
 
 
 def build(
@@ -246,7 +246,7 @@ def read(
         >>> list(frame.columns)
         ['caption', 'text']
     """
-    from ...augment.operators import OPERATORS
+    from ...augment.operators import LISTED, UNCHECKED
     from ...augment.recovery import FAMILIES_OF
 
     wanted = {"operator": operator, "split": split}
@@ -256,18 +256,21 @@ def read(
         part = with_p_good(part)
         missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]
         if missing:
-            raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")
+            there = part.column_names
+            similar = did_you_mean(missing[0], there)
+            raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(there)}{similar}")
         for name in chosen:
             seen[name].update(part[name].unique().to_pylist())
         part = part.filter(having(chosen))
         parts.append(part if columns is None else part.select(list(columns)))
     for name, values in chosen.items():
         if not seen[name].issuperset(values):
-            known: Iterable[str] = [*OPERATORS, *FAMILIES_OF]
+            known: Iterable[str] = [*LISTED, *FAMILIES_OF]
             if name == "split":  # of the run's captions, too
                 known = splits_of(place(run, "run")) if has_table(place(run, "run"), "captions") else ()
             for value in values:
-                word(name, value, dict.fromkeys([*known, *(one or UNSPLIT for one in sorted(seen[name]))]))
+                listed = dict.fromkeys([*known, *(one or UNSPLIT for one in sorted(seen[name]))])
+                word(name, value, listed, UNCHECKED if name == "operator" else ())
     return pa.concat_tables(parts).to_pandas()
 
 

@@ -41,23 +41,26 @@ from .options import STAGES, operator_words, reason_words
 @options.section(
     "What is made",
     options.several(
-        "--operator", "operators", "Operator to run, instead of a preset, e.g. noun.", choices=operator_words
+        "--operator",
+        "operators",
+        "Operator to run, instead of a preset, e.g. noun; uniform_NAME: as in its paper.",
+        choices=operator_words,
     ),
 )
 @options.workers
 def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given: Any) -> int:
     """Make negatives of a caption file, folder or URL.
 
-    CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSON, JSONL or Parquet tables, also a folder
-    or a pattern of them ('parts/*.parquet'); WebDataset tars; a folder of images with a text file each; or a text file
-    with one caption per line; plain or compressed, local or by URL. Without it, those in RUN are used.
+    CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSON, JSONL or Parquet tables, also a folder or
+    a pattern of them ('parts/*.parquet'); WebDataset tars; a folder of images with a text file each; or a text file
+    with one caption per line; plain or compressed, local or by URL. Without CAPTIONS, those in RUN are used.
 
     The stages: ingest reads the captions (bad records go to rejected_records); parse finds words, tags, dependencies
     and noun phrases; lexicon counts which words captions use, and where; components (with --components or a preset of
     UniVSE) extracts objects, attributes and relations; truth estimates what is true although no caption says so;
     balance weights replacements so that no word is typical of negatives; negatives makes negatives, positives (true
-    texts, as controls), rejections (with reasons) and excluded (words not drawn). Then coverage, yield, rejections and
-    examples are printed. Finished stages are kept: after an interruption, the same command continues.
+    texts, as controls), rejections (with reasons) and excluded (words ruled out before sampling). Then coverage,
+    rejections and examples are printed. Finished stages are kept: after an interruption, the same command continues.
 
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
@@ -97,26 +100,27 @@ def info(
 ) -> int:
     """Show the content of a run, or check it.
 
-    Its tables with rows and sizes, whether each is finished and up to date with its input, and the images, captions,
-    splits, operators, seed, parser and version. --verify reads all files again, and prints one line per problem.
-    --diff says which rows another run has too, and why it lacks others: what another threshold or seed changes.
-    Without RUN, --columns prints what this version of negcap writes.
+    Prints its tables with rows and sizes, whether each is finished and up to date with its input, and the images,
+    captions, splits, operators, seed, parser and version. --verify reads all files again and prints one line per
+    problem. --diff compares the negatives with those of another run, made with another threshold or seed, and says why
+    it lacks some. Without RUN, --columns prints what this version of negcap writes.
 
     \b
     Example: negcap info outputs/mine --verify
     """
     if run is None and (table is None or verify or other):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
+    from ...schemas.messages import number_of
     from ..engine.tables import verify as verify_run
     from ..report.info import columns_of, print_columns, print_info, read_info
-    from ..report.summary import number_of
 
     if run is not None and verify:
         verdict = verify_run(run)
         for problem in verdict.problems:
             print(problem)
         wrong = number_of(len(verdict.problems), "problem") if verdict.problems else "all as they were written"
-        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+        shards, tables = number_of(verdict.shards, "shard"), number_of(verdict.tables, "table")
+        print(f"{shards} of {tables}, {number_of(verdict.rows, 'row')}: {wrong}", file=sys.stderr)
         return CHECK_FAILED if verdict.problems else 0
     held: Any
     show: Callable[[Any, TextIO], None]
@@ -138,10 +142,10 @@ def info(
 
 @negcap.command()
 @options.run
-@click.option("--n", type=int, help="Rows shown.  [default: 10, with --caption all]")
+@click.option("--n", type=int, help="Examples shown.  [default: 10, with --caption all]")
 @options.operators
 @options.splits
-@options.several("--caption", "captions", "Only rows of this caption_id; with --why, why it has no others.")
+@options.several("--caption", "captions", "Only rows of this caption_id.")
 @options.refined
 @click.option("--rejections", "table", flag_value="rejections", help="Show rejected candidates.")
 @options.several(
@@ -150,14 +154,14 @@ def info(
     "Only candidates rejected for this reason, e.g. likely_true; implies --rejections.",
     choices=reason_words,
 )
-@click.option("--why", is_flag=True, help="Say what each candidate goes through, in order; implies --rejections.")
+@click.option("--why", is_flag=True, help="Explain the steps that each candidate goes through; implies --rejections.")
 @options.as_json
 @options.seed
 def show(run: Path, n: int | None, table: str | None, why: bool, as_json: bool, seed: int | None, **given: Any) -> None:
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
-    a pipe. --why --caption ID says why a caption has no others.
+    a pipe. To see why a caption has no other negatives, use --why --caption ID.
 
     \b
     Example: negcap show outputs/mine --operator noun --split test --n 5
@@ -188,7 +192,7 @@ def show(run: Path, n: int | None, table: str | None, why: bool, as_json: bool, 
 def graph(caption: str, simple: bool, spacy_model: str | None) -> None:
     """Print the scene graph of a sentence.
 
-    Its objects, attributes and relations, as UniVSE reads a caption.
+    The graph has its objects, attributes and relations, as UniVSE extracts them.
 
     \b
     Example: negcap graph "A man in a tall hat rides a horse."
@@ -203,8 +207,8 @@ def graph(caption: str, simple: bool, spacy_model: str | None) -> None:
 def demo(**given: Any) -> None:
     """Try negcap on a page in the browser.
 
-    Captions that are typed there get negatives, with rejected candidates and their reasons, scores, the scene graph,
-    and the code for the same. The page is served on this machine alone, from what is installed; Ctrl-C ends it.
+    Type captions and get their negatives, with rejected candidates and their reasons, scores, the scene graph, and the
+    code that makes the same rows. The page is served on this machine only and needs no network; Ctrl-C ends it.
 
     \b
     Example: negcap demo --port 8000 --no-browser

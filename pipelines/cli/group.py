@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...schemas.messages import missing_library
 from ..engine.errors import EngineError, cause, is_out_of_memory
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
-    "building": "Make the tables of a run, look at them",
-    "judging": "Judge negatives of any origin",
-    "quality": "Measure, choose, publish",
-    "images": "Image features, synthetic scenes",
-    "models": "Train, evaluate and examine models",
-    "captioner": "Generate captions",
+    "building": "Make negatives and look at them",
+    "quality": "Measure, select and publish negatives",
+    "judging": "Negatives by other people and language models",
+    "models": "Train and score models",
+    "images": "Image features and synthetic scenes",
+    "papers": "Reproduce papers",
 }
 
 
@@ -122,7 +123,14 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
         if not ctx.resilient_parsing:
-            _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            try:
+                _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+            except click.NoSuchOption as error:
+                name = error.option_name.lstrip("-").replace("-", "_")
+                if name in self.fields:
+                    message = f"{error.option_name} is a setting without a flag: --set {name}=VALUE"
+                    raise click.UsageError(message, ctx) from None
+                raise
             for flag, times in Counter(given).items():
                 if times > 1 and isinstance(flag, click.Option) and not (flag.multiple or flag.is_flag):
                     hint = "; --operator takes several" if flag.name == "preset" else ""
@@ -174,8 +182,8 @@ class CommandGroup(click.Group):
 def negcap(ctx: click.Context) -> None:
     """Make negative image captions: false of the image, fluent, and not guessable without the image.
 
-    A run is a folder of tables (Parquet). `build` makes all of them; other commands make single tables, show, measure
-    and publish them, and train models on them.
+    A run is a folder of tables (Parquet). `build` makes them; other commands measure, select and publish negatives, and
+    train models on them.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -258,7 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
         is_named = isinstance(error, OSError) and error.filename and error.strerror
-        message = cause(error) if is_named or too_large else str(error)
+        message = cause(error) if is_named or too_large or missing_library(error) else str(error)
     print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
     return BAD_INPUT
 

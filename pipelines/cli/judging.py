@@ -1,4 +1,4 @@
-"""Commands that take negatives of any origin: other people's, a language model's; and that let models read pairs."""
+"""Commands that take negatives of any origin, other people's or a language model's, and that let models rate pairs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...schemas.messages import number_of
 from . import options
 from .group import alone, negcap, to_json, with_workers
 from .options import FOLDER
@@ -41,7 +42,7 @@ endpoint_flags = options.section(
         is_eager=True,
         expose_value=False,
         callback=_copy_prompts,
-        help="Write the shipped prompts there, and stop.",
+        help="Write the built-in prompts to this folder, and stop.",
     ),
 )
 
@@ -53,7 +54,7 @@ endpoint_flags = options.section(
     "run",
     type=FOLDER,
     metavar="RUN",
-    help="Folder of the run to write; default: none is kept, only --report.",
+    help="Folder of the run to write; default: no run is kept, only --report is printed.",
 )
 @options.columns(
     ("image", "caption", "negative", "label", "split", "truth"),
@@ -66,20 +67,19 @@ endpoint_flags = options.section(
 @options.as_json
 @options.workers
 def import_(source: str, run: Path | None, report: bool, as_json: bool, **given: Any) -> None:
-    """Read negatives that others made, and judge them.
+    """Read negatives that others made, and check them.
 
     SOURCE is a file or folder of SugarCrepe, SugarCrepe++, NegCLIP, ARO, CREPE, VALSE, TROHN, CE-CLIP or VisMin, or any
-    JSON, JSON Lines, CSV, TSV or Parquet file with a caption and a negative in each record. What a negative changes is
-    recovered, and it is judged by the captions of its image. It is true if it says only what one of them says, in its
-    words, synonyms or hypernyms: such negatives are rejected. Else it is false, or undecidable if the captions leave it
-    open: it adds something, or says more of the same thing. --cautious rejects what operators would refuse as it may be
-    true. The run has the tables captions, negatives, rejections (with reasons) and judged (what became of each), so
-    every other command works on it.
+    JSON, JSON Lines, CSV, TSV or Parquet file with a caption and a negative in each record. The edit of each negative
+    is recovered and checked against the captions of its image. A negative is true, and rejected, if it says only what
+    one of them says, in its words, synonyms or hypernyms. Otherwise it is false, or undecidable if the captions leave
+    it open. --cautious also rejects what operators would refuse because it may be true. The run has the tables
+    captions, negatives, rejections (with reasons) and judged (what became of each), so every other command works on it.
 
-    The scorecard has per kind of negative, in %: pairs that are equal or repeated, grammatical faults, the same words
-    in another order, negatives that are true or undecidable; the mean estimate that they are true, plausibility, and
-    words that a negative has more; then how well models without the images tell them, with the words that give them
-    away, and all rejections with their reasons. Of a run that import has made, --report alone prints it.
+    The scorecard shows, per kind of negative and in %: pairs that are equal or repeated, grammatical faults, the same
+    words in another order, negatives that are true or undecidable. It also shows the mean p_true, plausibility, and how
+    many words a negative has more; the accuracy of the text-only baselines, with the words that give negatives away;
+    and all rejections with their reasons. For a run that import has made, --report alone prints it.
 
     \b
     Example: negcap import sugar-crepe/data --output outputs/sugarcrepe --report
@@ -109,7 +109,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
             with with_workers(given) as execution, locked(run):
                 read = read_foreign(source, run, ImportConfig.of(given), execution)
                 counts = judge_proposals(STAGE, run, given, execution, anew=True)
-            print(_kept(counts) + rejected_text(read, "records"), file=sys.stderr if report else sys.stdout)
+            print(_kept(counts) + rejected_text(read, "record"), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)
             print(to_json({card["name"]: card for card in cards}) if as_json else to_text(cards))
@@ -127,9 +127,8 @@ def _kept(counts: dict[str, int]) -> str:
     total = counts.get("proposals", 0)
     share = f" ({100 * kept / total:.1f} %)" if total else ""
     refused = ", ".join(f"{name} {n:,}" for name, n in why.most_common())
-    return (
-        f"{total:,} proposals for {counts['captions']:,} captions: {kept:,} kept{share}; rejected: {refused or 'none'}"
-    )
+    proposals, captions = number_of(total, "proposal"), number_of(counts["captions"], "caption")
+    return f"{proposals} for {captions}: {kept:,} kept{share}; rejected: {refused or 'none'}"
 
 
 def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
@@ -139,6 +138,9 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
+    for name, example in (("url", "http://localhost:8000/v1"), ("model", "qwen")):
+        if given[name] is None:
+            raise click.UsageError(f"--{name} must be given, e.g. --{name} {example}", click.get_current_context())
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
     config = EndpointConfig.of({"seed": 0, **given_only(given)})
     return Endpoint(config, given["cache"] or cache_path(run), purpose)
@@ -154,15 +156,15 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
     "cautious",
     flag_value=False,
     default=True,
-    help="Keep what operators would refuse since it may be true.",
+    help="Keep what operators would refuse because it may be true.",
 )
-@click.option("--no-plausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
+@click.option("--no-plausible", "plausible", flag_value=False, default=True, help="Also keep implausible negatives.")
 @options.workers
 def propose(run: Path, **given: Any) -> None:
-    """Let a language model write negatives, and judge them.
+    """Let a language model write negatives, and check them.
 
     Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) for negatives of the captions in RUN (from negcap
-    build). They are judged as the operators' are; rejected ones are kept with their reasons. Every answer is kept on
+    build). They are checked like those of operators; rejected ones are kept with their reasons. Every answer is kept on
     disk, so a second call pays only for what is missing.
 
     \b
@@ -192,12 +194,16 @@ def propose(run: Path, **given: Any) -> None:
 @options.overwrite
 @options.quiet
 def vet(run: Path, as_json: bool, **given: Any) -> None:
-    """Let a language model read negatives, as careful people do.
+    """Let a language model rate negatives: are they false and natural?
 
-    Blind: which of the two texts did a person write, which is odd, could one photo be described by both? With the photo
-    (a vision-language model): is the negative false of it? Writes the table verdicts, which keeps the verdicts of
-    several readers, and prints shares with 95 % intervals, and how often a reader chose what stood first. `negcap
-    refine --vetted` and `negcap publish --vetted` take only negatives that were read and that no reader rejects.
+    From the text alone (blind): which of the two texts did a person write, which is unnatural, could both describe one
+    photo? With the photo (a vision-language model): is the negative false? Writes the table verdicts, which keeps the
+    ratings of several models, and prints shares with 95 % intervals, and how often a model chose the text that came
+    first. `negcap refine --vetted` and `negcap publish --vetted` take only negatives that were rated and that no rater
+    rejects.
+
+    It does not measure how a vision-language model does on the negatives (use `negcap score`), or what text-only
+    baselines can guess (use `negcap blind`); for people, use `negcap sheet` and `negcap agree`.
 
     \b
     Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100
@@ -211,6 +217,6 @@ def vet(run: Path, as_json: bool, **given: Any) -> None:
         with _endpoint(run, given, "vet") as endpoint:
             answers = vet(run, config, endpoint, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
-        spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
-        left = answers.counts["not_asked"]
-        print(f"negcap: {spent}; not asked as the budget is spent: {left:,}", file=sys.stderr)
+        requests, tokens = number_of(answers.spent.requests, "request"), number_of(answers.spent.tokens, "token")
+        left = f"not asked because the budget is spent: {answers.counts['not_asked']:,}"
+        print(f"negcap: {requests} and {tokens} spent now; {left}", file=sys.stderr)

@@ -25,17 +25,26 @@ Words = (
 
 
 def operator_words() -> Sequence[str]:
-    """The names of all operators."""
-    from ...augment.operators import OPERATORS
+    """The names of the operators that lists have; those of papers, which presets name, are valid too."""
+    from ...augment.operators import LISTED
 
-    return tuple(OPERATORS)
+    return LISTED
 
 
 def operator_or_change_words() -> Sequence[str]:
-    """The names of all operators, and of what negatives that others wrote turn out to do."""
+    """The names of operators, and of what negatives that others wrote turn out to do."""
     from ...augment.recovery import FAMILIES_OF
 
     return tuple(dict.fromkeys([*operator_words(), *FAMILIES_OF]))
+
+
+def unlisted_words(words: Words) -> Sequence[str]:
+    """The valid words that are not listed among these: the operators of papers."""
+    if words not in (operator_words, operator_or_change_words):
+        return ()
+    from ...augment.operators import UNCHECKED
+
+    return UNCHECKED
 
 
 def family_words() -> Sequence[str]:
@@ -77,15 +86,16 @@ LISTED = 12  # a flag with more valid words does not list them in help; the erro
 class Choice(click.Choice):
     """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
 
-    def __init__(self, words: Words) -> None:
-        """`words`: found when they are first needed, if they are a function."""
+    def __init__(self, words: Words, empty: str = "") -> None:
+        """`words`: found when they are first needed, if they are a function. empty: another one, see `several`."""
         self.case_sensitive = True
-        self._words = words
+        self._words, self._empty = words, empty
 
     @property
     def choices(self) -> Sequence[str]:  # type: ignore[override]
-        """The valid words."""
-        return self._words() if callable(self._words) else self._words
+        """The words that are listed."""
+        words = self._words() if callable(self._words) else self._words
+        return (*words, self._empty) if self._empty else words
 
     @property
     def metavar(self) -> str:
@@ -95,10 +105,11 @@ class Choice(click.Choice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a valid word; raise UsageError otherwise: `--phase must be one of mle, gan, was: mla; did …`."""
-        from ...augment.settings import word
+        from ...schemas.messages import word
 
         try:
-            return word(param.opts[0] if param is not None else "value", str(value), self.choices)
+            name = param.opts[0] if param is not None else "value"
+            return word(name, str(value), self.choices, unlisted_words(self._words))
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from None
 
@@ -139,11 +150,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
     """A flag that may be repeated: a tuple as argument `field`, or None if not given. choices: the valid words, all if
     empty. empty: another word, which stands for an empty tuple.
     """
-    words = None
-    if callable(choices):
-        words = Choice(lambda: [*choices(), *filter(None, [empty])])
-    elif choices:
-        words = Choice([*choices, *filter(None, [empty])])
+    words = Choice(choices, empty) if choices else None
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         names = [name.strip() for value in values for name in value.split(",")]
@@ -181,7 +188,7 @@ def section(heading: str, *options: Decorator) -> Decorator:
 
 def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
     """The flag --set NAME=VALUE of a command, for these fields. Help lists those without a flag; values are texts."""
-    from ...augment.settings import no_setting
+    from ...schemas.messages import no_setting
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
         for value in values:
@@ -197,7 +204,7 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
             texts[name] = text
         return texts
 
-    help = "A rarer setting, listed below. May be repeated."
+    help = "Any setting, also one listed below. May be repeated."
     return click.Option(["--set", "settings"], multiple=True, callback=collect, metavar="NAME=VALUE", help=help)
 
 
@@ -230,12 +237,20 @@ def from_field(
 def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, Any]]) -> str:
     """The description of a field as help, with its default and those of single models."""
     plain = isinstance(field.default, (int, float, str, tuple)) and not isinstance(field.default, bool)
-    known = [as_text(field.default)] if plain and field.default not in ("", ()) else []
+    known = [_listed(field.default)] if plain and field.default not in ("", ()) else []
     known += [f"{model} {as_text(settings[name])}" for model, settings in of_models.items() if name in settings]
     text = field.description or ""
     text = text if field.default else text.replace("; none: ", "; default: ")
     default = f"; default: {', '.join(known).replace(',', ', ').replace(',  ', ', ')}" if known else ""
     return f"{text[:1].upper()}{text[1:]}{default}."
+
+
+def _listed(value: Any) -> str:
+    """A default as help shows it: `uniform_*` in place of the operators of papers, which have those names."""
+    if not isinstance(value, tuple):
+        return as_text(value)
+    names = [name for name in value if not str(name).startswith("uniform_")]
+    return as_text((*names, "uniform_*") if len(names) < len(value) else value)
 
 
 def as_text(value: Any) -> str:
@@ -286,20 +301,20 @@ output = click.option(
     help="Folder of the run to write, on a disk or a store (s3://bucket/run …).",
 )
 
-overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made from other input or settings.")
+overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made with other settings or input.")
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = section(
     "How it runs",
     click.option(
         "--workers",
         type=int,
-        help="Number of worker processes, of which a single shard needs none; default: one per core.",
+        help="Number of worker processes; default: one per core, or none for a single shard.",
     ),
     click.option(
         "--scheduler",
         metavar="WHERE",
         help="Dask cluster to use: tcp://host:port, a scheduler file, or module:function that returns a cluster; "
-        "synchronous: use this process only, without Dask.",
+        "synchronous: this process alone, without Dask.",
     ),
     overwrite,
     quiet,

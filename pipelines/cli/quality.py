@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ...schemas.messages import number_of
 from . import options
 from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import FOLDER, PLACE
@@ -19,11 +20,11 @@ from .options import FOLDER, PLACE
 def refine(run: Path, **given: Any) -> None:
     """Select negatives that cannot be guessed without the images.
 
-    At most one negative per caption and operator is written to the table refined, selected so that several models
-    which never see the images prefer captions and negatives equally often. One of the models, a regression on n-grams,
-    is fitted again to each selection. --per-caption 1 keeps the best negative of each caption over all operators
-    instead. Prints the yield, and how many captions have a negative left. `negcap blind RUN --refined` measures the
-    result.
+    This is adversarial filtering: it writes at most one negative per caption and operator to the table refined,
+    selected so that text-only baselines, which never see an image, choose the caption as often as the negative. One of
+    them, a regression on n-grams, is fitted again to each selection. --per-caption N selects over all operators
+    instead. Prints the share that is kept, and how many captions have a negative left. To measure the result, use
+    `negcap blind RUN --refined`.
 
     \b
     Example: negcap refine outputs/mine --operator noun --split val
@@ -34,21 +35,24 @@ def refine(run: Path, **given: Any) -> None:
 
     with with_workers(given) as execution:
         counts = refined(run, RefineConfig.of(given), execution)
-        print(yields(counts, captions_in(run, given.get("splits") or ())))
+        together = RefineConfig.of(given).per_caption is not None
+        print(yields(counts, captions_in(run, given.get("splits") or ()), together=together))
 
 
-@negcap.command(configs="quality.bias.measure:BlindConfig", flags="operators splits limit seed")
+@negcap.command(configs="quality.bias.measure:BlindConfig", flags="operators splits max_pairs seed")
 @options.run
 @options.refined
 @options.as_json
 def blind(run: Path, as_json: bool, **given: Any) -> None:
     """Measure how well negatives can be guessed without the images.
 
-    Prints the accuracy with which models that never see an image tell a caption from its negative (one negative per
-    caption); 50 % is chance. The models: a rule about formatting errors, "the shorter text is true", word log-odds, a
-    language model of true captions, and a regression on n-grams; models that learn are tested on images on which they
+    Prints the accuracy with which text-only baselines distinguish a caption from its negative (one negative per
+    caption); 50 % is chance. The baselines: a rule about formatting errors, "the shorter text is true", word log-odds,
+    language models of true captions, and a regression on n-grams. Those that learn are tested on images on which they
     were not trained. ± is half of the 95 % interval (Wilson's, corrected for several pairs per image). Then come the
     words and n-grams that are typical of negatives.
+
+    It does not measure models that see images (use `negcap score`), or whether negatives are false (use `negcap vet`).
 
     \b
     Example: negcap blind outputs/mine --split test
@@ -59,17 +63,19 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     print(to_json(found.plain()) if as_json else to_text(found))
 
 
-@negcap.command(configs="quality.audit.figures:AuditConfig", flags="n refined splits blind limit images seed")
+@negcap.command(configs="quality.audit.figures:AuditConfig", flags="n refined splits blind max_pairs images seed")
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
 @options.quiet
 def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write an HTML page about the quality of the negatives.
 
-    Coverage, yield, rejections, blind baselines, lengths, positions and words of edits, and random rows per operator
-    and reason, each with the other captions of its image and its photo. audit.html needs no network: it contains the
-    photos, scaled down. Its search of captions and of all that was made of them reads the files in the folder rows
-    beside it. audit.parquet has all numbers as rows.
+    Coverage, retention, rejections, text-only baselines, lengths, positions and words of edits, and random examples per
+    operator and reason, each with the other captions of its image and its photo. audit.html needs no network: it
+    contains the photos, scaled down. Its search reads the files in the folder rows beside it. audit.parquet has all
+    numbers as rows.
+
+    It rates no negative: to measure how many are false and natural, use `negcap vet`, or `negcap sheet` with people.
 
     \b
     Example: negcap audit outputs/mine --split test
@@ -110,10 +116,12 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @click.option("--key", type=FOLDER, metavar="FILE", help="Answer key; default: the only *.key.csv beside the sheet.")
 @options.as_json
 def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
-    """Evaluate annotation sheets: validity and agreement.
+    """Evaluate annotation sheets of people: validity and agreement.
 
-    One sheet per annotator. Prints, per operator, the share of negatives that a majority finds valid, false and fluent,
-    with 95 % Wilson intervals, and Krippendorff's alpha.
+    Takes one sheet per annotator, made by `negcap sheet`. Prints, per operator, the share of negatives that a majority
+    finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's alpha.
+
+    It does not read ratings by language models: `negcap vet` makes and measures these.
 
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
@@ -127,7 +135,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 
 @negcap.command(
     configs="publish.formats:PublishConfig",
-    flags="format license split operators refined vetted per_caption seed images allow_blind",
+    flags="format license split operators refined vetted per_operator seed images allow_blind",
 )
 @options.run
 @click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder to write to, empty or new.")
@@ -136,9 +144,9 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in a published format.
 
-    With a data card, Croissant metadata and checksums. Writes nothing, and ends with status 1, if a model that never
-    sees the images tells captions from negatives (the 95 % interval of its accuracy lies above max_blind), or if
-    captions or images of the train split are in another split, too.
+    Adds a data card, Croissant metadata and checksums. Writes nothing, and ends with status 1, if a text-only baseline
+    distinguishes captions from negatives (the whole 95 % interval of its accuracy is above max_blind), or if captions
+    or images of the train split are also in another split.
 
     \b
     Example: negcap publish outputs/mine --format sugarcrepe --output published --license CC-BY-4.0 --split test
@@ -153,7 +161,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
         print_refusal(refused, sys.stdout)
         return CHECK_FAILED
     if not quiet:
-        unit = "pairs" if format_named(given["format"]).negatives else "captions"
-        splits = ", ".join(f"{split} {number:,} {unit}" for split, number in written.splits.items())
-        print(f"{len(written.files):,} files in {output}: {splits}", file=sys.stderr)
+        unit = "pair" if format_named(given["format"]).negatives else "caption"
+        splits = ", ".join(f"{split} {number_of(number, unit)}" for split, number in written.splits.items())
+        print(f"{number_of(len(written.files), 'file')} in {output}: {splits}", file=sys.stderr)
     return 0

@@ -48,7 +48,7 @@ class Demo(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
-            raise OSError(f"port {port} of {HOST} cannot be had: {error.strerror}") from error
+            raise OSError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from error
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         self.turn = threading.Lock()  # warnings are caught, and models used, by one thread at a time
         code, allowed = script(__package__, "rows.js", "demo.js")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
+from ...schemas.messages import missing_library
+
 # what torch says, as a RuntimeError or TypeError, of arrays that no memory holds, on a processor or a GPU
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|size calculation overflowed|overflow when unpacking", re.I)
 
@@ -60,6 +62,8 @@ def cause(error: BaseException) -> str:
     """A one-line description of an error."""
     if isinstance(error, EngineError):
         return str(error)
+    if missing := missing_library(error):
+        return missing
     if is_out_of_memory(error):  # it mostly has no message
         said = next(iter(str(error).splitlines()), "").partition(" - ")[0][:200]
         return f"{OUT_OF_MEMORY}: {said}" if said else OUT_OF_MEMORY

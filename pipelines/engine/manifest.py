@@ -134,7 +134,8 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         name = path.relative_to(folder.parent)
-        raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}") from error
+        again = f"delete it, and the command that made {folder.name} writes it again"
+        raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}; {again}") from error
 
 
 def manifest_names(run: Path) -> Iterator[str]:

@@ -42,7 +42,10 @@ class Output:
         if not reason:
             self.manifest = found
         elif not overwrite:
-            raise OtherConfigError(f"{self.folder} was made from something else: {reason} (--overwrite replaces it)")
+            raise OtherConfigError(
+                f"{self.folder} was made with other settings or input: {reason} (--overwrite replaces it; another "
+                "output folder keeps it)"
+            )
 
     def __getstate__(self) -> dict[str, object]:
         """Without what the run has, which may be much, and is for who decides."""

@@ -15,9 +15,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
+from ...schemas.messages import missing_protocol
+
 FOLDERS = ("hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb")  # where a folder must exist before its files
 STORES = (*("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"), *FOLDERS, "memory")
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 IS_THERE = ("PreconditionFailed", "ConditionalRequestConflict")  # what S3 says when a file must be new, but is not
 KNOWN = {  # errors of stores: how they are told
     FileNotFoundError: (errno.ENOENT, "no such file or folder"),
@@ -58,9 +59,7 @@ class RemotePath(PurePosixPath):
             system.invalidate_cache(path)
             yield system, path
         except ImportError as error:
-            extra = EXTRAS.get(self.protocol)
-            how = f'pip install "negcap[{extra}]"' if extra else str(error)
-            raise ImportError(f"{self.protocol}:// needs another library: {how}") from error
+            raise ImportError(missing_protocol(self.protocol, error)) from error
         except Exception as error:  # each store has errors of its own
             said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             number, why = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNKNOWN)

@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TextIO
 
+from ...schemas.messages import number_of
 from .storage import names, write_atomically
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ class Timing:
         """A finished stage in one line: `parse: 5,000 captions in 2.1 s (2,381/s)`, or `parse: up to date`."""
         if not self.shards:
             return f"{self.stage}: up to date"
-        reused = f", {self.reused:,} shards were up to date" if self.reused else ""
+        reused = f", {number_of(self.reused, 'shard')} up to date before" if self.reused else ""
         rate = f" ({self.rate:,.0f}/s)" if self.rate else ""
-        return f"{self.stage}: {self.captions:,} {self.unit} in {self.seconds:.1f} s{rate}{reused}"
+        done = number_of(self.captions, self.unit.removesuffix("s"))
+        return f"{self.stage}: {done} in {self.seconds:.1f} s{rate}{reused}"
 
 
 def report(quiet: bool = False, stream: TextIO | None = None) -> Progress:

@@ -143,6 +143,9 @@ def sealed(path: Path) -> Shard | None:
     return Shard(path, sha256=hashlib.sha256(data).hexdigest(), **made)
 
 
+NAMES = {"refined": "refined negatives", "generated": "generated captions"}  # of tables, where a table's own says less
+
+
 def command(name: str, run: Path | None = None) -> str:
     """The command that makes a table or runs a stage: `negcap build --output RUN --only parse`, `negcap refine RUN`."""
     verb = COMMANDS.get(name, name)
@@ -158,4 +161,6 @@ def damaged(path: Path, why: str) -> DamagedShardError:
     except ValueError:
         manifest = None
     how = "the command that made it" if manifest is None else command(manifest.identity.stage)
+    if manifest is not None and manifest.identity.stage in OF_BUILD:  # with --only, other settings would be missed
+        how = "the same build"
     return DamagedShardError(f"{path} {why}; {how} makes it again")

@@ -14,12 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...schemas.messages import did_you_mean
 from .errors import DamagedShardError
 from .manifest import MANIFESTS, Manifest, hash_value, manifest_names, manifest_of, read_manifest
-from .shards import COMMANDS, Shard, command, damaged, list_shards, sealed, shard_path
+from .shards import COMMANDS, NAMES, OF_BUILD, Shard, command, damaged, list_shards, sealed, shard_path
 from .storage import names
 
 SOURCES = ("ingest", "features", "scenes", "import")  # stages whose inputs are files outside the run
+INGESTING = ".ingest"  # the folder in a run where captions lie until all are read
+STOPPED = "the {0} stopped {1}: run the same {0} again"
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,44 @@ def has_table(run: Path, name: str) -> bool:
 def no_table(run: Path, name: str) -> FileNotFoundError:
     """The error for a table that a run lacks: which command makes it, or that the folder is no run at all."""
     if not run.is_dir() or not any(has_table(run, other) for other in names(run)):
-        return FileNotFoundError(f"{run} must be the folder of a run, has no tables")
-    return FileNotFoundError(f"{run} has no {name}{_first(name, run)}")
+        return no_run(run)
+    missing = f"{run} has no {NAMES.get(name, name)}"
+    if name in COMMANDS:
+        return FileNotFoundError(f"{missing} yet: {_how_to_make(name, run)}")
+    there = [other for other in names(run) if list_shards(run / other)]
+    return FileNotFoundError(f"{missing}; it has {', '.join(there)}{did_you_mean(name, there)}")
 
 
-def _first(name: str, run: Path) -> str:
-    return f": run {command(name, run)} first" if name in COMMANDS else ""
+def no_run(folder: Path) -> FileNotFoundError:
+    """The error for a folder that is no run: its build has stopped early, it is in a run, or it has no tables."""
+    if (folder / INGESTING).exists():
+        return FileNotFoundError(f"{folder} has no tables: {STOPPED.format('build', 'while it read the captions')}")
+    if folder.is_dir() and list_shards(folder):
+        return FileNotFoundError(f"{folder} is a table of a run, must be the run: did you mean {folder.parent}?")
+    there = "has no tables" if folder.is_dir() else "does not exist"
+    return FileNotFoundError(f"{folder} must be the folder of a run, {there}: negcap build --output {folder} makes one")
+
+
+def _how_to_make(name: str, run: Path) -> str:
+    """How a run gets a table that it lacks: by the same build again if one has stopped, else by a command."""
+    stage = COMMANDS[name]
+    if stage in OF_BUILD:
+        finished = {manifest.identity.stage for table in names(run) if (manifest := _finished(run, table))}
+        done = [stage for stage in OF_BUILD if stage in finished]
+        if not done:  # its captions are of another command, such as negcap scenes
+            return f"run negcap build --output {run}"
+        if OF_BUILD.index(stage) > OF_BUILD.index(done[-1]):  # a stage alone would lack those before it, and settings
+            return STOPPED.format("import" if "import" in finished else "build", f"after {done[-1]}")
+    return f"run {command(name, run)}"
+
+
+def _finished(run: Path, name: str) -> Manifest | None:
+    """The manifest of a finished table; None if it is not finished, or has no manifest that can be read."""
+    try:
+        manifest = manifest_of(run, name)
+    except ValueError:
+        return None
+    return manifest if manifest is not None and manifest.complete else None
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
@@ -74,8 +109,11 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         if unfinished:
             return [shard for shard in map(sealed, present) if shard is not None]
         if manifest is None:
-            raise ValueError(f"{run / name} cannot be checked: it has no manifest in {MANIFESTS}{_first(name, run)}")
-        raise ValueError(f"{run / name} is not complete: run {command(manifest.identity.stage, run)} again")
+            makes = f": run {command(name, run)} first" if name in COMMANDS else ""
+            raise ValueError(f"{run / name} cannot be checked: it has no manifest in {MANIFESTS}{makes}")
+        stage = manifest.identity.stage
+        again = STOPPED.format("build", f"within {stage}") if stage in OF_BUILD else f"run {command(stage, run)} again"
+        raise ValueError(f"{run / name} is not complete: {again}")
     stated = _stated(run, name, manifest)
     paths = {shard.path for shard in stated}
     for path in sorted(paths.symmetric_difference(present)):
@@ -159,7 +197,7 @@ def verify(run: Path) -> Verdict:
     strangers = sorted({*names(run)} - named)
     problems += [f"{name}: no manifest names its shards" for name in strangers if list_shards(run / name)]
     if not named and not problems:
-        raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
+        raise no_run(run)
     with ThreadPoolExecutor(4) as threads:
         problems += filter(None, threads.map(_damage, shards))
     tables = {shard.path.parent for shard in shards}

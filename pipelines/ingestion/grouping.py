@@ -110,7 +110,7 @@ class IngestConfig(ReadOptions):
     boilerplate: bool = Field(False, description="reject file names, web addresses and stock phrases")
     duplicates: bool = Field(False, description="reject captions that repeat an earlier one, of any image")
     near_duplicates: bool = Field(
-        False, description="reject also what differs from an earlier caption in a few letters"
+        False, description="also reject captions that differ from an earlier one in a few letters"
     )
 
     @model_validator(mode="after")

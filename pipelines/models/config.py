@@ -19,10 +19,10 @@ from ...augment.settings import (
     NotNegativeNumber,
     Settings,
     Share,
-    word,
 )
 from ...schemas.captions import LANGUAGE
 from ...schemas.features import TABLE
+from ...schemas.messages import word
 from .registry import MODELS, RECIPES, WITH_NEGATIVES
 
 OPERATORS = (
@@ -376,7 +376,7 @@ class EvaluateConfig(Settings):
         "1,000 of its Tables 2 and 3, which have 20; none: all",
     )
     per_family: AtLeastOne = Field(PER_FAMILY, description="negatives per caption and family in VSE-C's attack")
-    per_attack: AtLeastOne = Field(5, description="negatives per caption and operator in UniVSE's attack")
+    per_operator: AtLeastOne = Field(5, description="negatives per caption and operator in UniVSE's attack")
     components: tuple[Kind, ...] | None = Field(
         None, description="UniVSE: kinds of components in a caption's vector; none: its sentence only; as trained"
     )

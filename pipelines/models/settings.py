@@ -80,11 +80,11 @@ class CaptionerConfig(Settings):
 class WritingConfig(Settings):
     """How captions are written; each caption has its own noise."""
 
-    n: AtLeastOne = Field(3, description="captions per image")
+    per_image: AtLeastOne = Field(3, description="captions written per image")
     seed: Seed = 0
     decoding: Literal["sample", "greedy", "beam"] = Field("sample", description="how words are chosen")
     width: AtLeastOne = Field(3, description="width of the beam")
-    tries: AtLeastOne = Field(4, description="how often a refused caption is sampled again, at most")
+    tries: AtLeastOne = Field(4, description="times that a refused caption is sampled again, at most")
 
 
 class CaptionerEvaluateConfig(Settings):
@@ -92,7 +92,7 @@ class CaptionerEvaluateConfig(Settings):
 
     split: str = Field("test", description="split on which to evaluate")
     ranker: Path | None = Field(None, description="captioner: model of negcap train that ranks images for each caption")
-    n: AtLeastOne = Field(3, description="captioner: captions per image, for self-BLEU")
+    per_image: AtLeastOne = Field(3, description="captioner: captions written per image, for self-BLEU")
     width: AtLeastOne = Field(3, description="captioner: width of the beam")
     seed: Seed = 0
     limit: AtLeastOne | None = Field(None, description="use only the first N images of the split; none: all")

@@ -195,7 +195,7 @@ def card(facts: Facts) -> str:
     head: dict[str, Any] = {"license": license.lower()} if known else {"license": "other", "license_name": license}
     head |= {"language": ["en"], "pretty_name": facts.name}
     head |= facts.publication.format.card_fields(facts.splits_of)
-    of = {"config": config, "format": facts.publication.format, "per_caption": facts.publication.per_caption}
+    of = {"config": config, "format": facts.publication.format, "per_operator": facts.publication.per_operator}
     shown = list(layouts.values())
     return template.render(of, facts=facts, head=head, shown=shown, listed=LISTED, least_pairs=LEAST_PAIRS)
 

@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
-from ...augment.settings import word
+from ...schemas.messages import word
 from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import (
     OPTIONS,
@@ -355,7 +355,7 @@ FORMATS: dict[str, Format] = {
             Column("caption", "the true caption"),
             Column("negative_caption", "the negative caption"),
         ),
-        per_caption=1,
+        per_operator=1,
     ),
     "sugarcrepe++": Format(
         sugarcrepe_pp_rows,
@@ -372,7 +372,7 @@ FORMATS: dict[str, Format] = {
             Column("caption2", "another true caption of the image"),
             Column("negative_caption", "a negative of caption"),
         ),
-        per_caption=1,
+        per_operator=1,
         siblings=True,
         prepare=with_another,
     ),
@@ -394,7 +394,7 @@ FORMATS: dict[str, Format] = {
             Column("false_caption", "the negative caption"),
             Column("relation_name", "what was replaced"),
         ),
-        per_caption=1,
+        per_operator=1,
         images="sizes",
     ),
     "negclip": NEGCLIP,
@@ -455,7 +455,7 @@ FORMATS: dict[str, Format] = {
             *_at("$.*.mturk", *(Column(name, f"votes for: {name}", INTEGER) for name in VOTES)),
             *_at("$.*", Column("foil", "the negative caption")),
         ),
-        per_caption=1,
+        per_operator=1,
         votes=True,
     ),
 }

@@ -266,7 +266,7 @@ LMMS_EVAL = Format(
     "In this folder: `python -m lmms_eval --include_path . --tasks negcap_$split --model NAME`.",
     finish=finish_questions,
     name_splits=hub_splits,
-    per_caption=1,
+    per_operator=1,
     images="files",
     embeds=True,
 )

@@ -66,42 +66,47 @@ class RecordSet(NamedTuple):
 class PublishOptions(Settings):
     """What is published, and how."""
 
-    format: str = Field(description="format to write")
+    format: str = Field(
+        description="format to write: for test sets sugarcrepe, sugarcrepe++, aro, valse, negbench, clip_benchmark or "
+        "lmms-eval; for training negclip, vse-c, webdataset or snli; for both huggingface or coco"
+    )
     license: str = Field(description="terms for captions and images: an SPDX id, a URL or a name")
     split: Splits = ()
     operators: Operators = ()
     refined: Refined = False
     vetted: Vetted = False
-    per_caption: AtLeastOne | None = Field(
-        None, description="negatives per caption and operator; none: as usual in the format"
+    per_operator: AtLeastOne | None = Field(
+        None, description="negatives per caption and operator, at most; none: as usual in the format"
     )
     seed: Seed = 0
     images: Photos = None
     boxes: Path | None = Field(None, description="CSV of image_id,x,y,width,height instead of whole images")
-    copy_images: bool = Field(False, description="publish the image files too, in images/")
+    copy_images: bool = Field(False, description="also publish the image files, in images/")
     skip_missing: bool = Field(False, description="leave out captions whose image file is missing")
-    skip_leaks: bool = Field(False, description="leave out captions that are in the train split, too")
+    skip_leaks: bool = Field(False, description="leave out captions that are also in the train split")
     max_blind: Annotated[float, Field(ge=50, le=100)] = Field(
         60.0,
-        description="highest allowed accuracy, in %, of models that never see the images: the limit is exceeded if "
-        "the 95 % interval lies above it",
+        description="highest allowed accuracy, in %, of the text-only baselines: refused if the whole 95 % interval is "
+        "above it",
     )
-    allow_blind: bool = Field(False, description="publish even what can be guessed; the card says so")
+    allow_blind: bool = Field(
+        False, description="publish even if negatives can be guessed from the text alone; the card says so"
+    )
     allow_unchecked: bool = Field(
         False,
         description="publish negatives of presets vse-c-paper and univse-paper, which may be true; the card says so",
     )
     image_root: str = Field(
-        "", description="written before image paths that readers open as they are, e.g. an absolute folder"
+        "", description="prefix of image paths that readers open as they are, e.g. an absolute folder"
     )
     names: Literal["negcap", "sugarcrepe"] = Field(
-        "negcap", description="of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe)"
+        "negcap", description="names of the files of sugarcrepe: operators (negcap), or SugarCrepe's parts (sugarcrepe)"
     )
     votes: tuple[Path, ...] = Field((), description="annotation sheets, between commas, for valse")
-    name: str = Field("", description="of the data set; by default negcap-FORMAT")
-    url: str = Field("", description="of the data set, for the Croissant metadata")
+    name: str = Field("", description="name of the data set; by default negcap-FORMAT")
+    url: str = Field("", description="URL of the data set, for the Croissant metadata")
     creator: str = Field("", description="who publishes the data set, for the Croissant metadata")
-    date: str = Field("", description="of publication, YYYY-MM-DD, for the Croissant metadata")
+    date: str = Field("", description="date of publication, YYYY-MM-DD, for the Croissant metadata")
     cite: str = Field("", description="how to cite the data set, for the Croissant metadata")
 
 
@@ -135,9 +140,9 @@ class Publication:
         return self.format.name_splits(self.splits)
 
     @property
-    def per_caption(self) -> int | None:
+    def per_operator(self) -> int | None:
         """At most so many negatives of each caption and operator; None: all."""
-        return self.config.per_caption or self.format.per_caption
+        return self.config.per_operator or self.format.per_operator
 
     @property
     def image_folder(self) -> str:
@@ -158,7 +163,7 @@ class Publication:
         """
         shuffle = None if self.format.ordered else self.config.seed
         chosen: dict[str, Any] = {"table": self.table, "accepted": self.accepted, "left_out": self.left_out}
-        chosen |= {"p_true": self.p_true, "per_caption": self.per_caption, "distinct": True}
+        chosen |= {"p_true": self.p_true, "per_operator": self.per_operator, "distinct": True}
         for rows in example_tables(self.run, self.operators, self.splits, shuffle=shuffle, **chosen):
             kept = self.format.prepare(rows)
             names = kept["image"].unique()
@@ -213,7 +218,7 @@ class Format:
     `$split` and `$operator`; holds, columns: what a row is, if each file is a record set; finish: else writes what
     comes after the rows, given folder and files by path, and returns the record sets.
 
-    per_caption: default negatives per caption and operator. negatives: whether it holds any. images: what it needs:
+    per_operator: default negatives per caption and operator. negatives: whether it holds any. images: what it needs:
     their names, sizes or files. siblings: its rows hold other captions of the image. votes: only negatives with votes
     are published. embeds: image files are inside its own. training: for training, so negatives may be guessable.
     ordered: images stay in the run's order, as features made of them do; else they are shuffled, since many sources are
@@ -229,7 +234,7 @@ class Format:
     holds: str = ""
     columns: tuple[Column, ...] = ()
     finish: Finish | None = None
-    per_caption: int | None = None
+    per_operator: int | None = None
     negatives: bool = True
     images: Literal["names", "sizes", "files"] = "names"
     siblings: bool = False

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TextIO
 from ...augment.operators import UNCHECKED
 from ...schemas.captions import TRAIN_SPLITS
 from ...schemas.images import image_fault
+from ...schemas.messages import number_of
 from ..engine.lock import holds_nothing, locked
 from ..engine.manifest import read_manifest
 from ..engine.storage import files_below, move, remove_empty, sha256_file, staged
@@ -175,19 +176,19 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     for what in ("image", "caption"):
         names = sorted({name for kind, name in found.leaks.values() if kind == what})
         if names:
-            lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
+            lines.append(f"{number_of(len(names), what)} of the train split also in another split: {abbreviate(names)}")
     if lines and not config.skip_leaks:
         raise RefusedError([*lines, "--set skip_leaks=true leaves their captions out"])
     if found.missing:
         names = sorted(set(found.missing.values()))
-        lines.append(f"{len(names):,} images are not in {config.images}: {abbreviate(names)}")
+        lines.append(f"{number_of(len(names), 'image')} missing from {config.images}: {abbreviate(names)}")
         if config.images is not None and any(config.images.glob("*.tar")):
             lines[-1] += "; images in tar files are not read: extract them"
         if not config.skip_missing:
             raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")
     if found.unfit:
         names = sorted(set(found.unfit.values()))
-        lines.append(f"{len(names):,} images whose names cannot be published: {abbreviate(names)}")
+        lines.append(f"{number_of(len(names), 'image')} with a name that cannot be published: {abbreviate(names)}")
     for line in lines:
         say(f"left out: {line}")
     return frozenset(found.leaks) | frozenset(found.missing) | frozenset(found.unfit)
@@ -239,7 +240,7 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
     made = {name: found.identity for name, found in manifests.items() if found is not None}
     source = {"source": made["captions"].inputs} if "captions" in made else {}
     used = [name for name in made if name != "refined" or publication.table == name]
-    published = {"seed": publication.config.seed, "per_caption": publication.per_caption}
+    published = {"seed": publication.config.seed, "per_operator": publication.per_operator}
     return source | {name: made[name].config for name in used if made[name].config} | {"publish": published}
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Refined, Seed, Settings, Splits
+from ...schemas.messages import number_of
 from ..engine.storage import write_atomically
 from ..engine.tables import read_table
 from ..report.rows import visible
@@ -39,7 +40,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 class SheetConfig(Settings):
     """The contents of an annotation sheet."""
 
-    n: AtLeastOne = Field(50, description="pairs per operator")
+    n: AtLeastOne = Field(50, description="examples per operator")
     seed: Seed = 0
     operators: Operators = ()
     splits: Splits = ()
@@ -73,6 +74,8 @@ def write_sheet(
     if key.resolve() == output.resolve():
         raise ValueError(f"key must be another file than the sheet, was: {key}")
     for file in (output, key):
+        if file.is_dir():
+            raise IsADirectoryError(f"{file} must be a CSV file to write, is a folder")
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     found = items(run, config)
@@ -107,7 +110,7 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
 def summary(found: Sequence[Item]) -> str:
     """The size of a sheet in words: `450 pairs (50 noun, …)`."""
     counts = Counter(item.operator for item in found)
-    return f"{len(found):,} pairs ({', '.join(f'{n:,} {name}' for name, n in sorted(counts.items()))})"
+    return f"{number_of(len(found), 'pair')} ({', '.join(f'{n:,} {name}' for name, n in sorted(counts.items()))})"
 
 
 def _item(row: Row, seed: int) -> Item:
@@ -294,7 +297,7 @@ def to_text(report: Mapping[str, Any]) -> str:
         rows.append([one["name"], f"{one['items']:,}", f"{one['votes']:,}", *shares, *alphas])
     lines = aligned(rows)
     if report["unanswered"]:
-        lines += ["", f"{report['unanswered']:,} items have no vote and are left out"]
+        lines += ["", f"left out, as they have no vote: {number_of(report['unanswered'], 'item')}"]
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import ijson
 import pyarrow as pa
 
-from ...augment.settings import word
+from ...schemas.messages import word
 from . import files, formats, table, webdataset
 from .files import files_named, head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
@@ -29,6 +29,7 @@ EXPECTED = (
     "a text file each, or a *.txt file with one caption per line"
 )
 SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")  # that some sets put between id and caption
+EMPTY_JSON = re.compile(rb"\{\s*\}|\[\s*\]|null")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
 _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-9])", re.IGNORECASE)
@@ -165,8 +166,12 @@ def _of_file(source: str) -> str:
             f"{source}: must be UTF-8, looks like UTF-16 without a byte order mark: "
             "iconv -f UTF-16LE -t UTF-8 converts it"
         )
-    if not start or len(_CONTROL.findall(start)) * 50 > len(start):
-        raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
+    if not start:
+        raise ValueError(f"{source}: is empty; it must be {EXPECTED}")
+    if len(_CONTROL.findall(start)) * 50 > len(start):
+        raise ValueError(f"{source}: is binary; it must be {EXPECTED}")
+    if EMPTY_JSON.fullmatch(start.rstrip()):
+        raise ValueError(f"{source}: has no captions, only {start.decode().strip()}; it must be {EXPECTED}")
     if start.startswith(b"{"):
         return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
     if _TOKEN_LINE.match(start):
@@ -176,7 +181,7 @@ def _of_file(source: str) -> str:
     if formats.MULTI30K.fullmatch(name):
         raise ValueError(f"{source}: looks like one file of Multi30K, give the folder it is in")
     if not formats.LINES.fullmatch(name):
-        raise ValueError(f"{source}: must be {EXPECTED}; looks like none of them")
+        raise ValueError(f"{source}: has none of the known forms; it must be {EXPECTED}; --format names one")
     if b"\t" in start or (_IMAGE_FILE.match(start) and not formats.has_ids(start)):
         raise ValueError(
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "

@@ -21,6 +21,8 @@ import ijson
 from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
+from ...schemas.messages import missing_protocol
+
 HEAD = 1 << 16
 BUFFER = 1 << 18  # characters of JSON that are parsed at a time
 MAX_STRING = 1 << 24  # characters of a string in JSON: the parser begins a longer one anew with every buffer
@@ -76,7 +78,9 @@ def filesystem(url: str) -> tuple[Any, str]:
         if fs.protocol == "data":
             raise ValueError("its protocol is data, which has no files")
         return fs, path
-    except (ImportError, TypeError, ValueError) as error:  # TypeError: for want of settings that no URL has
+    except ImportError as error:
+        raise ValueError(f"{url}: {missing_protocol(url.rpartition('::')[2].partition(':')[0], error)}") from None
+    except (TypeError, ValueError) as error:  # TypeError: for want of settings that no URL has
         raise ValueError(f"{url}: cannot be opened: {first_line(error)}") from None
 
 

@@ -145,7 +145,8 @@ def _roles(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]], url: st
     for role in ("caption", "negative"):
         if role not in found:
             listed, usual = ", ".join(paths.names_in(row)) or "none", ", ".join(ROLES[role][:4])
-            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}")
+            named = f"name it by --columns {role}=NAME"
+            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}; {named}")
     return found
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...schemas.messages import did_you_mean
 from . import containers, files, paths
 from .cells import captions_in, is_missing
 from .delimited import delimiter_of, names_in, numbered_columns, rows
@@ -99,20 +100,21 @@ def choose(
         if role == "caption" and not wanted and numbered:
             several = ",".join(f"caption={name}" for name in numbered)
             raise ValueError(
-                f"{where}: no column has a usual name of caption columns; if {', '.join(numbered)} all have true "
-                f"captions of the image, use --columns {several}"
+                f"{where}: no caption column found; if {', '.join(numbered)} all have true captions of the image, use "
+                f"--columns {several}"
             )
         listed = ", ".join(dict.fromkeys([*names, *images])) or "none"
         if unread:
             listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in unread.items())}"
         if wanted:
-            raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
+            similar = did_you_mean(wanted, [*names, *images])
+            raise ValueError(
+                f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}{similar}"
+            )
         turns = [name for name in names if _is_conversation(name, names)]
         if role == "caption" and turns:
             listed += f"; --columns caption={turns[0]} takes the answers in {turns[0]}"
-        raise ValueError(
-            f"{where}: no column has a usual name of {role} columns, use --columns {role}=NAME; found: {listed}"
-        )
+        raise ValueError(_no_column(where, role, listed, names))
 
     def optional(role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
         return column(role, wanted) if wanted else guess(usual, names)
@@ -155,6 +157,17 @@ def choose(
         tuple(column("keep", name) for name in options.keep_columns),
         "" if image in names else images.get(image or "", ""),
     )
+
+
+def _no_column(where: str, role: str, listed: str, names: Sequence[str]) -> str:
+    """The message about a file without a column of a role: which columns it has, and how all that are needed are named.
+
+    A file with two columns that lacks both gets the whole flag; else the first mend would lead to the next message.
+    """
+    flag = f"--columns {role}=NAME"
+    if role == "image" and guess(CAPTION, names) is None:
+        flag = "--columns image=NAME,caption=NAME"
+    return f"{where}: no {role} column found (columns: {listed}); name it: {flag}"
 
 
 def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptions) -> str | None:
@@ -332,8 +345,8 @@ def objects(
         if found is None:
             has = containers.described(url, expected)
             raise ValueError(
-                f"{url}: must have a list of objects with an image and a caption, or captions by image; the columns "
-                f"can be named, also inside lists, --columns image=LIST.NAME,caption=LIST.NAME; has {has}"
+                f"{url}: must have a list of objects with an image and a caption, or captions by image, has {has}; "
+                "columns inside lists are named by --columns image=LIST.NAME,caption=LIST.NAME"
             )
         items = (row for _, row in found)
     elif kind == "json":

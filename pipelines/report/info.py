@@ -11,16 +11,16 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...augment.settings import word
 from ...schemas.fields import description
 from ...schemas.markdown import TABLES, short
+from ...schemas.messages import number_of, word
 from ..engine import storage
 from ..engine.manifest import Manifest, manifest_of
 from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
 from ..engine.shards import list_shards
-from ..engine.tables import SOURCES, hash_table, shards_of
+from ..engine.tables import SOURCES, hash_table, no_run, shards_of
 from ..tables.columns import UNSPLIT
-from .summary import NO_CANDIDATE, console_of, number_of, plain_table, print_table
+from .summary import NO_CANDIDATE, console_of, plain_table, print_table
 
 ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
     "captions", "rejected_records", "scenes", "parses", "lexicon", "components", "component_vocabulary",
@@ -36,7 +36,7 @@ def table_names(run: Path) -> list[str]:
     """The names of the tables of a run, in the order of ORDER. Raises FileNotFoundError when `run` has none."""
     names = [name for name in storage.names(run) if list_shards(run / name)]
     if not names:
-        raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
+        raise no_run(run)
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...schemas.captions import PARSES
+from ...schemas.messages import number_of
 from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
 from ..engine.tables import read_table
@@ -45,34 +46,35 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
-def number_of(number: int, noun: str) -> str:
-    """A number and a noun, which gets a plural s: "1 caption", "1,200 captions"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def corpus_lines(run: Path) -> list[str]:
     """Up to three lines about a run: captions read, captions left out, and the sizes of the lexicon."""
     read, lexicon = counts_of(run, "captions"), counts_of(run, "lexicon")
     lines = []
     if read:
         line = f"{number_of(read.get('captions', 0), 'caption')} of {number_of(read.get('images', 0), 'image')}"
-        lines.append(line + rejected_text(read, "records"))
+        lines.append(line + rejected_text(read, "record"))
     skipped = counts_below(counts_of(run, "parses"), "skipped")
     if skipped:
         languages = ", ".join(f"{n:,} {language}" for language, n in sorted(skipped.items()))
         lines.append(f"not English, left out: {languages}")
     if lexicon:
-        kinds = ", ".join(f"{lexicon[name]:,} {name}" for name in LEXICON_KINDS if name in lexicon)
-        split = "the train split only" if lexicon.get("train_only") else "all splits: none of them is a train split"
-        least = f", nouns from {lexicon['min_count']:,} occurrences" if "min_count" in lexicon else ""
-        counted = f"counted on {split} ({number_of(lexicon.get('captions', 0), 'caption')})"
-        if lexicon.get("blended"):
-            counted += (
-                f" and blended with the reference lexicon, which weighs as much as {lexicon['reference_captions']:,}"
-            )
-        origin = "from another source, not counted on these captions" if lexicon.get("given") else counted
-        lines.append(f"lexicon of {kinds}{least}; {origin}")
+        lines.append(_vocabulary_line(lexicon))
     return lines
+
+
+def _vocabulary_line(lexicon: Mapping[str, int]) -> str:
+    """The sizes of the lexicon, and which captions it was counted on, by its counters."""
+    sizes = [number_of(lexicon[name], name.removesuffix("s")) for name in LEXICON_KINDS if name in lexicon]
+    if "min_count" in lexicon and sizes:
+        sizes[0] += f" (seen at least {number_of(lexicon['min_count'], 'time')})"
+    if lexicon.get("given"):
+        origin = "taken from elsewhere, not counted on these captions"
+    else:
+        split = "of the train split" if lexicon.get("train_only") else "(no train split found)"
+        origin = f"counted on {number_of(lexicon.get('captions', 0), 'caption')} {split}"
+    if lexicon.get("blended"):
+        origin += f", plus the built-in counts (weight: {number_of(lexicon['reference_captions'], 'caption')})"
+    return f"vocabulary: {', '.join(sizes)}; {origin}"
 
 
 def truth_lines(run: Path) -> list[str]:
@@ -80,8 +82,8 @@ def truth_lines(run: Path) -> list[str]:
     truth = counts_of(run, "truth")
     if not truth or truth.get("captions") or truth.get("given"):
         return []
-    known = "reference statistics alone" if truth.get("blended") else "nothing: it is not estimated"
-    return [f"one caption per image: no siblings say what else is true, p_true is from {known}"]
+    known = "p_true comes from built-in statistics alone" if truth.get("blended") else "p_true is not estimated"
+    return [f"one caption per image: no other caption says what else is true, so {known}"]
 
 
 def operator_errors(run: Path) -> int:
@@ -111,17 +113,17 @@ def features_line(run: Path, table: str) -> str:
     assert manifest is not None
     counts, metadata = manifest.counts, manifest.identity.metadata
     dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
-    line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
-    return line + rejected_text(counts, "images")
+    line = f"{table}: {number_of(counts['images'], 'image')}, {shape} {dtype} each, {metadata['backbone']}"
+    return line + rejected_text(counts, "image")
 
 
 def rejected_text(counts: Mapping[str, int], what: str) -> str:
     """What was rejected, by the counters named `rejected.<reason>`, to end a line: "; 3 records rejected (no_text 1,
-    too_long 2)"; empty if nothing was. what: the plural noun, here "records".
+    too_long 2)"; empty if nothing was. what: the noun, here "record".
     """
     rejected = counts_below(counts, "rejected")
     reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
-    return f"; {sum(rejected.values()):,} {what} rejected ({reasons})" if rejected else ""
+    return f"; {number_of(sum(rejected.values()), what)} rejected ({reasons})" if rejected else ""
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
@@ -143,10 +145,10 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
 
 
 WITHOUT = {
-    "unnatural": "mostly odd ones found (preferred_unnatural, max_unnatural)",
-    "likely_true": "ones that are likely true",
-    "refused": "ones refused for other reasons",
-    NO_CANDIDATE: "nothing to change, or no plausible word",
+    "unnatural": "only unnatural candidates (raise preferred_unnatural and max_unnatural)",
+    "likely_true": "only candidates that are likely true",
+    "refused": "candidates rejected for other reasons",
+    NO_CANDIDATE: "nothing to change or no plausible word",
 }
 
 
@@ -158,18 +160,21 @@ def coverage_lines(counts: Mapping[str, int]) -> list[str]:
         return []
     captions, why = counts.get("captions", 0), counts_below(counts, "without")
     have = f"captions with a negative: {captions - without:,} of {captions:,} ({percent(captions - without, captions)})"
-    reasons = ", ".join(f"{WITHOUT[name]} {why[name]:,}" for name in WITHOUT if name in why)
+    reasons = ", ".join(f"{why[name]:,} with {WITHOUT[name]}" for name in WITHOUT if name in why)
+    none = f"{number_of(without, 'caption')} got no negative: {reasons}"
     tried, more = counts.get("tried", 0), counts_below(counts, "more")
     hints = would_add({name: round(n * without / tried) for name, n in more.items()}, "about")
-    lines = [have, *([f"captions without any: {reasons}"] if reasons else [])]
-    return [*lines, f"of these, {hints} (tried on {tried:,})"] if hints else lines
+    lines = [have, *([none] if reasons else [])]
+    return [*lines, f"{hints} of them (estimated from {tried:,})"] if hints else lines
 
 
 def would_add(captions: Mapping[str, int], how: str) -> str:
-    """What other operators would add, the most first: "--operator verb would add about 20, --operator noun about 3"."""
+    """What other operators would cover, the most first: "adding --operator verb would cover about 20, --operator noun
+    about 3"; "" without any.
+    """
     best = sorted(captions.items(), key=lambda entry: (-entry[1], entry[0]))
-    said = [f"--operator {name}{' would add' * (not at)} {how} {number:,}" for at, (name, number) in enumerate(best)]
-    return ", ".join(said)
+    said = [f"--operator {name} {how} {number:,}" for name, number in best]
+    return f"adding {', '.join(said)}".replace(f" {how}", f" would cover {how}", 1) if said else ""
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
@@ -237,17 +242,17 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
     from ...augment.language.wordnet import WordNet
 
     if not parses.num_rows:
-        return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
+        return "no negatives: no caption is in English (captions in other languages are kept, but not changed)"
     lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
     words = [lemma for lemma in lemmas if lemma.isalpha()]
     wordnet = WordNet.load()
     known = sum(any(wordnet.senses(word, pos) for pos in "nvar") for word in words)
     if known < ENGLISH * len(words):
-        return f"no negatives: only {known} of {len(words)} words are English words, and captions must be in English"
+        return f"no negatives: only {known} of {number_of(len(words), 'word')} are English; captions must be in English"
     if refused := candidates(refused):
         return f"no negatives: all candidates were rejected, see the rejections ({by_frequency(refused)})"
     if entries < FEW_ENTRIES:
-        return f"no negatives: the lexicon has only {entries} words; lexicon auto adds those of the reference lexicon"
+        return f"no negatives: the vocabulary has only {number_of(entries, 'word')}; lexicon=auto adds the built-in one"
     first = parses.slice(0, 1).to_pylist()[0]
     kinds = {"NOUN": "noun", "VERB": "verb", "ADJ": "adjective", "NUM": "number", "ADP": "preposition"}
     read = [f"{token['lemma']} ({kinds[token['pos']]})" for token in first["tokens"] if token["pos"] in kinds]

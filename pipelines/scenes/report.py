@@ -23,7 +23,9 @@ def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
     if table not in TABLES:
         raise ValueError(f"table must be one of {', '.join(TABLES)}, was: {table}")
     if not has_table(run, "scenes"):
-        raise FileNotFoundError(f"{run} has no scenes: only a run made by negcap scenes can be judged")
+        raise FileNotFoundError(
+            f"{run} must be a run of scenes, has none: negcap scenes makes one, negcap vet is for other runs"
+        )
     scenes = {row["image_id"]: scene_of(row) for part in read_table(run, "scenes") for row in part.to_pylist()}
     columns = ("image_id", "operator", "replaced", "replacement", "caption", "text")
     judged = []

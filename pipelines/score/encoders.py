@@ -119,7 +119,7 @@ def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
     path = Path(rest)
     pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
-    needed = "models of sentence-transformers need that library: pip install sentence-transformers"
+    needed = 'models of sentence-transformers need that library: pip install "negcap[score]" sentence-transformers'
     require_libraries(needed, "sentence_transformers")
     torch = Torch.of(config)
 

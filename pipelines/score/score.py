@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ...schemas.messages import did_you_mean
+from ..engine.errors import require_libraries
 from ..engine.lock import locked
 from ..engine.progress import Progress
 from ..engine.storage import refuse_link, write_atomically
+from ..models.clip.pretrained import REPOSITORY
 from ..models.figures import figures, format_interval
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
@@ -59,7 +62,12 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
         kind, _, rest = model.partition(":")
         if kind not in MODELS or not rest:
             forms = ", ".join(map(":".join, MODELS.items()))
-            raise ValueError(f"model must be one of {forms}, was: {model}")
+            is_named = REPOSITORY.fullmatch(model) or Path(model).is_dir()
+            hint = f"; did you mean hf:{model}?" if is_named else did_you_mean(kind, MODELS)
+            raise ValueError(f"model must be one of {forms}, was: {model}{hint}")
+        if kind in (*ENCODERS, "negcap"):  # named at once, as the baselines would ask for scikit-learn alone
+            libraries = ("torch", "sklearn", *(("transformers", "PIL.Image") if kind == "hf" else ()))
+            require_libraries(f'{kind} models need more libraries: pip install "negcap[score]"', *libraries)
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
     place = source

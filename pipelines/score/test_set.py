@@ -30,6 +30,7 @@ from ...augment.settings import (
     Settings,
     Splits,
 )
+from ...schemas.messages import number_of
 from ..engine.tables import has_table
 from ..readers.pairs import BESIDE, Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
@@ -56,8 +57,8 @@ class ScoreConfig(Settings):
     splits: Splits = ()
     operators: Operators = ()
     refined: Refined = False
-    per_caption: AtLeastOne | None = Field(
-        None, description="negatives per caption and operator, the first drawn; none: all"
+    per_operator: AtLeastOne | None = Field(
+        None, description="negatives per caption and operator, at most, the first sampled; none: all"
     )
     skip_missing: bool = Field(False, description="leave out captions whose image file is missing")
     seed: Seed = 0
@@ -70,7 +71,7 @@ class ScoreConfig(Settings):
     )
     concurrency: AtLeastOne = Field(8, description="endpoint: requests in flight at once")
     timeout: AboveZero = Field(120.0, description="endpoint: seconds to wait for an answer")
-    attempts: AtLeastOne = Field(6, description="endpoint: how often a request is sent before giving up")
+    attempts: AtLeastOne = Field(6, description="endpoint: times that a request is sent before giving up")
     max_tokens: AtLeastOne = Field(16, description="endpoint: tokens of an answer")
     max_requests: NotNegative | None = Field(
         None, description="endpoint: requests in all, earlier ones included; none: no limit"
@@ -159,8 +160,8 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
                 files[image] = images.folder / name
         if missing and not config.skip_missing:
             raise FileNotFoundError(
-                f"{len(missing):,} images are not in {config.images}: {abbreviate(missing)}; --set skip_missing=true "
-                "leaves their captions out"
+                f"{number_of(len(missing), 'image')} missing from {config.images}: {abbreviate(missing)}; --set "
+                "skip_missing=true leaves their captions out"
             )
         rows = rows[~rows["item"].isin(rows["item"][~rows["image_id"].isin(files)])]
     found = pd.Series([files[image] for image in rows["image_id"]], rows.index, object)
@@ -225,7 +226,7 @@ def is_run(source: Path) -> bool:
 def _of_run(run: Path, config: ScoreConfig) -> Items:
     table = "refined" if config.refined else "negatives"
     splits, operators = chosen_names(run, config.splits, config.operators, table)
-    for shard in example_tables(run, operators, splits, table=table, per_caption=config.per_caption):
+    for shard in example_tables(run, operators, splits, table=table, per_operator=config.per_operator):
         shard["file"] = shard["image"].map(Path)
         for rows in by_image(shard.dropna(subset="negative_id").itertuples()):
             for some in by_caption(rows):
@@ -252,8 +253,8 @@ def _of_published(source: Path, config: ScoreConfig) -> pd.DataFrame:
     named = rows["role"].isin([NEGATIVE, OF_TWO])
     check_operators(config.operators, rows["label"][named], source)
     kept = ~named | rows["label"].isin(config.operators or rows["label"])
-    if config.per_caption is not None:
-        kept &= (rows["role"] != NEGATIVE) | (rows.groupby(["item", "role", "label"]).cumcount() < config.per_caption)
+    if config.per_operator is not None:
+        kept &= (rows["role"] != NEGATIVE) | (rows.groupby(["item", "role", "label"]).cumcount() < config.per_operator)
     rows = rows[kept]
     return rows[rows["item"].isin(rows["item"][rows["role"].isin(WRONG)])]
 

@@ -28,7 +28,7 @@ PART = 250  # number of captions of the sample in one call of a worker
 class BalanceConfig(Settings):
     """How the weights that balance words are fitted. lexicon: see LexiconConfig. kinds: default: all BALANCED."""
 
-    sample: AtLeastOne = Field(2_500, description="captions on which the weights that balance words are fitted")
+    balance_sample: AtLeastOne = Field(2_500, description="captions on which the weights of words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
     # A balance table to use if there are fewer captions, whose factors would fit chance; not if the captions are far
@@ -45,7 +45,7 @@ class BalanceConfig(Settings):
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
     """The captions of a shard that may be in the sample to fit on; none if the config gives a balance table."""
-    return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.sample)
+    return sample_images(parses if config.lexicon == "own" else parses.slice(0, 0), config.balance_sample)
 
 
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
@@ -60,7 +60,7 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
 
 def combine(tables: list[pa.Table], config: BalanceConfig) -> pa.Table:
     """The sample to fit on, from those of several shards."""
-    return first_images(tables, config.sample)
+    return first_images(tables, config.balance_sample)
 
 
 def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
@@ -92,7 +92,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
     table = in_train_splits(table)
     is_near = reference_weight(nearness_of(count_nouns(table))) == 1
-    given = config.backoff if len(table) < config.sample and is_near else None
+    given = config.backoff if len(table) < config.balance_sample and is_near else None
     if config.lexicon != "own":
         given = config.lexicon
     if given is not None:

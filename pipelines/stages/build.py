@@ -15,6 +15,7 @@ from ...augment.data import data_path
 from ...augment.operators import OPERATORS, preset
 from ...augment.recovery import Judging
 from ...augment.settings import Settings, given_only
+from ...schemas.messages import did_you_mean
 from ..engine.cluster import Distributed
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
@@ -33,9 +34,9 @@ class LexiconSource(Settings):
 
     lexicon: str = Field(
         "auto",
-        description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
-        "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
-        "5,000 captions, less if these are far from everyday photos; or own alone if a setting says how to count",
+        description="vocabulary from which replacements are taken: own: counted on these captions; reference: the "
+        "built-in counts; the folder of another run; auto: own plus the built-in counts with the weight of 5,000 "
+        "captions (less if these are far from everyday photos), or own alone if a setting says how to count",
     )
 
 
@@ -44,8 +45,9 @@ class BuildConfig(LexiconSource):
 
     preset: Literal["vse-c", "univse", "negation", "benchmark", "all", "vse-c-paper", "univse-paper"] | None = Field(
         None,
-        description="operators of a paper; -paper: drawn as the paper does, unchecked; benchmark: for test sets; "
-        "all: all that are checked; none: vse-c",
+        description="set of operators: vse-c (noun, numeral, shuffle, preposition), univse (object, attribute, "
+        "relation), negation, benchmark (for test sets) or all; -paper: sampled uniformly and unchecked, as in the "
+        "paper; none: vse-c",
     )
     components: bool = Field(False, description="also make the tables of scene graph components")
 
@@ -63,7 +65,7 @@ VERBS, CONFIGS = tuple(MADE), {verb: config for verb, (config, _) in MADE.items(
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
-COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "min_concreteness", "truth_sample")
+COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "balance_sample", "min_concreteness", "truth_sample")
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 
@@ -149,6 +151,8 @@ def build(
         if only and "ingest" in verbs:
             raise ValueError("CAPTIONS must be given: ingest reads them")
         verbs = tuple(verb for verb in verbs if verb != "ingest")
+    elif "://" not in source and Path(source).is_dir() and has_table(Path(source), "captions"):
+        raise ValueError(f"{source} is a run, must be captions: negcap build --output {source} builds from those in it")
     elif "ingest" not in verbs:
         raise ValueError(f"CAPTIONS is read by ingest, which --only leaves out: was {source}")
     configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
@@ -182,7 +186,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     known -= {"parser", "backoff", "kinds"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:
-        raise TypeError(f"settings must be among {', '.join(sorted(known))}; was: {unknown[0]}")
+        listed = ", ".join(sorted(known))
+        raise TypeError(f"settings must be among {listed}; was: {unknown[0]}{did_you_mean(unknown[0], known)}")
 
 
 def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:

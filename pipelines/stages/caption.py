@@ -16,6 +16,7 @@ from pydantic import Field
 from ...augment.settings import matching
 from ...schemas.captions import GENERATED, LANGUAGE, REFUSED_CAPTIONS
 from ...schemas.fields import table_of
+from ...schemas.messages import number_of
 from ..engine.stage import Stage, StageResult
 from ..engine.storage import sha256_file
 from ..engine.tables import WholeTable
@@ -88,7 +89,7 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
         generated, refused = _captions(kept, known), other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
         counts.update(images=len(images), captions=len(kept))
         counts.update(f"refused.{reason}" for reason in other["reason"].to_pylist())
-        enough = sum(times >= config.n for times in Counter(kept["image"].to_pylist()).values())
+        enough = sum(times >= config.per_image for times in Counter(kept["image"].to_pylist()).values())
         counts["short"] = len(images) - enough
     return StageResult({refused_table(config.table): refused, config.table: generated}, counts)
 
@@ -111,9 +112,11 @@ def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:
         )
     refused = {name.removeprefix("refused."): times for name, times in counts.items() if name.startswith("refused.")}
     reasons = ", ".join(f"{name} {times:,}" for name, times in sorted(refused.items(), key=lambda item: -item[1]))
-    short = f"; {counts['short']:,} images have fewer than {config.n}" if counts.get("short") else ""
+    short = ""
+    if counts.get("short"):
+        short = f"; {number_of(counts['short'], 'image')} with fewer than {config.per_image}"
     return (
-        f"{counts['captions']:,} captions of {counts['images']:,} images in {config.table}"
+        f"{number_of(counts['captions'], 'caption')} of {number_of(counts['images'], 'image')} in {config.table}"
         f"; refused {sum(refused.values()):,}" + (f" ({reasons})" if refused else "") + short
     )
 

@@ -34,14 +34,13 @@ from ..engine.progress import Progress, Reports
 from ..engine.run import Execution
 from ..engine.stage import StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
-from ..engine.tables import package, read_table
+from ..engine.tables import INGESTING, package, read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import Record, Rejected
 from ..tables.warnings import reading_warnings
 
 NAME = "ingest"
-TEMPORARY = ".ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
 MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
 MANY_BYTES = 1 << 28
@@ -146,7 +145,7 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many else [given]
-        folder, schema = scratch_folder(output.run, TEMPORARY), grouping.rows_schema(kept)
+        folder, schema = scratch_folder(output.run, INGESTING), grouping.rows_schema(kept)
         work = Work(source, format, config, folder, output, schema, len(parts))
         with progress.stage(NAME, None, unit="records"), _temporary_files(work):
             calls = _read_and_group(work, parts, executor, progress)

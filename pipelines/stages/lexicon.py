@@ -35,7 +35,7 @@ MinConcreteness = Annotated[
     float, Field(description="minimum concreteness of a replacement noun")
 ]  # on the scale of the norms
 Norms = Annotated[
-    Path | None, Field(description="norm list (word, tab, score) to use instead of the shipped scores of concreteness")
+    Path | None, Field(description="norm list (word, tab, score) in place of the built-in concreteness scores")
 ]
 OwnOrGiven = SkipValidation[Path | Literal["own"]]  # see negcap.pipelines.stages.build.LexiconSource
 
@@ -49,7 +49,7 @@ class LexiconConfig(Settings):
     min_concreteness: MinConcreteness = 0.6
     concreteness: Norms = None
     attributes: Path | None = Field(
-        None, description="file of the attributes that may come in, one per line; none: the frequent ones"
+        None, description="file of the attributes that may be inserted, one per line; none: the frequent ones"
     )
     lexicon: OwnOrGiven = "own"
     backoff: Place | None = None

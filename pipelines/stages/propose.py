@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Seed, Settings, Splits
 from ...schemas.captions import LANGUAGE
+from ...schemas.messages import number_of
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Endpoint, collect
 from ..endpoint.messages import Answer, chat, negatives_in
@@ -41,11 +42,11 @@ class ProposeConfig(Settings):
 
     kinds: tuple[
         Literal["replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free"], ...
-    ] = Field(("replace_object", "replace_attribute", "replace_relation"), description="what is asked for")
-    prompts: Path | None = Field(None, description="folder of edited prompts by name; others are as shipped")
+    ] = Field(("replace_object", "replace_attribute", "replace_relation"), description="kind of edit to ask for")
+    prompts: Path | None = Field(None, description="folder of edited prompts, by file name; the others are as shipped")
     k: AtLeastOne = Field(3, description="negatives per caption and kind")
     splits: Splits = ()
-    sample: AtLeastOne | None = Field(None, description="ask about so many random captions only; none: all")
+    sample: AtLeastOne | None = Field(None, description="ask about only this many random captions; none: all")
     seed: Seed = 0
 
 
@@ -148,8 +149,8 @@ def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
     kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))
     line = (
-        f"{total:,} requests: {asked['answered']:,} answered ({asked['cached']:,} from the cache), "
-        f"{asked['refused']:,} refused, {asked['not_asked']:,} not sent as the budget is spent; "
-        f"spent now: {answers.spent.requests:,} requests, {answers.spent.tokens:,} tokens"
+        f"{number_of(total, 'request')}: {asked['answered']:,} answered ({asked['cached']:,} from the cache), "
+        f"{asked['refused']:,} refused, {asked['not_asked']:,} not sent because the budget is spent; "
+        f"spent now: {number_of(answers.spent.requests, 'request')}, {number_of(answers.spent.tokens, 'token')}"
     )
     return line + (f"\nrequests per 1,000 negatives kept: {1000 * asked['answered'] / kept:,.0f}" if kept else "")

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits, Vetted
 from ...schemas.fields import check
+from ...schemas.messages import number_of
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
 from ..engine.errors import StageError, TaskError
 from ..engine.run import Execution, run_source
@@ -45,17 +46,18 @@ class RefineConfig(Settings):
     splits: Splits = ()
     per_caption: AtLeastOne | None = Field(
         None,
-        description="keep so many negatives per caption over all operators, those that are most probably sensible and "
-        "false; none: one of each operator",
+        description="negatives kept per caption over all operators, those with the highest p_good; none: one of each "
+        "operator",
     )
-    candidates: AtLeastOne = Field(
+    pool_size: AtLeastOne = Field(
         10,
-        description="negatives to choose from, per caption and operator, with per_caption per caption: those that are "
-        "most probably sensible and false, which are preferred in this order",
+        description="negatives to choose from, those with the highest p_good: per caption and operator, or with "
+        "per_caption per caption",
     )
-    rounds: AtLeastOne = Field(8, description="how often the models are fitted again, at most")
-    flows: tuple[str, ...] = Field(
-        ("numeral",), description="operators that must replace A by B as often as B by A, between commas, or none"
+    rounds: AtLeastOne = Field(8, description="rounds in which the text-only baselines are fitted again, at most")
+    symmetric_operators: tuple[str, ...] = Field(
+        ("numeral",),
+        description="operators that must replace A by B as often as B by A, between commas; none: no operator",
     )
     vetted: Vetted = False
 
@@ -67,10 +69,10 @@ def refine(run: Path, config: RefineConfig, execution: Execution) -> dict[str, i
     in groups of shards; each group is balanced by itself, with models trained on its own captions. With `per_caption`,
     all operators are balanced together. Operators with fewer than 10 images keep none; paraphrases are left out.
 
-    Counters: `<operator>.captions` (captions with a negative) and `<operator>.kept`; `<operator>.more` of those
-    not refined (captions without a kept negative that have one of theirs); `left` (captions with a kept negative).
-    Raises FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
-    OtherConfigError as `run_stage`, StageError, which names the operator that failed.
+    Counters: `<operator>.captions` (captions with a negative), `<operator>.images` of these, and `<operator>.kept`;
+    `<operator>.more` of those not refined (captions without a kept negative that have one of theirs); `left` (captions
+    with a kept negative). Raises FileNotFoundError without negatives or captions, ValueError for operators or splits
+    that the negatives lack, OtherConfigError as `run_stage`, StageError, which names the operator that failed.
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
@@ -140,8 +142,9 @@ def _choose(
 def choose(
     run: Path, operators: Sequence[str], config: RefineConfig, group: range | None = None
 ) -> tuple[int, list[int]]:
-    """Select the negatives of one operator, or with `per_caption` of all together (of operators in `flows` from what is
-    selected of them alone), of a group of shards or all: captions with negatives, summed over operators, and rows kept.
+    """Select the negatives of one operator, or with `per_caption` of all together (of operators in
+    `symmetric_operators` from what is selected of them alone), of a group of shards or all: captions with negatives,
+    summed over operators, and rows kept.
     """
     from ..quality.bias.measure import read_corpus
     from ..quality.selection import pool, select
@@ -151,14 +154,14 @@ def choose(
     for name in operators:
         number, rows = read_rows(run, name, config, shards)
         captions += number
-        if config.per_caption is not None and name in config.flows:
+        if config.per_caption is not None and name in config.symmetric_operators:
             alone = choose(run, (name,), config.changed(per_caption=None), group)[1]
             rows = rows.filter(pc.field("row").isin(alone))
         parts.append(rows)
     rows = pa.concat_tables(parts)
     if config.per_caption is not None:
         at = rows.column_names.index("plausibility")
-        rows = best(rows.set_column(at, "plausibility", pc.fill_null(rows["plausibility"], 0.0)), config.candidates)
+        rows = best(rows.set_column(at, "plausibility", pc.fill_null(rows["plausibility"], 0.0)), config.pool_size)
     kept: list[int] = []
     corpus = read_corpus(run, shards)
     for _ in range(config.per_caption or 1):
@@ -166,7 +169,7 @@ def choose(
             break
         chosen = select(pool(rows, corpus, config.seed), config.seed, config.rounds)
         some = rows.take(chosen[chosen >= 0])
-        if config.per_caption is None and operators[0] in config.flows:
+        if config.per_caption is None and operators[0] in config.symmetric_operators:
             flows = list(zip(some["replaced"].to_pylist(), some["replacement"].to_pylist(), strict=True))
             some = some.take(pa.array(both_ways(flows, config.seed), pa.int64()))
         kept += some["row"].to_pylist()
@@ -202,7 +205,7 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> tuple[int, pa.Table]:
-    """The captions with a negative of an operator, and the `candidates` `best` negatives of each in these splits and
+    """The captions with a negative of an operator, and the `pool_size` `best` negatives of each in these splits and
     shards: COLUMNS; `plausibility` 0 if unknown, null if captions are other sentences than it is the log-odds to.
     """
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
@@ -210,7 +213,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     denied = operator == NEGATION and has_denials(run)
     if config.vetted:
         rows = rows.filter(pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string())))
-    rows = best(rows, config.candidates)
+    rows = best(rows, config.pool_size)
     known = pa.nulls(len(rows), rows["plausibility"].type) if denied else pc.fill_null(rows["plausibility"], 0.0)
     return captions, rows.set_column(rows.schema.get_field_index("plausibility"), "plausibility", known)
 
@@ -246,18 +249,39 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
         of_captions = rows.group_by(["operator", "caption_id"]).aggregate([]) if name != "kept" else rows
         for entry in pc.value_counts(of_captions["operator"]).to_pylist():
             counts[f"{entry['values']}.{name}"] = entry["counts"]
+    images = table.filter(negative).group_by(["operator", "image_id"]).aggregate([])  # no image is in two shards
+    for entry in pc.value_counts(images["operator"]).to_pylist():
+        counts[f"{entry['values']}.images"] = entry["counts"]
     return StageResult({"refined": some}, counts)
 
 
-def yields(counts: Mapping[str, int], captions: int) -> str:
-    """The counters as text: per operator captions, kept, share; captions with any; what other operators would add."""
+def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) -> str:
+    """What `refine` kept, as text: a table by operator, why an operator has none, and what other operators would cover.
+
+    Args:
+        counts: the counters of `refine`.
+        captions: how many captions there are.
+        together: whether all operators were balanced together, so that one may have none as others have its captions.
+    """
     names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
     more = {name.removesuffix(".more"): number for name, number in counts.items() if name.endswith(".more")}
-    rows = [("", "captions", "kept", "yield")]
+    rows, reasons = [("", "captions", "kept", "yield")], []
     for name in names:
         if name not in more or counts.get(f"{name}.kept"):
             eligible, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
+            images = counts.get(f"{name}.images", 0)  # none of a paraphrase, which is left out
+            if images and not kept and not (together and counts.get("left")):
+                reasons.append(f"{name} keeps none: {_why_none(images)}")
     left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
     hints = would_add(more, "at most")
-    return "\n".join([*aligned(rows), f"{left}; {hints}" if hints else left])
+    return "\n".join([*aligned(rows), *reasons, f"{left}; {hints} more" if hints else left])
+
+
+def _why_none(images: int) -> str:
+    """Why no negative of an operator was kept, by the number of images with one."""
+    if images < LEAST_IMAGES:
+        return f"it has negatives for {number_of(images, 'image')}, and {LEAST_IMAGES} are needed; build on more images"
+    return (
+        "in no selection of them are the text-only baselines at chance, or, with --vetted, none was rated and accepted"
+    )

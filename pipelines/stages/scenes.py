@@ -142,7 +142,7 @@ def make_counterparts(run: Path, config: CounterpartsConfig, execution: Executio
     `pictures`, also by operator. Raises FileNotFoundError without scenes or negatives, and as `run_source`.
     """
     if not has_table(run, "scenes"):
-        raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
+        raise FileNotFoundError(f"{run} must be a run of scenes, has none: negcap scenes makes one")
     require_libraries(NEEDED, "PIL")
 
     @cache

@@ -29,7 +29,7 @@ class TruthConfig(Settings):
     """What is counted: a random sample of images with siblings. lexicon: path of a truth table, see LexiconConfig."""
 
     truth_sample: AtLeastOne = Field(
-        15_000, description="captions from which it is estimated what is true although no caption says so"
+        15_000, description="captions on which p_true is fitted: what is true of an image although no caption says so"
     )
     lexicon: OwnOrGiven = "own"
     backoff: Place | None = None  # a truth table whose counts these are added to, and whose calibration is kept

@@ -41,15 +41,15 @@ class VetConfig(Settings):
     table: Literal["negatives", "refined"] = "negatives"
     readings: tuple[Literal["blind", "image"], ...] = Field(
         ("blind",),
-        description="blind: pairs in both orders, so that a preference for what stands first cancels out; image: the "
-        "negative with the photo",
+        description="blind: rate pairs of texts in both orders, so that a preference for the first cancels out; image: "
+        "rate the negative with the photo",
     )
-    prompts: Path | None = Field(None, description="folder of edited prompts by name; others are as shipped")
+    prompts: Path | None = Field(None, description="folder of edited prompts, by file name; the others are as shipped")
     operators: Operators = ()
     splits: Splits = ()
-    sample: AtLeastOne | None = Field(None, description="read so many random negatives per operator; none: all")
+    sample: AtLeastOne | None = Field(None, description="rate only this many random negatives per operator; none: all")
     seed: Seed = 0
-    images: Path | None = Field(None, description="folder of the image files, for the reading image")
+    images: Path | None = Field(None, description="folder of the image files, for --reading image")
 
     @model_validator(mode="after")
     def _check_images(self) -> Self:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...schemas.messages import not_one_of
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, read_table, shards_of
 
@@ -63,7 +64,7 @@ def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) ->
     there = sorted({value or UNSPLIT for value in stored})
     for name in wanted:
         if (name or UNSPLIT) not in there:
-            raise ValueError(f"split must be one of {', '.join(map(repr, there))} in {where}, was: {name!r}")
+            raise ValueError(not_one_of("split", repr(name), map(repr, there), more=f" in {where}"))
 
 
 def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
@@ -71,7 +72,7 @@ def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object)
     there = sorted(set(stored))
     for name in wanted:
         if name not in there:
-            raise ValueError(f"operator must be one of {', '.join(there) or 'none'} in {where}, was: {name}")
+            raise ValueError(not_one_of("operator", name, there or ["none"], more=f" in {where}"))
 
 
 def splits_of(run: Path) -> tuple[str, ...]:
@@ -98,6 +99,8 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
     counts = [_matching(shard, chosen_by) for shard in shards]
     total = sum(len(rows) for rows in counts)
     if not total:
+        if "split" in chosen_by:
+            check_splits(chosen_by["split"], splits_of(run), run)
         asked = " and ".join(f"{name} {' or '.join(values)}" for name, values in chosen_by.items())
         raise ValueError(f"{run / table} has no rows{' with ' + asked if asked else ''}")
     chosen = sorted(Random(seed).sample(range(total), min(n, total)))

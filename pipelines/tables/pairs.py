@@ -54,22 +54,22 @@ def pairs(
     *,
     refined: bool = False,
     vetted: bool = False,
-    per_caption: int | None = None,
+    per_operator: int | None = None,
     columns: Sequence[str] = COLUMNS,
 ) -> pa.Table:
     """The pairs of a run in the order of its captions, then of its negatives: each with the true sentence that it
     contradicts, its caption or, of the operator negation, a true denial, if the run has these. operators, splits
     ("unsplit": without one): only of these, if any; refined: kept by `negcap refine`; vetted: accepted by all readers;
-    per_caption: of each caption and operator, the first drawn; columns: see `pair_tables`. Raises FileNotFoundError
+    per_operator: of each caption and operator, the first drawn; columns: see `pair_tables`. Raises FileNotFoundError
     without a table, ValueError for an operator or split that it lacks, and as `pair_tables`.
 
-    >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_caption=1).to_pandas()
+    >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_operator=1).to_pandas()
     """
     table = "refined" if refined else "negatives"
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    how: dict[str, Any] = {"accepted": accepted(run) if vetted else None, "per_caption": per_caption}
+    how: dict[str, Any] = {"accepted": accepted(run) if vetted else None, "per_operator": per_operator}
     return pa.concat_tables(pair_tables(run, operators, splits, table=table, columns=columns, **how))
 
 
@@ -83,7 +83,7 @@ def pair_tables(
     columns: Sequence[str] = COLUMNS,
     accepted: Collection[str] | None = None,
     left_out: Collection[str] = (),
-    per_caption: int | None = None,
+    per_operator: int | None = None,
     shards: slice = slice(None),
     every_caption: bool = False,
     denials: bool = True,
@@ -131,8 +131,8 @@ def pair_tables(
             rows = rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
         if distinct:
             rows = rows.take(_first_made(rows))
-        if per_caption is not None:
-            rows = rows.take(np.flatnonzero(earlier(rows) < per_caption))
+        if per_operator is not None:
+            rows = rows.take(np.flatnonzero(earlier(rows) < per_operator))
         if joined:
             rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
         yield pa.table({name: rows[name] for name in columns})

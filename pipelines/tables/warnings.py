@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ...augment.lexicon.nearness import reference_shares, reference_weight
 from ...schemas.captions import LANGUAGE
+from ...schemas.messages import number_of
 from ..engine.manifest import read_manifest
 from ..engine.tables import read_table, shards_of
 from ..readers.record import MAX_CAPTIONS, ReadOptions
@@ -65,7 +66,7 @@ def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     first = next(row for row in rows if row["reason"] == reason)
     text = f" ({first['text'][:80]!r})" if first["text"] else ""
     yield (
-        f"{rejected:,} of {rejected + kept:,} records were rejected, most ({number:,}) as {reason}, such as "
+        f"{rejected:,} of {number_of(rejected + kept, 'record')} rejected, most ({number:,}) as {reason}, such as "
         f"{first['source']}:{first['line']}: {first['detail']}{text}"
     )
 
@@ -93,8 +94,8 @@ def _not_english(texts: Sequence[str]) -> str:
     if not odd or len(odd) < NOT_ENGLISH * len(texts):
         return ""
     return (
-        f"not English, by their words, are {len(odd):,} of {len(texts):,} captions looked at, such as {odd[0][:80]!r}: "
-        "--set languages=en (languages= in Python) rejects them, --language says what language captions are in"
+        f"captions that do not look English: {len(odd):,} of {len(texts):,} sampled (e.g. {odd[0][:80]!r}); "
+        "--set languages=en (languages= in Python) rejects them, --language names their language"
     )
 
 
@@ -103,8 +104,8 @@ def _repeated(texts: Sequence[str]) -> str:
     if number < max(LEAST_REPEATED, REPEATED * len(texts)):
         return ""
     return (
-        f"one text are {number:,} of {len(texts):,} captions looked at: {text[:80]!r}; "
-        "--set duplicates=true (duplicates= in Python) keeps the first of equal captions"
+        f"captions that are the same text: {number:,} of {len(texts):,} sampled, {text[:80]!r}; "
+        "--set duplicates=true (duplicates= in Python) keeps only the first of equal captions"
     )
 
 
@@ -116,9 +117,9 @@ def _lemmas(texts: Sequence[str]) -> str:
     if len(words) < LEAST_WORDS or inflected >= INFLECTED * len(words):
         return ""
     return (
-        f"no sentences, but dictionary forms of words, seem to be the captions, such as {texts[0][:80]!r}: of their "
-        f"words {inflected / len(words):.0%} end in -s, -ed or -ing, in captions 17 % or more; negatives of them are "
-        "as ungrammatical, so read the original captions instead"
+        f"the captions seem to be dictionary forms of words, not sentences (e.g. {texts[0][:80]!r}): only "
+        f"{inflected / len(words):.0%} of their words end in -s, -ed or -ing, in sentences 17 % or more; their "
+        "negatives are as ungrammatical, so give the original captions instead"
     )
 
 
@@ -142,6 +143,6 @@ def _far_from_photos(run: Path) -> str:
     truth = read_manifest(run / "truth")
     advice = f"; {TRAIN_FURTHER}" if truth is None or not truth.identity.config.get("cloze") else ""
     return (
-        f"far from captions of everyday photos: {common}, everyday photos 20 % or more{weight}; expect fewer and odder "
-        f"negatives, and read some (negcap show, negcap blind){advice}"
+        f"these captions differ from those of everyday photos: {common}, everyday photos 20 % or more{weight}; expect "
+        f"fewer and less natural negatives, and read some (negcap show, negcap blind){advice}"
     )

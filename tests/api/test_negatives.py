@@ -148,9 +148,11 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
     [
         ("A dog.", {}, TypeError, "captions must be a list of sentences"),
         ([1, 2], {}, TypeError, "one was: 1"),
-        (["A dog."], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns"),
-        (["A dog."], {"operators": ["nouns"]}, ValueError, "operator must be one of .*, was: nouns"),
-        (["A dog."], {"colour": 1}, TypeError, "settings must be among .*; was: colour"),
+        (["A dog."], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns; did you mean noun"),
+        (["A dog."], {"operators": ["nouns"]}, ValueError, "operator must be one of noun, .*, was: nouns; did you"),
+        (["A dog."], {"operators": ["uniform_nou"]}, ValueError, "one of (?!.*uniform.*was:).* mean uniform_noun"),
+        (["A dog."], {"max_tru": 1}, TypeError, "settings must be among .*; was: max_tru; did you mean max_true"),
+        (["A dog."], {"preset": "benchmak"}, ValueError, "was: benchmak; did you mean benchmark"),
         (["A dog."], {"per_family": 0}, ValueError, "per_family must be >= 1, was: 0"),
         (["A dog."], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
         (["A dog."], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
@@ -158,9 +160,9 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
         (["A dog."], {"preset": "every"}, ValueError, "preset must be one of vse-c, .*, was: every"),
         (["A dog."], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
         (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError,
-         "no column has a usual name of caption columns, use caption_column="),
+         "no caption column found .*; name it: caption_column="),
         (pa.table({"photo": [{"size": 3}], "text": ["A dog."]}), {}, ValueError,
-         "use image_column=; found: photo.size, text$"),
+         r"no image column found \(columns: photo\.size, text\); name it: image_column=$"),
     ],
 )  # fmt: skip
 def test_bad_input(captions: object, settings: dict, error: type[Exception], message: str) -> None:

@@ -118,7 +118,7 @@ def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
         ({"negatives": 0}, "negatives must be >= 1, was: 0"),
         ({"split": "dev"}, "must have captions of split dev with negatives, has none"),
         ({"operators": "verb"}, "must have captions of split train with negatives of these operators, has none"),
-        ({"refined": True}, "has no refined: run negcap refine .* first"),
+        ({"refined": True}, "has no refined negatives yet: run negcap refine"),
         ({"rank": 2, "ranks": 2}, "rank must be from 0 to 1, was: 2"),
         ({"transform": len}, "a transform needs the image files: images=FOLDER"),
     ],

@@ -79,7 +79,7 @@ def main() -> None:
         halves = [rows.filter(pa.array(folds[: len(rows)] == half)) for half in (0, 1)]
         labelled = list(zip(corpus, folds[len(rows) :].tolist(), strict=True))
         read = [[pair for pair, fold in labelled if fold == half] for half in (0, 1)]
-        flows = operator in config.flows
+        flows = operator in config.symmetric_operators
         sides = [kept(some, corpus, flows) for some, corpus in zip(halves, read, strict=True)]
         raw = [texts_of(some.filter(pa.array(earlier(some) == 0))) for some in halves]
         share = 100 * sum(map(len, sides)) / captions

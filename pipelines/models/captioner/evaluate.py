@@ -175,7 +175,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     judge = None
     if config.ranker is not None:
         judge = load_judge(config.ranker, run, captions.image_ids, reference.rows, device)
-    groups = [own[: config.n] for own in reference.captions]
+    groups = [own[: config.per_image] for own in reference.captions]
     measures = {PEOPLE: measure(groups, pa.array([" ".join(own[0]) for own in groups]), reference, judge)}
     for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
@@ -183,8 +183,8 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         captioner = Captioner(weights_file(folder, phase), device)
         texts, score = write_captions(captioner, features, reference, decoding, config)
         words = [text.split() for text in normalize(texts).to_pylist()]
-        groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
-        first = texts.take(pa.array(np.arange(len(groups)) * config.n))
+        groups = [words[at : at + config.per_image] for at in range(0, len(words), config.per_image)]
+        first = texts.take(pa.array(np.arange(len(groups)) * config.per_image))
         measures[f"{phase} {decoding}"] = {"discriminator": score, **measure(groups, first, reference, judge)}
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
     return write_results(output or refuse_link(folder / "evaluation"), "measures", result, to_markdown(result))
@@ -194,16 +194,16 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
 def write_captions(
     captioner: Captioner, features: Features, people: ReferenceCaptions, decoding: str, config: CaptionerEvaluateConfig
 ) -> tuple[pa.Array, float]:
-    """Write config.n captions per image, each with its own noise; none is rejected. Returns them, those of an image
-    together, and the mean of the discriminator's r for the first ones.
+    """Write config.per_image captions per image, each with its own noise; none is rejected. Returns them, those of
+    an image together, and the mean of the discriminator's r for the first ones.
     """
     discriminator = captioner.nets.discriminator
     images, device = len(people.ids), discriminator.image.weight.device
     values = transform_features(features.values[people.rows], captioner.config.transform).to(device)
-    wanted = np.repeat(np.arange(images), config.n), np.tile(np.arange(config.n), images)
+    wanted = np.repeat(np.arange(images), config.per_image), np.tile(np.arange(config.per_image), images)
     writing = WritingConfig.of({**vars(config), "decoding": decoding})
     sentences = write_sentences(captioner, values, stream_keys(config.seed, people.ids), wanted, writing)
-    first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
+    first = PaddedSentences(*(part[:: config.per_image].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
     return detokenize(join_words(sentences, captioner.vocabulary)), score.mean().item()
 

@@ -195,7 +195,7 @@ def write_sentences(
 def generate_captions(
     captioner: Captioner, ids: Sequence[str], features: Tensor, existing: pa.Array, config: WritingConfig
 ) -> pa.Table:
-    """Write captions until each image has config.n accepted ones, in at most config.tries rounds.
+    """Write captions until each image has config.per_image accepted ones, in at most config.tries rounds.
 
     Rejected are degenerate captions (see `degeneracy`), and those that repeat a caption the image already has or an
     accepted one. The captions of an image depend only on the seed, its id, its features and the captions it has, not on
@@ -204,7 +204,7 @@ def generate_captions(
     number, of the attempts for this image, from 0; reason, of CAPTION_REASONS, null for an accepted caption; text.
     """
     keys, names = stream_keys(config.seed, ids), pa.array(ids, pa.string())
-    missing, begun = np.full(len(ids), config.n), np.zeros(len(ids), np.int64)
+    missing, begun = np.full(len(ids), config.per_image), np.zeros(len(ids), np.int64)
     rounds: list[pa.Table] = []
     kept = pa.array([], pa.string())
     for _ in range(config.tries):

@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ....schemas.messages import did_you_mean
 from ...engine.errors import require_libraries
 from ...readers.files import first_line
 
 NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
-OPEN_CLIP_NEEDED = "models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install open-clip-torch"
+OPEN_CLIP_NEEDED = (
+    'models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install "negcap[score]" open-clip-torch'
+)
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 PICKLED = "open_clip_pytorch_model.bin"  # the same, of which only tensors are read
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
@@ -133,8 +135,7 @@ def locate_open_clip(rest: str) -> OpenClipModel:
         raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {rest}")
     library = _open_clip()
     if architecture not in (known := library.list_models()):
-        hint = "".join(f"; did you mean {name}?" for name in get_close_matches(architecture, known, 1))
-        raise ValueError(f"open_clip has no architecture {architecture}{hint}")
+        raise ValueError(f"open_clip has no architecture {architecture}{did_you_mean(architecture, known)}")
     if Path(weights).exists():
         return OpenClipModel(architecture, Path(weights))
     about = library.get_pretrained_cfg(architecture, weights)

@@ -18,6 +18,7 @@ from ...engine.lock import holds_nothing, locked
 from ...engine.storage import files_below, move, staged, write_json
 from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
+from ...tables.columns import splits_of
 from ...tables.images import Images
 from ...tables.pairs import captions_with_negatives, earlier, joined
 from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
@@ -51,7 +52,8 @@ class Pairs:
         columns: dict[str, Any] = {"of_captions": ("caption_id", "image", "text"), "of_negatives": COLUMNS}
         captions, rows, starts = joined(captions_with_negatives(config.run, (), splits, table=table, **columns))
         if not len(captions):
-            raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
+            lacking, there = " or ".join(splits), ", ".join(splits_of(config.run))
+            raise ValueError(f"{config.run} has no captions of split {lacking}, only of {there}: see --train-split")
         image = captions["image"].combine_chunks().dictionary_encode()
         images = Images(config.images)
         files = {name: images.find(name) for name in image.dictionary.to_pylist()}

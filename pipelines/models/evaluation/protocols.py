@@ -58,7 +58,7 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
     known = {name: made for name, made in univse.items() if set(made) & set(corpus.operators)}
-    shared = {f"univse:{name}": first(made, config.per_attack) for name, made in known.items()}
+    shared = {f"univse:{name}": first(made, config.per_operator) for name, made in known.items()}
     plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural & corpus.known, config.per_family)
     pairs = {f"pairs:{name}": first([name], 1, torch.ones_like(corpus.known)) for name in corpus.operators}
     return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}

@@ -75,7 +75,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     features = read_features(run, captions.image_ids, trained.table)
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
     image_of = {captions.ids[n]: int(captions.image[n]) for n in chosen.tolist()}
-    every = pair_tables(run, config.operators, columns=COLUMNS, per_caption=1, denials=False)
+    every = pair_tables(run, config.operators, columns=COLUMNS, per_operator=1, denials=False)
     rows = [row for table in every for row in table.to_pylist() if row["caption_id"] in image_of]
     if not rows:
         raise ValueError(f"{run} must have negatives of these captions, has none")

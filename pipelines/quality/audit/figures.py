@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 class AuditConfig(Settings):
     """What an audit shows."""
 
-    n: AtLeastOne = Field(12, description="random negatives per operator; a third of each reason of rejection")
+    n: AtLeastOne = Field(12, description="examples per operator; a third as many per reason of rejection")
     seed: Seed = 0
     refined: Refined = False
     splits: Splits = ()
-    blind: bool = Field(True, description="do not measure accuracy without the images")
-    limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
+    blind: bool = Field(True, description="do not measure the text-only baselines")
+    max_pairs: AtLeastOne = Field(100_000, description="pairs measured per operator, at most, of random images")
     search: NotNegative = Field(
         1_000_000, description="rows that the page can search, at most, of random images; 0: no search"
     )

@@ -69,7 +69,7 @@ class BlindConfig(Settings):
     operators: Operators = ()
     table: str = "negatives"
     splits: Splits = ()
-    limit: AtLeastOne = Field(LIMIT, description="pairs per operator, at most, of random images")
+    max_pairs: AtLeastOne = Field(LIMIT, description="pairs measured per operator, at most, of random images")
     together: bool = False
 
 
@@ -79,7 +79,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     found = measure_table(run, config)
     if not found.reports:
         why = "; ".join(f"{name}: {left.reason}" for name, left in found.unmeasured.items())
-        raise ValueError(f"{run / config.table} cannot be measured: {why}")
+        raise ValueError(f"{run / config.table} cannot be measured: {why}; build a run of more images")
     return found
 
 
@@ -88,13 +88,13 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     `unmeasured`. Raises FileNotFoundError without the table, ValueError for an operator or split without rows.
     """
     table, splits, operators = config.table, config.splits, config.operators
-    pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.limit)
+    pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.max_pairs)
     check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
     if not pairs:
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
     pairs = {name: pairs[name] for name in operators or pairs}
     pairs = with_all(pairs) if config.together else pairs
-    measured = cached_reports(run, config.seed, read_corpus(run), config.limit)
+    measured = cached_reports(run, config.seed, read_corpus(run), config.max_pairs)
     progress = progress or Progress()
 
     def one(name: str, some: Sequence[Pair]) -> BlindReport:
@@ -136,7 +136,7 @@ def read_all(
     check_splits(splits, (kind.split for kind in kinds_of(run, table)) if splits else (), run / table)
     made: dict[str, list[Pair]] = {}
     columns = ("operator", "caption_id", "caption", "negative", "image_id")
-    for rows in pair_tables(run, (), splits, table=table, columns=columns, per_caption=1):
+    for rows in pair_tables(run, (), splits, table=table, columns=columns, per_operator=1):
         ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
         for operator, _, *texts in zip(*ordered.values(), strict=True):
             made.setdefault(operator, []).append(Pair(*texts))

@@ -67,8 +67,8 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
 def test_what_cannot_be_is_named() -> None:
     with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
         factors("surface", [], sample_lexicon())
-    with pytest.raises(ValueError, match="sample must be >= 1, was: 0"):
-        BalanceConfig(sample=0)
+    with pytest.raises(ValueError, match="balance_sample must be >= 1, was: 0"):
+        BalanceConfig(balance_sample=0)
 
 
 def parses(splits: dict[str, str]) -> pa.Table:
@@ -79,13 +79,13 @@ def parses(splits: dict[str, str]) -> pa.Table:
 
 def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
     table = parses({f"i{n}": "" for n in range(20)})
-    config = BalanceConfig(sample=10)
-    whole = first_images([sample_shard(table, config)], config.sample)
+    config = BalanceConfig(balance_sample=10)
+    whole = first_images([sample_shard(table, config)], config.balance_sample)
     parts = [sample_shard(table.slice(start, 15), config) for start in range(0, 60, 15)]
-    assert first_images(parts[::-1], config.sample).equals(whole)
+    assert first_images(parts[::-1], config.balance_sample).equals(whole)
     assert whole.num_rows == 12 and set(Counter(whole["image_id"].to_pylist()).values()) == {3}
     table = parses({"a": "test", "b": "train", "c": "test", "d": "restval"})  # train splits come first
-    sampled = first_images([sample_shard(table, BalanceConfig(sample=6))], 6)
+    sampled = first_images([sample_shard(table, BalanceConfig(balance_sample=6))], 6)
     assert set(sampled["split"].to_pylist()) == {"train", "restval"} and set(sampled[TRAIN].to_pylist()) == {0}
 
 

@@ -73,9 +73,9 @@ def test_every_command_and_option_has_help(verb: str, capsys: pytest.CaptureFixt
         assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
 
 
-VERBS = ("build", *"""info show graph demo import propose vet refine blind audit sheet agree publish
-    features scenes counterparts judge train evaluate probe score finetune hypernyms entail captioner caption
-    """.split())  # fmt: skip
+VERBS = """build info show graph demo refine blind audit sheet agree publish import propose vet
+    train evaluate score finetune features scenes counterparts judge probe hypernyms entail captioner caption
+    """.split()
 
 
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,9 @@ def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureF
     alone = capsys.readouterr()
     assert negcap_exits("--help") == 0
     assert alone == (shown := capsys.readouterr())
-    assert re.findall(r"^  ([a-z][a-z-]*)  ", shown.out, re.M) == list(VERBS) == list(negcap.commands)
+    assert re.findall(r"^  ([a-z][a-z-]*)  ", shown.out, re.M) == VERBS == list(negcap.commands)
+    *_, last = re.findall(r"^(\w.*):$", shown.out, re.M)
+    assert last == "Reproduce papers"
     assert "..." not in "".join(command.get_short_help_str(65) for command in negcap.commands.values())
 
 
@@ -110,7 +112,7 @@ def test_a_flag_states_what_its_field_states() -> None:
     assert flags["build", "seed"].endswith("equal rows; default: 0.")  # type: ignore[union-attr]
     assert flags["build", "limit"] == "Keep a random sample of N images; default: all."
     assert flags["train", "joint"].endswith("; default: 1024, mha-d 512.")  # type: ignore[union-attr]
-    assert flags["audit", "blind"] == "Do not measure accuracy without the images."
+    assert flags["audit", "blind"] == "Do not measure the text-only baselines."
 
 
 @pytest.mark.parametrize("text", ["min_count=5", "min-count=5"])
@@ -145,7 +147,7 @@ BAD_INPUT = {
     "BUILD --per-family 0": "per_family must be >= 1, was: 0",
     "BUILD --set min_count=0": "min_count must be >= 1, was: 0",
     "BUILD --limit 0": "limit must be >= 1, was: 0",
-    "BUILD --set shard_size=ten": "shard_size: input should be a valid integer",
+    "BUILD --set shard_size=ten": "shard_size must be a whole number, was: ten",
     "BUILD --set min_concretness=0.5": "min_concretness is no setting of negcap build; did you mean min_concreteness?",
     "BUILD --columns photo": "--columns must be image|caption|split|id|language|truth=NAME between commas, was: photo",
     "BUILD --only parse": "CAPTIONS is read by ingest, which --only leaves out",
@@ -163,19 +165,61 @@ BAD_INPUT = {
     "show {tmp}/out --n 0": "n must be >= 1, was: 0",
     "build --output {tmp}/out --only components --set min_count=-1": "min_count must be >= 1, was: -1",
     "graph 'A dog.' --spacy-model en_none": "spacy model must be an installed",
-    "vet {tmp}/out --url http://localhost:1 --model x": "must be the folder of a run, has no tables",
-    **{f"{verb} {{tmp}}/out": "must be the folder of a run, has no tables"
+    "vet {tmp}/out --url http://localhost:1 --model x": "must be the folder of a run, ",
+    **{f"{verb} {{tmp}}/out": "must be the folder of a run, "
        for verb in ("info", "show", "blind")},
-    "info {tmp}/out --verify": "must be the folder of a run, has no tables",
+    "build {tmp}/empty.json --output {tmp}/out": "empty.json: is empty; it must be COCO annotation JSON",
+    "build {tmp}/braces.json --output {tmp}/out": "braces.json: has no captions, only {}; it must be COCO",
+    "build {tmp}/binary.json --output {tmp}/out": "binary.json: is binary; it must be",
+    "build {tmp}/foto.csv --output {tmp}/out": "no image column found (columns: foto, satz); name it: "
+    "--columns image=NAME,caption=NAME",
+    "build {tmp}/header.csv --output {tmp}/out": "must hold captions in the format table, has none; it has no records",
+    "build {tmp}/folder --output {tmp}/out": "holds no files",
+    "build {run} --output {tmp}/out": " is a run, must be captions: negcap build --output ",
+    "BUILD --min-count 3": "--min-count is a setting without a flag: --set min_count=VALUE",
+    "BUILD --set max_tru=1": "max_tru is no setting of negcap build; did you mean max_true?",
+    "BUILD --set max_true=high": "max_true must be a number, was: high",
+    "BUILD --set boilerplate=perhaps": "boilerplate must be true or false, was: perhaps",
+    "BUILD --operator uniform_nouns": "was: uniform_nouns; did you mean uniform_noun?",
+    "show {run}/negatives": " is a table of a run, must be the run: did you mean ",
+    "show {run} --split tset": "split must be one of 'unsplit' in ",
+    "show {run} --operator verbs": "was: verbs; did you mean verb?",
+    "info {run} --columns negativs": "did you mean negatives?",
+    "vet {run} --model x": "negcap vet: --url must be given, e.g. --url http://",
+    "score {run}": "score needs a model: --model KIND:PATH, e.g. --model hf:",
+    "score {run} --model openai/clip-vit-base-patch32": "did you mean hf:openai/clip-vit-base-patch32?",
+    "score {run} --model hff:x": "did you mean hf?",
+    "sheet {run} --output {tmp}/folder": "folder must be a CSV file to write, is a folder",
+    "judge {run}": "must be a run of scenes, has none: negcap scenes makes one",
+    "counterparts {run}": "must be a run of scenes, has none: negcap scenes makes one",
+    "finetune {run} --images {tmp} --output {tmp}/out": "has no captions of split train or restval, only of unsplit: "
+    "see --train-split",
+    "import {tmp}/foto.csv --report": "name it by --columns caption=NAME",
+    "demo --port 99999": "port must be <= 65535, was: 99999",
+    "info {tmp}/out --verify": "must be the folder of a run, ",
 }  # fmt: skip
+
+
+BAD_FILES = {
+    "bad.json": b'{"images": [',
+    "empty.json": b"",
+    "braces.json": b"{}\n",
+    "binary.json": bytes(range(256)),
+    "foto.csv": b"foto,satz\na.jpg,A dog runs.\n",
+    "header.csv": b"image,caption\n",
+}
 
 
 @pytest.mark.parametrize(("command", "said"), BAD_INPUT.items())
 def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
-    command: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    (tmp_path / "bad.json").write_text('{"images": [')
-    command = command.replace("BUILD", "build {sample} --output {tmp}/out").format(tmp=tmp_path, sample=SAMPLE)
+    for name, content in BAD_FILES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    run = request.getfixturevalue("sample_run") if "{run}" in command else None
+    capsys.readouterr()  # what making the run has printed
+    command = command.replace("BUILD", "build {sample} --output {tmp}/out").format(tmp=tmp_path, sample=SAMPLE, run=run)
     alone = {"--scheduler", "--workers"}.isdisjoint(command.split())  # spare the worker processes
     spared = HERE if command.split()[0] == "build" and alone and " " in command else ()
     assert negcap_exits(*shlex.split(command), *spared) == 2
@@ -184,10 +228,48 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
     assert not (tmp_path / "out").exists()
 
 
+MISSING = {  # a command or a name of the package, and what it asks for if no extra is installed
+    "train {run} --output {tmp}/m": 'this needs PyTorch, which is not installed: pip install "negcap[train]"',
+    "blind {run}": 'the blind baselines need scikit-learn: pip install "negcap[quality]"',
+    "score {run} --model hf:x/y": 'hf models need more libraries: pip install "negcap[score]"',
+    "vet {run} --url http://localhost:1 --model x": 'pip install "negcap[endpoint]"',
+    "build s3://bucket/captions.json --output {tmp}/out": 's3:// needs another library: pip install "negcap[s3]"',
+    "build https://localhost/a.json --output {tmp}/out": 'https:// needs another library: pip install "negcap[remote]"',
+    "build {sample} --output {tmp}/out --set languages=en": "pip install 'negcap[web]'",
+    "Negatives": 'negcap.Negatives: this needs PyTorch, which is not installed: pip install "negcap[train]"',
+    "Negativs": "did you mean Negatives?",
+}
+WITHOUT_EXTRAS = """
+import contextlib, io, json, sys
+for name in "torch sklearn scipy transformers openai s3fs aiohttp requests py3langid PIL".split():
+    sys.modules[name] = None
+import negcap
+from negcap.pipelines.cli import main
+for line in sys.argv[1:]:
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            main(line.split()) if " " in line else getattr(negcap, line)
+    except (ImportError, AttributeError) as error:
+        said.write(f"{type(error).__name__} {error}\\n")
+    print(json.dumps(said.getvalue()))
+"""
+
+
+def test_a_missing_extra_is_named(sample_run: Path, tmp_path: Path) -> None:
+    lines = [line.format(run=sample_run, tmp=tmp_path, sample=SAMPLE) for line in MISSING]
+    place = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *lines]
+    done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for expected, said in zip(MISSING.values(), map(json.loads, done.stdout.splitlines()), strict=True):
+        assert expected in said and said.count("\n") == 1
+
+
 def test_another_config_is_refused_and_named(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = manifest_path(run / "negatives").read_bytes()
     assert negcap_exits("build", "--output", run, "--only", "negatives", "--seed", 5, "--preset", "all", *HERE) == 2
-    assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
+    assert "seed was 0, is now 5 (--overwrite replaces it;" in capsys.readouterr().err
     assert manifest_path(run / "negatives").read_bytes() == before
     assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, "--preset", "all", *HERE) == 2
     assert "limit was 40, is now 3" in capsys.readouterr().err
@@ -332,7 +414,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
         shown,
     )
     assert negcap_exits(*again, "--set", "simple=true") == 2
-    assert "simple was false, is now true (--overwrite replaces it)" in capsys.readouterr().err
+    assert "simple was false, is now true (--overwrite replaces it;" in capsys.readouterr().err
     assert negcap_exits(*again, "--set", "simple=true", "--set", "min_count=3", "--overwrite") == 0
     assert "from 3 occurrences" in capsys.readouterr().out
     names = {thing["object"] for row in rows_of(run, "components") for thing in row["objects"]}
@@ -420,20 +502,30 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     shutil.copytree(sample_run / "captions", tmp_path / "captions")
     (tmp_path / MANIFESTS).mkdir()
     shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / MANIFESTS)
-    negatives = "build --output {} --only negatives"
-    for words, lacking, command in [
-        ("show {}", "negatives", negatives),
-        ("show {} --operator paraphrase", "positives", negatives),
-        ("build --only lexicon --output {}", "parses", "build --output {} --only parse"),
-        ("refine {} --vetted", "negatives", negatives),
-        ("train {0} --output {0}/m --model vse", "features", "features"),
+    stopped = "the build stopped after ingest: run the same build again"
+    for words, lacking, advice in [
+        ("show {}", "negatives", stopped),
+        ("show {} --operator paraphrase", "positives", stopped),
+        ("build --only lexicon --output {}", "parses", stopped),
+        ("refine {} --vetted", "negatives", stopped),
+        ("train {0} --output {0}/m --model vse", "features", "run negcap features"),
     ]:
         assert negcap_exits(*words.format(tmp_path).split()) == 2
-        said = f"negcap: {{}} has no {lacking}: run negcap {command} first\n".replace("{}", str(tmp_path))
-        assert capsys.readouterr().err == said
+        assert capsys.readouterr().err == f"negcap: {tmp_path} has no {lacking} yet: {advice}\n"
+    for table in ("parses", "lexicon", "truth"):  # a later stage, and one before a stage that is finished
+        shutil.copytree(sample_run / table, tmp_path / table)
+        shutil.copy(sample_run / MANIFESTS / f"{table}.json", tmp_path / MANIFESTS)
+    shutil.rmtree(tmp_path / "lexicon")
+    (tmp_path / MANIFESTS / "lexicon.json").unlink()
+    for words, advice in [
+        ("show {}", "the build stopped after truth: run the same build again"),
+        ("build --only balance --output {}", f"run negcap build --output {tmp_path} --only lexicon"),
+    ]:
+        assert negcap_exits(*words.format(tmp_path).split()) == 2
+        assert capsys.readouterr().err.endswith(f" yet: {advice}\n")
     for words, said in [
-        ("show {} --split test --split val", "has no rows with split test or val"),
-        ("show {} --refined", f"has no refined: run negcap refine {sample_run} first"),
+        ("show {} --split test --split val", "split must be one of 'unsplit' in "),
+        ("show {} --refined", f"has no refined negatives yet: run negcap refine {sample_run}"),
         ("import {} --report", f"negcap blind {sample_run} and negcap audit {sample_run}"),  # a run is no set of others
     ]:
         assert negcap_exits(*words.format(sample_run).split()) == 2

@@ -139,7 +139,8 @@ def test_another_identity_is_refused_by_name(tmp_path: Path) -> None:
         assert identity().difference(other) == said
         with pytest.raises(OtherConfigError) as caught:
             output(run, **change).begin()
-        assert str(caught.value) == f"{folder} was made from something else: {said} (--overwrite replaces it)"
+        refused = f"{folder} was made with other settings or input: {said} (--overwrite replaces it; "
+        assert str(caught.value) == f"{refused}another output folder keeps it)"
         assert read_manifest(folder) == Manifest(identity())
         output(run, overwrite=True, **change).begin()
         assert read_manifest(folder) == Manifest(other)

@@ -221,7 +221,7 @@ def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: 
 
     capsys.readouterr()
     assert extract(folder, *sized, "--limit", 9) == 2
-    assert "limit was unset, is now 9 (--overwrite replaces it)" in capsys.readouterr().err
+    assert "limit was unset, is now 9 (--overwrite replaces it;" in capsys.readouterr().err
     assert extract(folder, *sized, "--limit", 9, "--overwrite") == 0
     assert len(rows(run)) == 9
     np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))

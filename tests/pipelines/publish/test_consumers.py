@@ -111,7 +111,7 @@ def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
             writer = csv.DictWriter(file, list(lines[0]))
             writer.writeheader()
             writer.writerows(lines)
-    out = toy.publish(tmp_path / "out", "valse", votes=tuple(sheets), per_caption=3)
+    out = toy.publish(tmp_path / "out", "valse", votes=tuple(sheets), per_operator=3)
     voted = {item.id: (item.caption, item.text) for item in items}
     read = {**json.loads((out / "noun.json").read_text()), **json.loads((out / "numeral.json").read_text())}
     assert {id: (pair["caption"], pair["foil"]) for id, pair in read.items()} == voted

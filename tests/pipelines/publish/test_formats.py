@@ -45,7 +45,7 @@ def test_the_files_of_every_format_are_those_written_before(
     golden = Path(__file__).parent / "golden_formats.json"
     made = {}
     for format in sorted(FORMATS.keys() - {"snli", "valse"}):  # these need components or votes
-        out = toy.publish(tmp_path / format, format, split=(), per_caption=2, seed=3)
+        out = toy.publish(tmp_path / format, format, split=(), per_operator=2, seed=3)
         found = hashlib.sha256()
         for path in sorted(path for path in out.rglob("*") if path.is_file()):
             name = path.relative_to(out).as_posix()
@@ -363,7 +363,7 @@ def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, folder
             if format == "negclip":
                 negatives = ast.literal_eval(negatives)
             pairs += [(record[true], one) for one in (negatives if isinstance(negatives, list) else [negatives])]
-        first = FORMATS[format].per_caption == 1
+        first = FORMATS[format].per_operator == 1
         wanted = toy.first(operator) if first else toy.texts(operator)
         assert sorted(pairs) == sorted((caption, negative) for _, caption, negative in wanted) and pairs
     assert not records
@@ -460,7 +460,7 @@ IMPORTED = {"sugarcrepe", "sugarcrepe++", "aro", "negclip", "huggingface"}
 def test_what_is_published_is_read_by_import(format: str, toy: Toy, folder: Any) -> None:
     out = folder(format)
     rows, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
-    first = FORMATS[format].per_caption == 1
+    first = FORMATS[format].per_operator == 1
     expected = {
         (row["split"], row["caption"], row["text"])
         for row in toy.negatives

@@ -145,7 +145,7 @@ def test_a_damaged_measure_is_made_again(run: Path, tmp_path: Path) -> None:
 
 def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    with pytest.raises(FileNotFoundError, match=r"has no refined: run negcap refine .* first"):
+    with pytest.raises(FileNotFoundError, match=r"has no refined negatives yet: run negcap refine"):
         published(run, tmp_path / "out", split=(), refined=True)
     assert main(["refine", str(run), "--operator", "attribute", "--scheduler", "synchronous", "--quiet"]) == 0
     files = published(run, tmp_path / "out", split=(), refined=True)
@@ -167,7 +167,7 @@ def test_a_train_caption_in_test_is_refused(tmp_path: Path) -> None:
                 row["caption"] = said
 
     run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 captions of the train split are in another split too"):
+    with pytest.raises(RefusedError, match="1 caption of the train split also in another split"):
         published(run, tmp_path / "out")
     card = published(run, tmp_path / "out", skip_leaks=True)["README.md"].decode()
     assert "1 captions were left out for this reason" in card
@@ -182,7 +182,7 @@ def test_a_train_caption_does_not_enter_test_as_a_sibling(tmp_path: Path) -> Non
         negatives[:] = [row for row in negatives if row["caption_id"] != gone]
 
     run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 captions of the train split"):
+    with pytest.raises(RefusedError, match="1 caption of the train split"):
         published(run, tmp_path / "out", "sugarcrepe++")
     files = published(run, tmp_path / "out", "sugarcrepe++", skip_leaks=True)
     assert rows(IMAGES, TESTS)[0][0]["text"].encode() not in files["noun.json"]
@@ -197,7 +197,7 @@ def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
                 row["split"] = "test"
 
     run = changed(tmp_path, leak)
-    with pytest.raises(RefusedError, match="1 images of the train split are in another split too: p000.jpg"):
+    with pytest.raises(RefusedError, match="1 image of the train split also in another split: p000.jpg"):
         published(run, tmp_path / "out")
     files = published(run, tmp_path / "out", skip_leaks=True)
     assert b"p000.jpg" not in files["noun.json"]

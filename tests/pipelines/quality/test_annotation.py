@@ -96,7 +96,7 @@ def test_a_sheet_hangs_on_the_seed(toy: Path, tmp_path: Path) -> None:
 
 def test_a_refined_sheet_is_of_what_was_kept(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    with pytest.raises(FileNotFoundError, match=f"has no refined: run negcap refine {run} first"):
+    with pytest.raises(FileNotFoundError, match=f"has no refined negatives yet: run negcap refine {run}"):
         items(run, SheetConfig(refined=True))
     assert main(["refine", str(run), "--operator", "attribute", "--scheduler", "synchronous", "--quiet"]) == 0
     kept = {row["negative_id"] for row in rows_of(run, "refined")}
@@ -121,7 +121,7 @@ BAD_SHEETS = {  # the options: what is said
     "--operator nouns": "was: nouns; did you mean noun?",
     "--operator verb": "operator must be one of noun, numeral",
     "--split val": "split must be one of 'test', 'train' in {run}/negatives, was: 'val'",
-    "--refined": "has no refined: run negcap refine {run} first",
+    "--refined": "has no refined negatives yet: run negcap refine {run}",
     "--key {tmp}/sheet.csv": "key must be another file than the sheet",
 }
 

@@ -388,17 +388,17 @@ def test_bad_runs_are_one_line_and_leave_nothing(toy: Path, tmp_path: Path, caps
         assert shown.out == "" and shown.err.count("\n") == 1
         return shown.err
 
-    assert f"{tmp_path / 'none'} must be the folder of a run, has no tables" in said(str(tmp_path / "none"))
-    assert f"has no refined: run negcap refine {run} first" in said(str(run), "--refined")
+    assert f"{tmp_path / 'none'} must be the folder of a run, does not exist" in said(str(tmp_path / "none"))
+    assert f"has no refined negatives yet: run negcap refine {run}" in said(str(run), "--refined")
     assert "n must be >= 1, was: 0" in said(str(run), "--n", "0")
-    assert "limit must be >= 1, was: 0" in said(str(run), "--limit", "0")
+    assert "max_pairs must be >= 1, was: 0" in said(str(run), "--max-pairs", "0")
     (tmp_path / "file").write_text("")
     assert "output must be a folder" in said(str(run), "--output", str(tmp_path / "file"))
     shard = shard_path(run / "negatives", 0)
     replace_shard(shard, pq.read_table(shard).drop_columns(["edits"]))
     assert "lacks the column edits" in said(str(run))
     shutil.rmtree(run / "negatives")
-    assert f"has no negatives: run negcap build --output {run} --only negatives first" in said(str(run))
+    assert "has no negatives yet: " in said(str(run))
     assert not (run / "audit").exists()
 
 

@@ -373,8 +373,8 @@ def test_vsepp_needs_five_lines_an_image(tmp_path):
 def test_tables_with_columns_of_other_names(name, tmp_path):
     path = put(tmp_path, {name: as_table(name, [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}])})
     for message, options in {
-        r"no column has a usual name of image columns, .*--columns image=NAME; found: what, photo file, said": {},
-        "no column has a usual name of caption columns": {"image_column": "photo file"},
+        r"no image column found \(columns: what, photo file, said, part\); name it: --columns image=NAME,c": {},
+        "no caption column found": {"image_column": "photo file"},
         "split column must be one of the columns found, was: fold; found: what": {
             "image_column": "photo file", "caption_column": "said", "split_column": "fold",
         },
@@ -446,7 +446,7 @@ def test_a_table_of_captions_alone_has_an_image_for_each_row(name, tmp_path):
     records, _ = read(put(tmp_path, {name: as_table(name, rows)}))
     assert short(records) == [(image, row["split"], row["caption"]) for image, row in zip(first, rows, strict=True)]
     other = put(tmp_path, {"b.csv": f"caption,photograph\n{OWL},owl.jpg\n"})
-    with pytest.raises(ValueError, match="no column has a usual name of image columns, .* found: caption, photograph"):
+    with pytest.raises(ValueError, match=r"no image column found \(columns: caption, photograph"):
         read(other)
 
 
@@ -571,7 +571,7 @@ def test_cleaning_is_idempotent_and_total(text):
 
 
 SOURCES = {  # the name of a file, its content: why its format is not known
-    ("notes.text", "Just some lines\nof text\n"): "looks like none of them",
+    ("notes.text", "Just some lines\nof text\n"): "has none of the known forms",
     ("untitled.txt", f"owl.jpg\t{OWL}\n"): "looks like a table without a header .* --format table",
     ("untitled.txt", f"barn/owl.JPG,{OWL}\n"): "looks like a table without a header",
     ("train_images.txt", "owl.jpg\nhen.jpg\n"): "looks like .* a list of images",

@@ -135,7 +135,9 @@ def test_texts_and_names_as_people_pack_them(name: str, tmp_path: Path) -> None:
 
 def test_texts_with_unusual_suffixes_are_named_or_chosen(tmp_path: Path) -> None:
     path = archive(tmp_path / "a.tar", {"1.jpg": "", "1.long.txt": "A kite.", "1.tags.txt": "kite"})
-    with pytest.raises(ValueError, match=r"use --columns caption=NAME; found: long\.txt, tags\.txt, image, key"):
+    with pytest.raises(
+        ValueError, match=r"\(columns: long\.txt, tags\.txt, image, key\); name it: --columns caption=NAME"
+    ):
         read(path)
     assert read(path, caption_column=("long.txt",))[0][:3] == ("1", "1.jpg", "A kite.")
     both = read(path, caption_column=("long.txt", "tags.txt"))

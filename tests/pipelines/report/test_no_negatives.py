@@ -13,7 +13,7 @@ NOTHING = "noun, numeral, shuffle, preposition found nothing to change"
 GERMAN = ["Ein Hund schläft auf dem roten Sofa.", "Zwei Männer reiten am Strand."]
 REASONS = [
     (GERMAN, {}, r"only \d of \d+ words are English"),
-    (["A dog sleeps on a couch.", "A man rides a horse."], {"lexicon": "own"}, r"the lexicon has only \d+ words"),
+    (["A dog sleeps on a couch.", "A man rides a horse."], {"lexicon": "own"}, r"the vocabulary has only \d+ words"),
     (["Hello.", "Thanks!"], {}, f'{NOTHING}. The first caption, "Hello.", was read as without any content word'),
     (["A dog sleeps."], {"operators": "swap_attribute"}, "swap_attribute found nothing to change.* excluded=true"),
     (["A man rides a horse."], {"operators": "noun", "max_true": 0.0}, r"all candidates .* \(.*likely_true \d+"),
@@ -33,7 +33,7 @@ def test_paraphrases_are_no_negatives_but_something(recwarn: pytest.WarningsReco
 
 @pytest.mark.parametrize(
     ("sentences", "options", "reason"),
-    [(["Hello.", "Thanks!"], [], NOTHING), (GERMAN, ["--language", "de"], "none of the captions is in English")],
+    [(["Hello.", "Thanks!"], [], NOTHING), (GERMAN, ["--language", "de"], "no caption is in English")],
 )
 def test_a_command_tells_it_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sentences: list[str], options: list[str], reason: str

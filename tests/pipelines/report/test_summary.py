@@ -66,8 +66,10 @@ def test_what_other_operators_would_add_is_told_from_those_that_were_tried() -> 
     lines = summary.coverage_lines(counts)
     assert lines[0] == "captions with a negative: 160 of 200 (80.0 %)" and len(lines) == 2
     counts |= {"tried": 8, "more.verb": 1, "more.negation": 1, "more.attribute": 3}
-    hints = "--operator attribute would add about 15, --operator negation about 5, --operator verb about 5"
-    assert summary.coverage_lines(counts) == [*lines, f"of these, {hints} (tried on 8)"]
+    assert lines[1].startswith("40 captions got no negative: 30 with only unnatural candidates (raise ")
+    hints = "adding --operator attribute would cover about 15, --operator negation about 5, --operator verb about 5"
+    assert summary.coverage_lines(counts) == [*lines, f"{hints} of them (estimated from 8)"]
+    assert summary.coverage_lines({**counts, "captions.without": 1})[1].startswith("1 caption got no negative: ")
 
 
 def test_speed_a_stage() -> None:
@@ -89,15 +91,13 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
     read = told("captions", captions=1000, images=200, rejected__no_text=3, rejected__too_long=1)
     assert read[0] == "1,000 captions of 200 images; 4 records rejected (no_text 3, too_long 1)"
     assert told("parses", captions=900, skipped__de=100)[1] == "not English, left out: 100 de"
-    said = "lexicon of 70 nouns, 20 prepositions, 9 numerals, nouns from 5 occurrences; counted on the train split only"
+    one = told("captions", captions=1, images=1, rejected__no_text=1)
+    assert one[0] == "1 caption of 1 image; 1 record rejected (no_text 1)"
+    said = "vocabulary: 70 nouns (seen at least 5 times), 20 prepositions, 9 numerals; counted on 800 captions"
     counts = {"captions": 800, "min_count": 5, "nouns": 70, "prepositions": 20, "numerals": 9}
-    assert told("lexicon", train_only=1, **counts)[2:] == [f"{said} (800 captions)"]
-    assert (
-        "counted on all splits: none of them is a train split"
-        in told("lexicon", captions=800, train_only=0, nouns=70)[2]
-    )
-    blended = told("lexicon", captions=800, train_only=1, blended=1, reference_captions=34, nouns=70)[2]
-    assert blended.endswith("and blended with the reference lexicon, which weighs as much as 34")
+    assert told("lexicon", train_only=1, **counts)[2:] == [f"{said} of the train split"]
+    blended = f"{said} (no train split found), plus the built-in counts (weight: 5,000 captions)"
+    assert told("lexicon", train_only=0, blended=1, reference_captions=5000, **counts)[2:] == [blended]
     assert summary.corpus_lines(tmp_path / "nowhere") == []
 
 
@@ -119,7 +119,7 @@ def test_progress_says_what_was_done(make: type[io.StringIO], capsys: pytest.Cap
         timings = [(t.stage, t.captions, t.shards, t.reused) for t in shown.timings]
         assert timings == [("parse", 2600, 2, 1), ("lexicon", 0, 0, 1)]
     assert ("━" in stream.getvalue()) == stream.isatty()
-    for line in (r"parse: 2,600 captions in [^\n]*, 1 shards were up to date", "lexicon: up to date"):
+    for line in (r"parse: 2,600 captions in [^\n]*, 1 shard up to date before", "lexicon: up to date"):
         assert re.search(line, stream.getvalue())
     assert capsys.readouterr() == ("", "")
 

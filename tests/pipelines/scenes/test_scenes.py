@@ -283,7 +283,7 @@ def test_interrupted_damaged_or_lost_is_made_again(tmp_path: Path, capsys: pytes
     assert made("run", 12, 3) == 0 and files(run) == first
     capsys.readouterr()
     assert made("run", 12, 4) == 2
-    assert "seed was 3, is now 4 (--overwrite replaces it)" in capsys.readouterr().err
+    assert "seed was 3, is now 4 (--overwrite replaces it;" in capsys.readouterr().err
     assert made("run", 12, 4, "--overwrite") == 0 and files(run) != first
 
 
@@ -292,8 +292,8 @@ def test_interrupted_damaged_or_lost_is_made_again(tmp_path: Path, capsys: pytes
     [
         (["scenes", "--output", "{tmp}/run", "--images", "0"], "images must be >= 1, was: 0"),
         (["scenes", "--output", "{tmp}/file"], "the output must be a folder, is a file"),
-        (["counterparts", "{tmp}/none"], "must be a run of negcap scenes, has no table scenes"),
-        (["judge", "{tmp}/none"], "has no scenes: only a run made by negcap scenes can be judged"),
+        (["counterparts", "{tmp}/none"], "must be a run of scenes, has none: negcap scenes makes one"),
+        (["judge", "{tmp}/none"], "must be a run of scenes, has none: negcap scenes makes one"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -150,8 +150,8 @@ def test_lists_say_what_arrays_hold(
 def test_published_sets_have_the_pairs_of_their_run(
     format: str, sources: tuple[Path, Path], photos: Path, tmp_path: Path
 ) -> None:
-    published(sources[0], tmp_path / "out", format, images=photos, per_caption=1)
-    wanted = read_test_set(sources[1], config(photos, per_caption=1, splits=()))
+    published(sources[0], tmp_path / "out", format, images=photos, per_operator=1)
+    wanted = read_test_set(sources[1], config(photos, per_operator=1, splits=()))
     found = read_test_set(tmp_path / "out", config(photos, splits=()))
 
     def pairs(tests: Any) -> list[Any]:
@@ -188,7 +188,7 @@ def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None
     world = write_world(tmp_path / "world", [("train", 40), ("test", 25)])
     small: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "threads": 1, "min_count": 2}
     model = train(configure(world, tmp_path / "m", epochs=1, validation_images=10, **small))
-    mine = values(world, f"negcap:{model}", ScoreConfig(splits=("test",), threads=1, per_caption=1))
+    mine = values(world, f"negcap:{model}", ScoreConfig(splits=("test",), threads=1, per_operator=1))
     theirs = measure(model, world, EvaluateConfig(threads=1)).metrics["pairwise"]
     for operator in ("noun", "numeral", "preposition"):
         assert mine["pairs", operator] == pytest.approx(theirs[operator]["accuracy"])
@@ -292,7 +292,7 @@ def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -
     [
         (["--model", "hf:{empty}"], "hf must be a folder with config.json, {empty} has none"),
         (["--model", "hf:{clip}"], "clip needs the image files: --images FOLDER"),
-        (["--model", "hf:{clip}", "--images", "{empty}"], "8 images are not in {empty}: p004.jpg, p005.jpg,"),
+        (["--model", "hf:{clip}", "--images", "{empty}"], "8 images missing from {empty}: p004.jpg, p005.jpg,"),
         (["--model", "vit:{clip}"], "model must be one of npy:IMAGES,TEXTS, negcap:FOLDER, hf:FOLDER,"),
         (["--model", "npy:a.npy"], "npy must be two files, npy:IMAGES.npy,TEXTS.npy, was: a.npy"),
         (["--model", "npy:a.npy,b.npy"], "a.npy: no such file"),
@@ -305,7 +305,7 @@ def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -
             ["--model", "endpoint:http://localhost:1/v1#m", "--images", "{photos}", "--set", "attempts=1"],
             "no connection",
         ),
-        ([], "give a model: --model KIND:PATH"),
+        ([], "score needs a model: --model KIND:PATH"),
         (["--model", "hf:{clip}", "--operator", "verb"], "operator must be one of "),
     ],
 )

@@ -257,13 +257,13 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.text", b"just words\n", "looks like none of them"),
+        ("a.text", b"just words\n", "has none of the known forms"),
         ("a.json", b'{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"ima', "cannot be read"),
         ("a_caps.txt.gz", gzip.compress(b"Goat on a wall\n" * 5000)[:-20], "must be VSE.* captions.*cannot be read"),
         ("a.csv", b"image,caption\n", "must hold captions in the format table, has none; it has no records"),
         ("a.csv", b"image,caption\n/x.jpg,Hen\n", r"has none; the first of its bad records: .*a\.csv:2: unsafe_path"),
         ("a.json", b'{"images": [{"id": 1}], "annotations": []}', "has none; it has no records"),
-        ("a.csv", b"picture,words\n1.jpg,Hen\n", "found: picture, words"),
+        ("a.csv", b"picture,words\n1.jpg,Hen\n", r"no image column found \(columns: picture, words\)"),
         ("nothing.csv", None, "nothing.csv: no such file or folder"),
     ],
 )

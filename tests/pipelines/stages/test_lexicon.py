@@ -45,7 +45,7 @@ def count_of(table: pa.Table, entry: str) -> float:
         ({"lexicon": "auto"}, True, True),
         ({"lexicon": "own"}, True, False),
         ({"min_count": 3}, True, False),
-        ({"lexicon": "auto", "sample": 500}, True, False),
+        ({"lexicon": "auto", "balance_sample": 500}, True, False),
         ({"lexicon": "reference"}, False, False),
     ],
 )
@@ -107,7 +107,7 @@ def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own() -> 
     made = make_in_memory(captions(list(notes["caption"])[:60], per_image=5), {"operators": ("noun",)})
     reference = pq.read_table(REFERENCE["balance"])
     assert made["balance"].to_pydict() == reference.to_pydict()  # 60 captions are few
-    config = configure("balance", {"operators": ("noun",)}).model_copy(update={"sample": 60})
+    config = configure("balance", {"operators": ("noun",)}).model_copy(update={"balance_sample": 60})
     own = run_in_memory(balance.STAGE, made, config).tables["balance"]
     nouns = reference.filter(pc.equal(reference["kind"], "noun"))["entry"]  # the kind that the operator draws
     assert set(own["entry"].to_pylist()) >= set(nouns.to_pylist())

@@ -166,7 +166,7 @@ def test_a_run_gets_a_table_of_its_own_rows(run: Path, capsys: pytest.CaptureFix
     counts = run_refine(run, overwrite=True, operators=("verb",))
     others = {row["caption_id"] for row in made} - {row["caption_id"] for row in rows_of(run, "refined")}
     assert counts["noun.more"] == len(others) == 120 - counts["left"]
-    assert yields(counts, 120).endswith(f" of 120; --operator noun would add at most {len(others)}")
+    assert yields(counts, 120).endswith(f" of 120; adding --operator noun would cover at most {len(others)} more")
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -278,7 +278,7 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
     [
         ({"operators": ("shuffle",)}, "operator must be one of noun, verb in .*negatives, was: shuffle"),
         ({"splits": ("val",)}, "split must be one of 'test', 'train' in .*negatives, was: 'val'"),
-        ({"candidates": 0}, "candidates must be >= 1, was: 0"),
+        ({"pool_size": 0}, "pool_size must be >= 1, was: 0"),
     ],
 )
 def test_bad_configs_are_named(run: Path, config: dict[str, object], message: str) -> None:
@@ -288,7 +288,7 @@ def test_bad_configs_are_named(run: Path, config: dict[str, object], message: st
 
 
 def test_a_run_without_negatives_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a run, "):
         run_refine(tmp_path / "nowhere")
     only = write_run(tmp_path / "only", operators=())
     with pytest.raises(ValueError, match="has no negatives to refine"):

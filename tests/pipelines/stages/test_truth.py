@@ -45,4 +45,4 @@ def test_runs_say_where_p_true_is_from(captions, origin, lines, tmp_path):
     assert metadata[b"p_true_from"].decode() == origin
     assert len(truth_lines(run)) == lines
     if lines:
-        assert "p_true is from reference statistics alone" in truth_lines(run)[0]
+        assert "p_true comes from built-in statistics alone" in truth_lines(run)[0]

@@ -41,8 +41,8 @@ def test_a_pair_has_what_captions_and_negatives_say_of_it(run: Path) -> None:
     [
         ({"operators": ["noun"]}, lambda row: row["operator"] == "noun"),
         ({"splits": ["test"]}, lambda row: row["split"] == "test"),
-        ({"per_caption": 1}, lambda row: row["negative_id"].endswith(":0")),
-        ({"per_caption": 2, "operators": ["noun"]}, lambda row: row["negative_id"].endswith(("noun:0", "noun:1"))),
+        ({"per_operator": 1}, lambda row: row["negative_id"].endswith(":0")),
+        ({"per_operator": 2, "operators": ["noun"]}, lambda row: row["negative_id"].endswith(("noun:0", "noun:1"))),
     ],
 )
 def test_pairs_are_chosen(given: dict[str, Any], kept: Any, run: Path) -> None:
@@ -51,7 +51,7 @@ def test_pairs_are_chosen(given: dict[str, Any], kept: Any, run: Path) -> None:
 
 def test_first_draws_do_not_depend_on_the_order_of_rows(run: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "run", CAPTIONS, NEGATIVES[::-1], images=1)
-    assert ids(pairs(other, ["noun"], per_caption=1)) == ids(pairs(run, ["noun"], per_caption=1))
+    assert ids(pairs(other, ["noun"], per_operator=1)) == ids(pairs(run, ["noun"], per_operator=1))
 
 
 def test_shards_have_numbered_rows_and_captions_without_negatives(run: Path) -> None:
@@ -110,8 +110,8 @@ def test_only_what_readers_accept(tmp_path: Path) -> None:
     [
         ({"operators": ["verb"]}, "operator must be one of noun, numeral in .*/negatives, was: verb"),
         ({"splits": ["dev"]}, "split must be one of 'test', 'train' in .*/negatives, was: 'dev'"),
-        ({"refined": True}, "has no refined: run negcap refine"),
-        ({"vetted": True}, "has no verdicts: run negcap vet"),
+        ({"refined": True}, "has no refined negatives yet: run negcap refine"),
+        ({"vetted": True}, "has no verdicts yet: run negcap vet"),
     ],
 )
 def test_bad_input_is_named(given: dict[str, Any], message: str, run: Path) -> None:

@@ -74,7 +74,7 @@ def test_each_way_of_writing_and_the_same_command_again(run: Path, capsys: pytes
     assert "in generated_greedy; refused" in capsys.readouterr().out
     made, refused = rows(run, "generated_greedy"), rows(run, "refused_captions_greedy")
     assert set(made["split"].to_pylist()) == {"test", "val"} and "repeat" in refused["reason"].to_pylist()
-    assert caption(run, "--decoding", "beam", "--table", "generated_beam", "--n", 1) == 0
+    assert caption(run, "--decoding", "beam", "--table", "generated_beam", "--per-image", 1) == 0
     assert max(Counter(rows(run, "generated_beam")["image_id"].to_pylist()).values()) == 1
     shard = run / "generated" / "part-00000.parquet"
     before = shard.read_bytes()
@@ -135,7 +135,7 @@ def test_a_captioner_is_evaluated(run: Path, tmp_path: Path, capsys: pytest.Capt
     assert set(measures) == {"people", "mle greedy", "mle beam", "mle sample", "gan greedy", "gan sample"}
     assert all(0.27 < its.get("discriminator", 0.5) < 0.74 for its in measures.values())
     assert measures["people"]["bleu_1"] > measures["mle sample"]["bleu_1"]
-    few = ["--limit", 2, "--n", 1]
+    few = ["--limit", 2, "--per-image", 1]
     assert negcap("evaluate", run.parent / "m", run, "--output", tmp_path / "few", *few) == 0
     measures = json.loads((tmp_path / "few" / "measures.json").read_text(), parse_constant=pytest.fail)["measures"]
     assert "self_bleu" not in measures["gan sample"]

@@ -155,7 +155,7 @@ def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
         (["--images", "{images}", "--model", "hf:{empty}"], "hf must be a folder with config.json, "),
         (["--images", "{images}", "--model", "vit"], "model must be hf:FOLDER or open_clip:FOLDER, was: vit"),
         (["--images", "{images}", "--model", "open_clip:{empty}"], "open_clip must be a folder with open_clip_config"),
-        (["--images", "{images}", "--refined"], "has no refined: run negcap refine"),
+        (["--images", "{images}", "--refined"], "has no refined negatives yet: run negcap refine"),
         (["--images", "{images}", "--negative-family", "numeral"], "negclip needs negatives of the families numeral"),
         (["--images", "{images}", "--set", "size=30"], "size must be a multiple of patch, 24, was: 30"),
         (["--images", "{images}", "--set", "validation_split=dev"], "split must be one of the captions in "),

@@ -19,7 +19,7 @@ from negcap.pipelines.models.vocabulary import tokenize
 from negcap.schemas.features import RANKS
 
 CPU = torch.device("cpu")
-CONFIG = EvaluateConfig(threads=1, per_family=3, per_attack=2)
+CONFIG = EvaluateConfig(threads=1, per_family=3, per_operator=2)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def naive(vse: Path, english: Path) -> Naive:
         ("vse-c:noun", [["noun"]], CONFIG.per_family),
         ("vse-c:relation", [["shuffle", "preposition"]], CONFIG.per_family),
         ("vse-c:total", [["noun"], ["numeral"], ["preposition"]], CONFIG.per_family),
-        ("univse:object", [["object"]], CONFIG.per_attack),
+        ("univse:object", [["object"]], CONFIG.per_operator),
     ],
 )
 def test_ranks_without_and_under_attack(
@@ -143,7 +143,7 @@ def test_negatives_with_unknown_words_are_counted_and_told(naive: Naive, evaluat
 def test_evaluate_writes_tables_metrics_and_ranks(
     vse: Path, english: Path, evaluation: Evaluation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--output", str(tmp_path / "e"), "--per-family", "3", "--per-attack", "2", "--threads", "1"]
+    options = ["--output", str(tmp_path / "e"), "--per-family", "3", "--per-operator", "2", "--threads", "1"]
     assert main(["evaluate", str(vse), str(english), *options]) == 0
     text = capsys.readouterr().out
     assert text == (tmp_path / "e" / "evaluation.md").read_text()
@@ -163,7 +163,10 @@ def test_evaluate_writes_tables_metrics_and_ranks(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--split", "tset"], "negcap: split must be one of 'test', 'train' in captions, was: 'tset'"),
+        (
+            ["--split", "tset"],
+            "negcap: split must be one of 'test', 'train' in captions, was: 'tset'; did you mean 'test'?",
+        ),
         (["--per-family", "0"], "negcap: per_family must be >= 1, was: 0"),
         (["--device", "tpu"], "negcap evaluate: --device must be one of auto, cpu, cuda, was: tpu; did you mean cpu?"),
     ],

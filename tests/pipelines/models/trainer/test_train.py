@@ -158,7 +158,7 @@ def test_a_trained_model_keeps_both_parts_of_its_words(english: Path, tmp_path: 
         ({"model": "infonce", "concreteness_margin": 0.1}, "concreteness_margin is for negclip and ce-clip"),
         ({"model": "ce-clip", "negative_families": ()}, "negative_families must not be empty"),
         ({"marign": 1}, "marign is no setting of vse++; did you mean margin?"),
-        ({"tune_vectors": "perhaps"}, "tune_vectors: input should be a valid boolean"),
+        ({"tune_vectors": "perhaps"}, "tune_vectors must be true or false, was: perhaps"),
         ({"leave_out": "2/2"}, "leave_out must be a part, from 0, and how many there are, as in 0/2, was: 2/2"),
         ({"extra_share": 0.0}, "extra_share must be > 0, was: 0.0"),
         ({"margin": float("nan")}, "margin must be > 0, was: nan"),

@@ -220,7 +220,7 @@ def test_train_and_evaluate_commands(
     assert main([*evaluated, "--alpha", "4"]) == 2
     assert "alpha must be <= 1, was: 4.0" in capsys.readouterr().err
     assert main(["train", str(english), "--model", "univse", "--output", str(tmp_path / "n"), "--features", "map"]) == 2
-    assert "has no features_map: run negcap features first" in capsys.readouterr().err
+    assert "has no features_map yet: run negcap features" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("drawn")
