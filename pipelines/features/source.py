@@ -96,7 +96,7 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
     checked: list[SourceImage] = []
     first_with: dict[str, str] = {}
     for given, image in images:
-        record = clean(Record("", 0, image, "-"))
+        record = clean(Record("", 0, image, "image"))  # the image alone is asked about
         if isinstance(record, Rejected):
             checked.append(SourceImage(given, excerpt(image), record.reason, record.detail))
             continue
