@@ -159,8 +159,7 @@ def test_bad_arguments(
 
 
 def result(name: str, seeds: int = 3, **values: float) -> VariantResult:
-    """A variant whose metrics have these values in each training, with an interval over images of two to either side.
-    """
+    """A variant whose metrics have these values in each training, and over images an interval of two to either side."""
     around = np.linspace(-2.1, 2.1, 101)
     names = {"plain": "plain i2t R@1", "attack": "vse-c:total i2t R@1"}
     spread = around * (name != "vse++")  # so that the difference has the other's interval
@@ -199,10 +198,16 @@ def evaluated(*pairs: tuple[str, bool, bool, str]) -> Evaluation:
 def test_pairs_are_told_of_known_words_and_of_all_by_operator() -> None:
     seeds = [
         evaluated(
-            ("a", True, True, "noun"), ("b", False, True, "noun"), ("b", True, False, "noun"), ("c", True, False, "verb")
+            ("a", True, True, "noun"),
+            ("b", False, True, "noun"),
+            ("b", True, False, "noun"),
+            ("c", True, False, "verb"),
         ),
         evaluated(
-            ("a", True, True, "noun"), ("b", True, True, "noun"), ("b", True, False, "noun"), ("c", False, False, "verb")
+            ("a", True, True, "noun"),
+            ("b", True, True, "noun"),
+            ("b", True, False, "noun"),
+            ("c", False, False, "verb"),
         ),
     ]
     found = summarize("vse", seeds, {"a": "a"}, 0)
