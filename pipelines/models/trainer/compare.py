@@ -267,7 +267,7 @@ def draw_comparison(results: Sequence[VariantResult], path: Path) -> None:
     """
     figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
-    operators = results[0].operators
+    operators = [name for name in results[0].operators if all(name in result.operators for result in results)]
     colours = [f"C{number}" for number in range(len(results))]
     for number, (result, colour) in enumerate(zip(results, colours, strict=True)):
         places = [place + (number - (len(results) - 1) / 2) * 0.8 / len(results) for place in range(len(operators))]
