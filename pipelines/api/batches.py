@@ -131,7 +131,9 @@ class Negatives(IterableDataset[Batch]):
         self._texts = pa.concat_arrays([*made, pa.array([""], pa.large_string())])  # the last for what is lacking
         self._pool = NegativePool(torch.from_numpy(starts), negatives)
         self._images = None if images is None else Path(images)
-        if self._images is not None:
+        if self._images is None:
+            self._captions = self._captions.drop_columns(["image"])
+        else:
             files = _files(Images(self._images), self._captions["image"])
             self._captions = self._captions.set_column(1, "image", files)
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that persist see it change
@@ -181,8 +183,8 @@ class Negatives(IterableDataset[Batch]):
     def _batch(self, rows: np.ndarray, generator: Generator) -> Batch:
         wanted = self._captions.take(rows)
         chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)
-        chosen = chosen.masked_fill(~mask, len(self._texts) - 1)
-        false = self._texts.take(pa.array(chosen.flatten().numpy())).to_pylist()
+        texts = np.where(mask.numpy(), chosen.numpy(), len(self._texts) - 1)
+        false = self._texts.take(pa.array(texts.ravel())).to_pylist()
         batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": mask}
         if self._images is not None:
             paths = [self._images / name for name in wanted["image"].to_pylist()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
@@ -38,6 +39,9 @@ from .vocabulary import Vocabularies, WordVocabulary
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
 LAYOUT = "layout.json"  # of mapped arrays
+# Entries of one kind that stay in the cache of a run. A comparison with its evaluation uses up to six, two trainings of
+# other vocabularies side by side a few more; what a rebuilt run has left behind is used no more, and goes in turn
+KEPT = 8
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]
@@ -386,6 +390,7 @@ def mapped_arrays(run: Path, prefix: str, identity: Any, write: Callable[[ArrayW
                 made.rename(folder)
         finally:
             shutil.rmtree(made, ignore_errors=True)
+    _note_use(folder)
     try:
         found = json.loads((folder / LAYOUT).read_bytes())
         return {name: _mapped(folder / name, *stated) for name, stated in found["arrays"].items()}, found["about"]
@@ -411,6 +416,32 @@ def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
     return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
 
 
+def _note_use(entry: Path) -> None:
+    """Mark an entry of the cache as used now, and delete those of its kind that were used longest ago; KEPT stay.
+
+    An entry is what has one name without its suffixes, such as features-4f0c.safetensors and features-4f0c.npy. What
+    another process has mapped into memory it can read on. What is being written has a temporary name, and stays. Of a
+    run that cannot be written to, nothing is noted or deleted.
+    """
+    kind = entry.name.rpartition("-")[0]
+    parts: dict[str, list[Path]] = {}
+    with suppress(OSError):  # another process deletes, too
+        os.utime(entry)
+        for path in entry.parent.glob(f"{kind}-*"):
+            name = path.name.partition(".")[0]
+            if name.rpartition("-")[0] == kind and path.suffix != TEMPORARY:
+                parts.setdefault(name, []).append(path)
+        last_use = {name: max(path.stat().st_mtime_ns for path in paths) for name, paths in parts.items()}
+        for name in sorted(last_use, key=lambda name: last_use[name])[:-KEPT]:
+            for path in sorted(parts[name], reverse=True):  # .safetensors, which says that an entry is there, is first
+                if path.is_dir():
+                    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+                    path.rename(unfinished)  # half an entry has no entry's name
+                    shutil.rmtree(unfinished, ignore_errors=True)
+                else:
+                    path.unlink()
+
+
 Arrays = tuple[Tensors, dict[str, Any]]
 
 
@@ -423,6 +454,7 @@ def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], Arra
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, sealed_tensors(*make()))
+    _note_use(path)
     try:
         return read_sealed_tensors(path)
     except ValueError as error:

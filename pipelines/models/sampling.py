@@ -1,9 +1,14 @@
-"""The random choice of k negatives of a caption, for all who train with them."""
+"""The random choice of k negatives of a caption, for all who train with them.
+
+Random numbers are PyTorch's. Indices are computed by NumPy: of the few thousand numbers of a batch, an operation takes
+PyTorch several times as long to start as to compute.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -29,14 +34,16 @@ def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, we
         generator: of random numbers; None: torch's own.
         weights: (B, w) of the members, w the largest of `sizes`; None: all are equally likely.
     """
-    width = int(sizes.max()) if len(sizes) else 0
-    absent = torch.arange(width)[None, :] >= sizes[:, None]
-    arrival = torch.rand(absent.shape, generator=generator)
+    counts = sizes.numpy()
+    width = int(counts.max(initial=0))
+    arrival = torch.rand((len(counts), width), generator=generator)
     if weights is not None:
         arrival = -torch.log1p(-arrival) / weights
-    which = arrival.masked_fill_(absent, float("inf")).topk(min(k, width), dim=1, largest=False).indices
-    filled_up = torch.nn.functional.pad(which, (0, k - which.shape[1]))
-    return Sampled(filled_up, torch.arange(k)[None, :] < sizes[:, None])
+    arrival.numpy()[np.arange(width) >= counts[:, None]] = np.inf  # those that are not there come last
+    which = arrival.topk(min(k, width), dim=1, largest=False).indices
+    if width < k:
+        which = torch.nn.functional.pad(which, (0, k - width))
+    return Sampled(which, torch.from_numpy(np.arange(k) < counts[:, None]))
 
 
 class NegativePool:
@@ -65,10 +72,12 @@ class NegativePool:
 
     def sample(self, captions: Tensor, generator: Generator | None = None) -> Sampled:
         """Up to k random negatives of each caption (B,), as indices among the M; see `sample_of_each`."""
-        first, end = self.starts[captions], self.starts[captions + 1]
-        weights = None if self.family is None else self._weights(first, end - first)
-        which, mask = sample_of_each(end - first, self.k, generator, weights)
-        return Sampled(self._row(first[:, None] + which), mask)
+        starts, rows = self.starts.numpy(), captions.numpy()
+        first = starts[rows]
+        sizes = torch.from_numpy(starts[rows + 1] - first)
+        weights = None if self.family is None else self._weights(torch.from_numpy(first), sizes)
+        which, mask = sample_of_each(sizes, self.k, generator, weights)
+        return Sampled(self._row(torch.from_numpy(first[:, None] + which.numpy())), mask)
 
     def _weights(self, first: Tensor, sizes: Tensor) -> Tensor:
         """(B, w): 1 / n for a negative of a family of which its caption has n, from its `first` one on."""
@@ -83,5 +92,5 @@ class NegativePool:
 
     def _row(self, places: Tensor) -> Tensor:
         """The rows of negatives in places of the pool; any row for a place behind its end."""
-        places = places.clamp(max=max(0, len(self) - 1))
+        places = torch.from_numpy(np.minimum(places.numpy(), max(0, len(self) - 1)))
         return places if self.rows is None or not len(self) else self.rows[places]

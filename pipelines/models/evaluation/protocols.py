@@ -198,7 +198,8 @@ def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor
 
 class Results(NamedTuple):
     """What the protocols find: metrics, by protocol; the ranks that they are computed from, see `rank_rows`; and pairs
-    of a caption and its first negative by an operator whose words the model knows: image, `right` and operator.
+    of a caption and its first negative by an operator: image, `right`, whether the model knows all words that the
+    negative inserts (`known`), and operator.
     """
 
     metrics: dict[str, Any]
@@ -207,7 +208,12 @@ class Results(NamedTuple):
 
 
 NO_PAIRS = pd.DataFrame(
-    {"image": pd.Series(dtype=str), "right": pd.Series(dtype=bool), "operator": pd.Series(dtype=str)}
+    {
+        "image": pd.Series(dtype=str),
+        "right": pd.Series(dtype=bool),
+        "known": pd.Series(dtype=bool),
+        "operator": pd.Series(dtype=str),
+    }
 )
 
 
@@ -290,7 +296,7 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
 
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure. With
-    `known`, the same of the negatives whose words the model knows, if there are any; and these pairs.
+    `known`, the same of the negatives whose words the model knows, if there are any; and the pairs, see `Results`.
     """
     true = torch.zeros(split.corpus.texts.captions)
     owner = split.owner.to(split.images.device)
@@ -298,8 +304,10 @@ def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> tuple[dic
     right = true[split.corpus.negative_caption[negatives]] > own[negatives]
     image, known = split.image_of_negative(negatives), split.corpus.known[negatives]
     found: dict[str, Any] = _shares(split, right, image)
-    rows = pd.DataFrame({"image": [split.image_ids[n] for n in image[known].tolist()], "right": right[known].numpy()})
-    return {**found, **({"known": _shares(split, right[known], image[known])} if len(rows) else {})}, rows
+    if known.any():
+        found["known"] = _shares(split, right[known], image[known])
+    image_ids = [split.image_ids[n] for n in image.tolist()]
+    return found, pd.DataFrame({"image": image_ids, "right": right.numpy(), "known": known.numpy()})
 
 
 def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import product
 from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,8 @@ from ..registry import MODELS, RECIPES, WITH_NEGATIVES
 from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
-ALL_PAIRS = "pairs"
+# How often in % a caption is above its negative: of negatives of known words, and of all; ":noun" is of one operator
+PAIRS, EVERY_PAIR = "pairs", "every pair"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -84,16 +86,19 @@ def figure(metric: OfTrainings) -> Figure:
 class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    metrics: by name, with bootstrap samples of the same images for all variants. ALL_PAIRS: how often in % a caption is
-    above its negative, of known words, by any operator. Of each retrieval R@1, R@5, R@10 and their sum in %, and the
-    mean rank, such as "plain i2t R@1" and "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of
-    UniVSE's attacks. accuracy: by operator, how often in % a caption scores above its negative.
+    metrics: by name, with bootstrap samples of the same images for all variants. PAIRS and EVERY_PAIR, by any operator
+    and by each, such as "pairs:noun". Of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as
+    "plain i2t R@1" and "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks.
     """
 
     name: str
     seeds: int
     metrics: Mapping[str, OfTrainings]
-    accuracy: Mapping[str, float]
+
+    @property
+    def operators(self) -> list[str]:
+        """Those of whose negatives there are pairs of known words."""
+        return sorted(name.removeprefix(f"{PAIRS}:") for name in self.metrics if name.startswith(f"{PAIRS}:"))
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
         """The differences of the metrics to those of another variant with as many seeds, by the name of the metric."""
@@ -107,7 +112,11 @@ class VariantResult(NamedTuple):
         retrieval = {key: {name: figures[f"{key} {name}"] for name in RECALLS} for key in keys}
         for key in keys:
             retrieval[key]["mean rank"] = figures[f"{key} mean rank"]["value"]
-        mine = {"seeds": self.seeds, "rsum": figures["rsum"], "retrieval": retrieval, "pairwise": dict(self.accuracy)}
+        pairwise = {
+            operator: {"known": figures[f"{PAIRS}:{operator}"], "all": figures[f"{EVERY_PAIR}:{operator}"]}
+            for operator in self.operators
+        }
+        mine = {"seeds": self.seeds, "rsum": figures["rsum"], "retrieval": retrieval, "pairwise": pairwise}
         differences = {name: one._asdict() for name, one in self.minus(first).items()}
         return {**mine, f"difference from {first.name}": differences}
 
@@ -187,26 +196,34 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     attacks = [metric for name, metric in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
     totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
     totals |= {"univse": reduce(add, attacks)} if attacks else {}
-    if all(len(evaluation.pairs) for evaluation in evaluations):
-        metrics[ALL_PAIRS] = _all_pairs(evaluations, seed)
-    pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
-    accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
-    return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
+    metrics |= _pairs(evaluations, seed)
+    return VariantResult(name, len(evaluations), {**totals, **metrics})
 
 
-def _all_pairs(evaluations: Sequence[Evaluation], seed: int) -> OfTrainings:
-    """How often in % a caption is above its negative, by any operator, with bootstrap samples over the images that have
-    pairs, which are the same for all variants of a comparison.
+def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, OfTrainings]:
+    """PAIRS and EVERY_PAIR, by any operator and by each, those of which every evaluation has pairs; bootstrap samples
+    are over the images that have pairs, which are the same for all variants of a comparison.
     """
     images = sorted(set().union(*(evaluation.pairs["image"] for evaluation in evaluations)))
-    right, asked = [], []
-    for evaluation in evaluations:
-        owner = pd.Categorical(evaluation.pairs["image"], images).codes
-        right.append(np.bincount(owner, evaluation.pairs["right"].to_numpy(), len(images))[:, None])
-        asked.append(np.bincount(owner, minlength=len(images))[:, None])
-    counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
-    shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
-    return OfTrainings(shares, bootstrap(counts.sum(0), sizes.sum(0), seed)[:, 0])
+    operators = sorted(set().union(*(evaluation.pairs["operator"] for evaluation in evaluations)))
+    found = {}
+    for prefix, operator in product((PAIRS, EVERY_PAIR), ("", *operators)):
+        right, asked = [], []
+        for evaluation in evaluations:
+            rows = evaluation.pairs
+            if prefix == PAIRS:
+                rows = rows[rows["known"]]
+            if operator:
+                rows = rows[rows["operator"] == operator]
+            image = pd.Categorical(rows["image"], images).codes
+            right.append(np.bincount(image, rows["right"].to_numpy(), len(images))[:, None])
+            asked.append(np.bincount(image, minlength=len(images))[:, None])
+        counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
+        if sizes.any((1, 2)).all():
+            shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
+            samples = bootstrap(counts.sum(0), sizes.sum(0), seed)[:, 0]
+            found[f"{prefix}:{operator}" if operator else prefix] = OfTrainings(shares, samples)
+    return found
 
 
 def conclude(first: VariantResult, last: VariantResult) -> list[str]:
@@ -214,10 +231,10 @@ def conclude(first: VariantResult, last: VariantResult) -> list[str]:
     negative, and in retrieval with and without negatives among the candidates, those of which there are data.
     """
     sentences = []
-    if ALL_PAIRS in first.metrics:
-        share, other = (result.metrics[ALL_PAIRS].values.mean() for result in (last, first))
+    if PAIRS in first.metrics:
+        share, other = (result.metrics[PAIRS].values.mean() for result in (last, first))
         what = f"{last.name} puts {share:.1f} % of the captions above their negatives, {first.name} {other:.1f} %"
-        sentences.append(f"{what} (chance is 50): {_verdict(first, last, ALL_PAIRS)}.")
+        sentences.append(f"{what} (chance is 50): {_verdict(first, last, PAIRS)}.")
     attack, plain = "vse-c:total i2t R@1", "plain i2t R@1"
     if attack in first.metrics:
         falls = [
@@ -230,10 +247,15 @@ def conclude(first: VariantResult, last: VariantResult) -> list[str]:
 
 
 def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
-    """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`."""
+    """Which of two variants is better by a metric, such as `vse-c is better, by +5.3 (+2.1 to +8.4)`. No verdict rests
+    on one seed: what another training of the same model would give is not known then.
+    """
     difference = (last.metrics[name] - first.metrics[name]).figure()
     low, high = difference.interval
     shown = format_difference(*difference)
+    if last.seeds == 1:
+        sign = "as high as" if difference.value == 0 else "higher than" if difference.value > 0 else "lower than"
+        return f"one seed: sign only, {last.name} is {sign} {first.name}, {shown}"
     if low <= 0 <= high:
         return f"a difference is not shown, {shown}"
     return f"{last.name} is {'better' if low > 0 else 'worse'}, by {shown}"
@@ -245,11 +267,11 @@ def draw_comparison(results: Sequence[VariantResult], path: Path) -> None:
     """
     figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
-    operators = [*results[0].accuracy]
+    operators = [name for name in results[0].operators if all(name in result.operators for result in results)]
     colours = [f"C{number}" for number in range(len(results))]
     for number, (result, colour) in enumerate(zip(results, colours, strict=True)):
         places = [place + (number - (len(results) - 1) / 2) * 0.8 / len(results) for place in range(len(operators))]
-        shares = [result.accuracy[name] for name in operators]
+        shares = [float(result.metrics[f"{PAIRS}:{name}"].values.mean()) for name in operators]
         left.bar(places, shares, 0.8 / len(results), color=colour, label=result.name)
         for style, candidates, what in (("-", "plain", "plain"), ("--", "vse-c:total", "with its negatives")):
             recalls = [result.metrics.get(f"{candidates} i2t {top}") for top in RECALLS[:3]]
@@ -287,7 +309,7 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
 
 def cells(result: VariantResult) -> dict[str, str]:
     """What tables say of a variant, by name: figures; values without their intervals, as "plain i2t R@1, value"; mean
-    ranks; the rsum of each language, as "plain:de rsum"; and "noun, accuracy".
+    ranks; and the rsum of each language, as "plain:de rsum".
     """
     metrics = result.metrics
     plain = {name.partition(" ")[0] for name in metrics if name.startswith("plain")}
@@ -297,7 +319,6 @@ def cells(result: VariantResult) -> dict[str, str]:
         **{name: values[name] if "mean rank" in name else str(figure(metric)) for name, metric in metrics.items()},
         **{f"{name}, value": value for name, value in values.items()},
         **{f"{name} rsum": str(figure(metric)) for name, metric in rsums.items()},
-        **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }
 
 
@@ -328,7 +349,8 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     if names and set(names) <= of_all:  # UniVSE's Table 2
         heads = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in names}
         table("R@1 with all negatives of", {**heads, "sum of R@1, 5, 10": "univse"})
-    table("caption above negative, %", {name: f"{name}, accuracy" for name in results[0].accuracy})
+    of_pairs = {"all operators": PAIRS, **{name: f"{PAIRS}:{name}" for name in results[0].operators}}
+    table("caption above negative, %", of_pairs)
     return "\n\n".join(filter(None, [*parts, _differences(results)]))
 
 
@@ -338,7 +360,14 @@ def _differences(results: Sequence[VariantResult]) -> str:
     attacks = {f"{name}, R@1": f"vse-c:{name} i2t R@1" for name in ("total", *FAMILIES)}
     columns = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", **attacks}
     columns |= {"plural, numeral, R@1": "plural:numeral i2t R@1", "univse, sum": "univse"}
-    columns = {head: name for head, name in columns.items() if others and all(name in d for d in differences.values())}
-    cells = {name: [format_difference(*found[of]) for of in columns.values()] for name, found in differences.items()}
-    rows = [[f"{name} − {first.name}", *its] for name, its in cells.items()]
-    return markdown_table(["difference", *columns], rows) if others else ""
+    of_pairs = {"all operators": PAIRS, **{name: f"{PAIRS}:{name}" for name in first.operators}}
+    tables = []
+    for title, wanted in (("difference", columns), ("difference in pairs", of_pairs)):
+        known = {head: name for head, name in wanted.items() if all(name in found for found in differences.values())}
+        rows = [
+            [f"{name} − {first.name}", *(format_difference(*found[of]) for of in known.values())]
+            for name, found in differences.items()
+        ]
+        if rows and known:
+            tables.append(markdown_table([title, *known], rows))
+    return "\n\n".join(tables)

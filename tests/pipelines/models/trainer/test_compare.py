@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
@@ -13,14 +14,18 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.figures import OfTrainings
 from negcap.pipelines.models.trainer.compare import (
-    ALL_PAIRS,
+    EVERY_PAIR,
+    PAIRS,
     RECALLS,
     Variant,
     VariantResult,
     compare,
     conclude,
     draw_comparison,
+    summarize,
 )
+from negcap.pipelines.models.trainer.evaluate import Evaluation
+from negcap.schemas.features import RANKS
 
 SMALL: dict[str, Any] = {
     "joint": 8,
@@ -82,7 +87,8 @@ def test_metrics_are_means_over_the_seeds(models: Path) -> None:
             (entry["retrieval"]["plain t2i"]["R@5"]["value"], ("retrieval", "t2i R@5")),
             (attacked["R@1"]["value"], ("vse-c", "noun", "R@1")),
             (attacked["mean rank"], ("vse-c", "noun", "mean rank")),
-            (entry["pairwise"]["noun"], ("pairwise", "noun", "accuracy")),
+            (entry["pairwise"]["noun"]["all"]["value"], ("pairwise", "noun", "accuracy")),
+            (entry["pairwise"]["noun"]["known"]["value"], ("pairwise", "noun", "known", "accuracy")),
         ):
             values = [reduce(lambda part, name: part[name], path, evaluation) for evaluation in each]
             assert mean == pytest.approx(sum(values) / 2)
@@ -125,8 +131,9 @@ def test_trained_models_are_kept_and_tables_are_printed(
     assert (models / "comparison.md").read_text() == shown
     *tables, (conclusion,) = [part.splitlines() for part in shown.split("\n\n")[1:]]
     assert conclusion.startswith("vse-c+noun puts ")
-    assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse++", "| vse-c+noun"] for rows in tables[:-1])
-    assert [line.split(" | ")[0] for line in tables[-1][2:]] == ["| vse-c+noun − vse++"]
+    assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse++", "| vse-c+noun"] for rows in tables[:-2])
+    assert all([line.split(" | ")[0] for line in rows[2:]] == ["| vse-c+noun − vse++"] for rows in tables[-2:])
+    assert tables[-1][0].startswith("| difference in pairs | all operators | noun | ")
     assert pq.read_table(models / "vse++-1" / "evaluation" / "ranks.parquet").num_rows > 0
 
 
@@ -151,13 +158,13 @@ def test_bad_arguments(
     assert re.search(message, errors), errors
 
 
-def result(name: str, **values: float) -> VariantResult:
-    """A variant whose metrics have these values, each with an interval of two to either side."""
+def result(name: str, seeds: int = 3, **values: float) -> VariantResult:
+    """A variant whose metrics have these values in each training, and over images an interval of two to either side."""
     around = np.linspace(-2.1, 2.1, 101)
-    names = {"pairs": ALL_PAIRS, "plain": "plain i2t R@1", "attack": "vse-c:total i2t R@1", "rsum": "rsum"}
+    names = {"plain": "plain i2t R@1", "attack": "vse-c:total i2t R@1"}
     spread = around * (name != "vse++")  # so that the difference has the other's interval
-    metrics = {names[key]: OfTrainings(np.array([value]), value + spread) for key, value in values.items()}
-    return VariantResult(name, 1, metrics, {})
+    metrics = {names.get(key, key): OfTrainings(np.full(seeds, value), value + spread) for key, value in values.items()}
+    return VariantResult(name, seeds, metrics)
 
 
 def test_the_conclusion_says_what_is_shown_and_what_is_not() -> None:
@@ -165,18 +172,61 @@ def test_the_conclusion_says_what_is_shown_and_what_is_not() -> None:
     said = conclude(first, result("vse-c", pairs=75.0, plain=30.0, attack=11.0, rsum=290.0))
     assert said == [
         "vse-c puts 75.0 % of the captions above their negatives, vse++ 60.0 % (chance is 50): vse-c is better, by "
-        "+15.0 (+13.0 to +17.0).",
+        "+15.0 (+12.6 to +17.4).",
         "With the negatives of an image among the candidates, its R@1 falls with vse++ from 30.0 to 10.0 % and with "
-        "vse-c from 30.0 to 11.0 %: a difference is not shown, +1.0 (-1.0 to +3.0).",
-        "In retrieval without negatives, by rsum: vse-c is worse, by -10.0 (-12.0 to -8.0).",
+        "vse-c from 30.0 to 11.0 %: a difference is not shown, +1.0 (-1.4 to +3.4).",
+        "In retrieval without negatives, by rsum: vse-c is worse, by -10.0 (-12.4 to -7.6).",
     ]
+
+
+def test_no_verdict_rests_on_one_seed() -> None:
+    first = result("vse++", 1, pairs=60.0, plain=30.0, attack=10.0, rsum=300.0)
+    said = conclude(first, result("vse-c", 1, pairs=75.0, plain=30.0, attack=10.0, rsum=290.0))
+    assert [sentence.split(": ", 1)[1] for sentence in said] == [
+        "one seed: sign only, vse-c is higher than vse++, +15.0 (+13.0 to +17.0).",
+        "one seed: sign only, vse-c is as high as vse++, +0.0 (-2.0 to +2.0).",
+        "one seed: sign only, vse-c is lower than vse++, -10.0 (-12.0 to -8.0).",
+    ]
+
+
+def evaluated(*pairs: tuple[str, bool, bool, str]) -> Evaluation:
+    """An evaluation of one image, and of these pairs: image, right, known, operator."""
+    ranks = pd.DataFrame([("plain", way, "a", 1) for way in ("i2t", "t2i")], columns=[*RANKS.names])
+    return Evaluation({}, ranks, pd.DataFrame(pairs, columns=["image", "right", "known", "operator"]))
+
+
+def test_pairs_are_told_of_known_words_and_of_all_by_operator() -> None:
+    seeds = [
+        evaluated(
+            ("a", True, True, "noun"),
+            ("b", False, True, "noun"),
+            ("b", True, False, "noun"),
+            ("c", True, False, "verb"),
+        ),
+        evaluated(
+            ("a", True, True, "noun"),
+            ("b", True, True, "noun"),
+            ("b", True, False, "noun"),
+            ("c", False, False, "verb"),
+        ),
+    ]
+    found = summarize("vse", seeds, {"a": "a"}, 0)
+    shares = {name: metric.values.tolist() for name, metric in found.metrics.items() if "pair" in name}
+    assert shares == {
+        PAIRS: [50.0, 100.0],
+        f"{PAIRS}:noun": [50.0, 100.0],
+        EVERY_PAIR: [75.0, 75.0],
+        f"{EVERY_PAIR}:noun": [pytest.approx(200 / 3), 100.0],
+        f"{EVERY_PAIR}:verb": [100.0, 0.0],
+    }
+    assert found.operators == ["noun"] and set(found.as_json(found)["pairwise"]) == {"noun"}
 
 
 def test_a_comparison_ends_with_its_conclusion_and_is_drawn(models: Path) -> None:
     text = (models / "comparison.md").read_text()
     metrics = json.loads((models / "comparison.json").read_text())
     last = text.strip().splitlines()[-1]
-    difference = metrics["vse-c+noun"]["difference from vse++"][ALL_PAIRS]
+    difference = metrics["vse-c+noun"]["difference from vse++"][PAIRS]
     assert f"{difference['value']:+.1f} ({difference['interval'][0]:+.1f} to " in last
     shares = []
     for seed in (0, 1):
@@ -190,10 +240,8 @@ def test_a_comparison_ends_with_its_conclusion_and_is_drawn(models: Path) -> Non
 
 
 def test_a_comparison_is_drawn(tmp_path: Path, drawn: None) -> None:
-    results = [
-        result(name, pairs=60.0, rsum=300.0)._replace(accuracy={"noun": 60.0, "numeral": 70.0})
-        for name in ("vse++", "x")
-    ]
+    shares = {PAIRS: 65.0, f"{PAIRS}:noun": 60.0, f"{PAIRS}:numeral": 70.0}
+    results = [result(name, rsum=300.0, **shares) for name in ("vse++", "x")]
     for one in results:
         for candidates, top in (("plain", 30.0), ("vse-c:total", 10.0)):
             made = OfTrainings(np.array([top]), np.array([top, top]))
