@@ -159,8 +159,8 @@ def session(block: Block) -> str:
 
 GENERATED = {
     "reference/tables.md": ("## `negatives`", "| `p_true` | `float` |"),
-    "explanation/plausibility.md": ("| operator | floor |", "| `noun` |"),
-    "explanation/negatives.md": ("| step | what it does |", "| `rate_whole` |"),
+    "explanation/scores.md": ("| operator | floor |", "| `noun` |"),
+    "explanation/how-it-works.md": ("| step | what it does |", "| `rate_whole` |"),
 }
 
 
@@ -181,7 +181,7 @@ def test_p_true_is_described_in_one_wording() -> None:
     helps = [NegativesConfig.model_fields["max_true"].description or ""]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)
-    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/judged.md", "tutorials/audit.md")]
+    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/scores.md", "tutorials/audit.md")]
     described = [description(NEGATIVES.field("p_true")), *columns, *helps, *audit, *pages]
     assert len(described) == 7 and all("one more caption of the image" in text for text in described)
 

@@ -65,8 +65,8 @@ def test_every_table_and_column_stands_in_the_reference() -> None:
     assert listed == [table.metadata[b"table"].decode() for table in TABLES]
 
 
-def test_the_floors_stand_on_the_page_on_plausibility() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (-[\d.]+) \|$", page_of("explanation/plausibility.md"), re.M)
+def test_the_floors_stand_on_the_page_on_scores() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (-[\d.]+) \|$", page_of("explanation/scores.md"), re.M)
     floors = {name: kind.floor for name, kind in KINDS.items() if kind.floor > float("-inf")}
     assert {name: float(floor) for name, floor in rows} == floors | {"shuffle": MIN_LOG_ODDS}
 
