@@ -27,16 +27,38 @@ def short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions."""
-    parts = []
+    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions.
+
+    Columns that a table has as `negatives` has them are named and not described again.
+    """
+    negatives = _BY_NAME["negatives"]
+    sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
-        rows = [f"## `{name}`", "", "| column | type | meaning |", "|---|---|---|"]
-        for column in table:
-            nullable = ", or null" if column.nullable else ""
-            rows.append(f"| `{column.name}` | `{short(column.type)}` | {description(column)}{nullable} |")
-        parts.append("\n".join(rows))
-    return "\n\n".join(parts)
+        repeated = [] if table is negatives else [column.name for column in table if _is_column_of(column, negatives)]
+        rows = [_row(column) for column in table if column.name not in repeated]
+        parts = [f"## `{name}`"]
+        if rows:
+            parts.append("\n".join(["| column | type | meaning |", "|---|---|---|", *rows]))
+        if repeated:
+            parts.append(f"As in `negatives`: {', '.join(f'`{column}`' for column in repeated)}.")
+        sections.append("\n\n".join(parts))
+    return "\n\n".join(sections)
+
+
+def _row(column: pa.Field) -> str:
+    """A row of a table of columns."""
+    meaning = description(column)
+    nullable = ", or null" if column.nullable and "null" not in meaning else ""
+    return f"| `{column.name}` | `{short(column.type)}` | {meaning}{nullable} |"
+
+
+def _is_column_of(column: pa.Field, table: pa.Schema) -> bool:
+    """Whether a table has the same column: name, type and description."""
+    if column.name not in table.names:
+        return False
+    other = table.field(column.name)
+    return bool(column.equals(other)) and description(column) == description(other)
 
 
 def replaced(text: str, begin: str, end: str, section: str) -> str:
