@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from markdown.extensions.toc import slugify
 
 from negcap.augment.generate import NegativesConfig
 from negcap.pipelines.cli import main, negcap
@@ -72,6 +73,28 @@ def test_an_option_that_is_named_exists(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
     named = {flag for code in re.findall(r"`([^`]+)`", text) for flag in re.findall(r"--[a-z][a-z-]*", code)}
     assert named <= known
+
+
+STUDIES = sorted((ROOT / "docs" / "studies").glob("*.md"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S), re.M)
+    named = [re.search(r"{ *#([\w-]+) *}", heading) for heading in headings]
+    return {slugify(re.sub(r"[`*]", "", heading), "-") for heading in headings} | {name[1] for name in named if name}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", *STUDIES], ids=name_of)
+def test_a_link_leads_to_a_page_and_a_heading(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        if path.startswith("http") or anchor.startswith(("only-", "negcap-")):
+            continue  # anchors of pictures by theme, and of commands, which the site generates
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
 
 
 @pytest.fixture(scope="module")
