@@ -15,6 +15,7 @@ ORDER = (
 _SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
 _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
+REFERRED = ("captions", "negatives", "proposals")  # tables whose columns many others have
 
 
 def short(type: pa.DataType) -> str:
@@ -29,20 +30,23 @@ def short(type: pa.DataType) -> str:
 def markdown() -> str:
     """Markdown with one section per table: its name as a heading, then its columns with types and descriptions.
 
-    Columns that a table has as `negatives` has them are named and not described again.
+    A column that a table has as one of `REFERRED` has it is named there and not described again.
     """
-    negatives = _BY_NAME["negatives"]
     sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
-        repeated = [] if table is negatives else [column.name for column in table if _is_column_of(column, negatives)]
-        rows = [_row(column) for column in table if column.name not in repeated]
+        described = list(table)
+        notes = []
+        for other in REFERRED:
+            repeated = [column for column in described if name != other and _is_column_of(column, _BY_NAME[other])]
+            if repeated:
+                described = [column for column in described if column not in repeated]
+                notes.append(f"As in `{other}`: {', '.join(f'`{column.name}`' for column in repeated)}.")
+        rows = [_row(column) for column in described]
         parts = [f"## `{name}`"]
         if rows:
             parts.append("\n".join(["| column | type | meaning |", "|---|---|---|", *rows]))
-        if repeated:
-            parts.append(f"As in `negatives`: {', '.join(f'`{column}`' for column in repeated)}.")
-        sections.append("\n\n".join(parts))
+        sections.append("\n\n".join([*parts, *notes]))
     return "\n\n".join(sections)
 
 
