@@ -15,17 +15,17 @@ from xml.sax.saxutils import escape
 import pandas as pd
 
 FOLDER = Path(__file__).parent / "pages" / "assets"
-IMAGE = "sample_0003"
+IMAGE = "sample_0065"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "soda", "A cat sprawled"),
-    ("numeral", "two", "An orange cat"),
-    ("preposition", "in front of", "A cat rests"),
-    ("noun", "book", "A cat rests"),
+    ("noun", "cat", "A black dog"),
+    ("numeral", "three", "Two sleepy dogs"),
+    ("preposition", "behind", "A pair of dogs"),
+    ("noun", "grass", "There are two dogs"),
 )
 REFUSED = (
-    ("numeral", "three", "An orange kitty", "hardly ever seen or said"),
-    ("shuffle", "laptop | cat", "A cat rests", "hardly ever seen or said"),
-    ("preposition", "behind", "A cat rests", "another caption has something on the desk"),
+    ("numeral", "three", "A black dog", "another caption says a pair of dogs"),
+    ("shuffle", "a | two", "Two sleepy dogs", "raters would find it odd"),
+    ("noun", "sidewalk", "There are two dogs", "a couch may stand on a sidewalk"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57

@@ -15,6 +15,7 @@ ORDER = (
 _SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
 _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
+REFERRED = ("captions", "negatives", "proposals")  # tables whose columns many others have
 
 
 def short(type: pa.DataType) -> str:
@@ -27,16 +28,41 @@ def short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions."""
-    parts = []
+    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions.
+
+    A column that a table has as one of `REFERRED` has it is named there and not described again.
+    """
+    sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
-        rows = [f"## `{name}`", "", "| column | type | meaning |", "|---|---|---|"]
-        for column in table:
-            nullable = ", or null" if column.nullable else ""
-            rows.append(f"| `{column.name}` | `{short(column.type)}` | {description(column)}{nullable} |")
-        parts.append("\n".join(rows))
-    return "\n\n".join(parts)
+        described = list(table)
+        notes = []
+        for other in REFERRED:
+            repeated = [column for column in described if name != other and _is_column_of(column, _BY_NAME[other])]
+            if repeated:
+                described = [column for column in described if column not in repeated]
+                notes.append(f"As in `{other}`: {', '.join(f'`{column.name}`' for column in repeated)}.")
+        rows = [_row(column) for column in described]
+        parts = [f"## `{name}`"]
+        if rows:
+            parts.append("\n".join(["| column | type | meaning |", "|---|---|---|", *rows]))
+        sections.append("\n\n".join([*parts, *notes]))
+    return "\n\n".join(sections)
+
+
+def _row(column: pa.Field) -> str:
+    """A row of a table of columns."""
+    meaning = description(column)
+    nullable = ", or null" if column.nullable and "null" not in meaning else ""
+    return f"| `{column.name}` | `{short(column.type)}` | {meaning}{nullable} |"
+
+
+def _is_column_of(column: pa.Field, table: pa.Schema) -> bool:
+    """Whether a table has the same column: name, type and description."""
+    if column.name not in table.names:
+        return False
+    other = table.field(column.name)
+    return bool(column.equals(other)) and description(column) == description(other)
 
 
 def replaced(text: str, begin: str, end: str, section: str) -> str:

@@ -35,7 +35,7 @@ _CHANGE = dict(
 _MEASURES = dict(
     p_true=float32(
         "estimated probability that one more caption of the image would make it true; null if it is not "
-        "estimated: see How a negative is judged",
+        "estimated: see What the scores mean",
         nullable=True,
     ),
     plausibility=float32(

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from markdown.extensions.toc import slugify
 
 from negcap.augment.generate import NegativesConfig
 from negcap.pipelines.cli import main, negcap
@@ -72,6 +73,28 @@ def test_an_option_that_is_named_exists(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
     named = {flag for code in re.findall(r"`([^`]+)`", text) for flag in re.findall(r"--[a-z][a-z-]*", code)}
     assert named <= known
+
+
+STUDIES = sorted((ROOT / "docs" / "studies").glob("*.md"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S), re.M)
+    named = [re.search(r"{ *#([\w-]+) *}", heading) for heading in headings]
+    return {slugify(re.sub(r"[`*]", "", heading), "-") for heading in headings} | {name[1] for name in named if name}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", *STUDIES], ids=name_of)
+def test_a_link_leads_to_a_page_and_a_heading(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        if path.startswith("http") or anchor.startswith(("only-", "negcap-")):
+            continue  # anchors of pictures by theme, and of commands, which the site generates
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +182,8 @@ def session(block: Block) -> str:
 
 GENERATED = {
     "reference/tables.md": ("## `negatives`", "| `p_true` | `float` |"),
-    "explanation/plausibility.md": ("| operator | floor |", "| `noun` |"),
-    "explanation/negatives.md": ("| step | what it does |", "| `rate_whole` |"),
+    "explanation/scores.md": ("| operator | floor |", "| `noun` |"),
+    "explanation/how-it-works.md": ("| step | what it does |", "| `rate_whole` |"),
 }
 
 
@@ -181,7 +204,7 @@ def test_p_true_is_described_in_one_wording() -> None:
     helps = [NegativesConfig.model_fields["max_true"].description or ""]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)
-    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/judged.md", "tutorials/audit.md")]
+    pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/scores.md", "tutorials/audit.md")]
     described = [description(NEGATIVES.field("p_true")), *columns, *helps, *audit, *pages]
     assert len(described) == 7 and all("one more caption of the image" in text for text in described)
 
@@ -200,7 +223,7 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request:
 def test_a_reader_counts_the_negatives_of_every_operator(
     reader: str, sample: Path, datasets_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask", "`torch.utils.data`"]
+    assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask"]
     monkeypatch.chdir(sample)
     printed = executed(READERS[reader], FOLDER / "how-to" / "read.md", {})
     parts = read_table(Path("outputs", "sample"), "negatives")

@@ -22,7 +22,7 @@ from negcap.pipelines.models.papers.tables import TABLES, difference, tables, ve
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
 
-PAGE = Path(__file__).parents[4] / "docs" / "pages" / "paper-tables.md"
+PAGE = Path(__file__).parents[4] / "docs" / "studies" / "paper-tables.md"
 KINDS = ("object", "attribute", "relation")
 RANKS = {"median": 7.0, "mean": 40.0}
 
