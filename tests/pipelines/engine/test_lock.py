@@ -46,7 +46,7 @@ ELSEWHERE = (  # commands that write into other folders than a run's; RUN, HELD 
     "entail a.jsonl b.jsonl c.jsonl --output HELD",
     "publish RUN --format coco --license x --allow-blind --output HELD --overwrite",
     "publish RUN --format sugarcrepe --license x --allow-blind --output HELD",
-    "audit RUN --output HELD --set blind=false --n 1 --set limit=1",
+    "audit RUN --output HELD --set blind=false --n 1 --max-pairs 1",
 )
 
 

@@ -146,7 +146,6 @@ OWN_FILES = {  # sources that open Parquet files which are no tables of a run, o
     "pipelines/models/order/taxonomy.py",
     "pipelines/readers/table.py",
     "pipelines/tables/corpus.py",
-    "pipelines/tables/warnings.py",
     "pipelines/ingestion/grouping.py",
     "pipelines/stages/ingest.py",
     "pipelines/stages/lexicon.py",

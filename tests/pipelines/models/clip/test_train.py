@@ -158,7 +158,10 @@ def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
         (["--images", "{images}", "--refined"], "has no refined negatives yet: run negcap refine"),
         (["--images", "{images}", "--negative-family", "numeral"], "negclip needs negatives of the families numeral"),
         (["--images", "{images}", "--set", "size=30"], "size must be a multiple of patch, 24, was: 30"),
-        (["--images", "{images}", "--set", "validation_split=dev"], "has no captions of split dev, only of train, val, test"),
+        (
+            ["--images", "{images}", "--set", "validation_split=dev"],
+            "has no captions of split dev, only of train, val, test",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(

@@ -142,8 +142,8 @@ def test_trained_models_are_kept_and_tables_are_printed(
     [
         (["--model", "vse,clip"], "model must be vse, .*, was: clip"),
         (["--seeds", "0"], "seeds must be >= 1, was: 0"),
-        (["--seeds", "2", "--seed", "1"], "seed is of one training"),
-        (["--split", "dev"], "split is of a comparison: give several models, or --seeds"),
+        (["--seeds", "2", "--seed", "1"], "seed is for one training"),
+        (["--split", "dev"], "split needs a comparison: give several --model, or --seeds"),
         (["--seeds", "1", "--split", "dev"], "split must be one of 'test', 'train' in captions, was: 'dev'"),
         (["--model", "vse-c+relation", "--negative-operator", "noun"], "negative_families must have negatives"),
     ],
