@@ -98,11 +98,11 @@ class Fork:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder but statistics, by path."""
+    """Every file below a folder but statistics and caches, which commands that only read leave there, by path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.parent.name != STATISTICS
+        if path.is_file() and path.parent.name != STATISTICS and ".cache" not in path.relative_to(folder).parts
     }
 
 
