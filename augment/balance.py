@@ -38,7 +38,10 @@ from .reproducible import exp, log
 from .sentences import sentences_of_images
 from .truth.estimates import Truth
 
-UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0
+UPDATES = 120
+STEP = 0.7
+PRIOR = 1.0
+BOUND = 1.0
 BALANCED = tuple(KINDS)
 
 
@@ -84,7 +87,8 @@ def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -
     What may be true of the image is left out; of nouns the table says it already, of others one looks at each negative.
     Nouns that leave a pronoun without antecedent are not left out.
     """
-    table, lexicon = batch.candidates, batch.lexicon
+    table = batch.candidates
+    lexicon = batch.lexicon
     candidates = table.of_kinds([replacer.kind])
     batch.estimates.rate(candidates)
     candidates = candidates[table.reason[candidates] == FREE]
@@ -132,13 +136,15 @@ def fit_factors(kind: str, names: Sequence[str], exchanges: Exchanges) -> dict[t
     """
     forms = (False, True) if kind == "noun" else (False,)
     entries = [(name, plural) for plural in forms for name in names]
-    size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
+    size = len(entries)
+    rows = int(exchanges.row.max(initial=-1)) + 1
     log_factors = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
         factors = exp(log_factors)
         weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
         share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
-        left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
+        left = np.bincount(exchanges.old, share, size)
+        entered = np.bincount(exchanges.new, share, size)
         log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))
         np.clip(log_factors, -BOUND, BOUND, out=log_factors)
     return dict(zip(entries, exp(log_factors).tolist(), strict=True))

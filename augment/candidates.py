@@ -45,7 +45,8 @@ FREE = REASONS.index("")
 # The loss of the best of replacements, in nats: it decreases log p of the other words by this and no more, and leaves
 # none of them below LEAST_LOG_P. What raters would call unnatural even so is refused without an estimate; of 336,307
 # candidates of COCO that is 46 % of the nouns and 71 % of the prepositions, and 0.1 % of those that an estimate keeps.
-LEAST_LOSS, LEAST_LOG_P = 0.5, -1.0
+LEAST_LOSS = 0.5
+LEAST_LOG_P = -1.0
 # The same for numerals, whose nouns and verbs change as well: the best fifth of them changes its caption so little.
 LEAST_OF_NUMERALS = Comparison(log_odds=0.0, loss=0.73, lowest=-3.9, whole=-1.9)
 
@@ -108,7 +109,8 @@ class Candidates:
     def __post_init__(self) -> None:
         size = len(self.slot)
         self.least_unnatural = np.zeros(size)
-        self.p_unnatural, self.p_compatible = np.full(size, np.nan), np.full(size, np.nan)
+        self.p_unnatural = np.full(size, np.nan)
+        self.p_compatible = np.full(size, np.nan)
         self.is_opposite = np.zeros(size, bool)
         self.is_rated = np.zeros(size, bool)
         self.is_proposed = np.zeros(size, bool)
@@ -195,7 +197,8 @@ class RatingEstimates:
 
         evidence: of each caption of the batch, all read together by the cloze model.
         """
-        self._candidates, self._limits = candidates, limits
+        self._candidates = candidates
+        self._limits = limits
         encodings = [evidence[number].encoding for number in candidates.caption.tolist()]
         places: list[Place | None] = [
             encoding.place(slot.start, slot.end) for encoding, slot in zip(encodings, candidates.slots, strict=True)
@@ -283,7 +286,8 @@ class RatingEstimates:
         estimates = self._surrogate.estimate(self._slot_shares, of, table.unit[numbers], WINDOW)
         unnatural, compatible = self._rate(numbers, np.stack(estimates, axis=1))
         compatible = cap_opposites(compatible, table.is_opposite[numbers])
-        table.p_unnatural[numbers], table.p_compatible[numbers] = unnatural, compatible
+        table.p_unnatural[numbers] = unnatural
+        table.p_compatible[numbers] = compatible
         # What only the whole text tells is as plausible as that is estimated to be.
         unknown = np.isnan(table.log_odds[numbers])
         table.log_odds[numbers] = np.where(unknown, estimates.whole, table.log_odds[numbers])
@@ -309,8 +313,10 @@ class RatingEstimates:
 
     def fallbacks(self, numbers: np.ndarray) -> np.ndarray:
         """Those of some candidates that may be taken where there is nothing better, see `raters.is_fallback`."""
-        table, limits = self._candidates, self._limits
-        unnatural, compatible = table.p_unnatural[numbers], table.p_compatible[numbers]
+        table = self._candidates
+        limits = self._limits
+        unnatural = table.p_unnatural[numbers]
+        compatible = table.p_compatible[numbers]
         good = is_fallback(unnatural, compatible, limits.max_unnatural, limits.max_compatible)
         return numbers[good & (table.reason[numbers] == REASONS.index(UNNATURAL))]
 

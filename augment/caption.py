@@ -26,7 +26,8 @@ MAX_SENTENCE = 250
 STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 # Number of captions and contexts whose results are kept: enough for those that the cloze model reads together. More
 # cost memory and slow down garbage collection.
-CAPTIONS, CONTEXTS = 320, 64
+CAPTIONS = 320
+CONTEXTS = 64
 
 
 class Token(NamedTuple):
@@ -176,7 +177,8 @@ def from_parses(parses: pa.Table) -> list[Caption]:
     columns = (parses.column(name).to_pylist() for name in ("caption_id", "image_id", "text"))
     for row, (caption_id, image_id, text) in enumerate(zip(*columns, strict=True)):
         here = slice(token_at[row], token_at[row + 1])
-        starts, ends = token["start"][here], token["end"][here]
+        starts = token["start"][here]
+        ends = token["end"][here]
         texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
         parsed = (token[name][here] for name in ("lemma", "tag", "pos", "dep", "head"))
         tokens = tuple(map(Token._make, zip(range(len(starts)), starts, ends, texts, *parsed, strict=True)))

@@ -47,7 +47,8 @@ def agrees_with_the_other_sentences(row: Row, case: Case) -> None:
     """
     sentence = case.evidence.caption
     if word := repeated_elsewhere(row, sentence):
-        row.reason, row.detail = SAID_AGAIN, word
+        row.reason = SAID_AGAIN
+        row.detail = word
     elif pronouns_left_behind(row, sentence):
         row.reason = "dangling_pronoun"
 
@@ -57,7 +58,8 @@ def contradicts_the_captions(row: Row, case: Case) -> None:
     if not case.operator.traits.is_checked:
         return
     if found := case.operator.violation(row, case.evidence, case.lexicon):
-        row.reason, row.sibling_id = found.reason, found.sibling_id
+        row.reason = found.reason
+        row.sibling_id = found.sibling_id
         row.detail = found.word and _absent(row) + found.word
 
 
@@ -81,7 +83,9 @@ def is_no_caption_of_the_image(row: Row, case: Case) -> None:
     row.text = apply(evidence.caption.text, row.edits)
     lowered = row.text.lower()
     if lowered in evidence.texts:
-        row.reason, row.p_true, row.text = "sibling_says_so", None, ""
+        row.reason = "sibling_says_so"
+        row.p_true = None
+        row.text = ""
         same = (sibling.caption_id for sibling in evidence.siblings if sibling.text.lower() == lowered)
         row.sibling_id = next(same, None)
 
@@ -103,7 +107,8 @@ def rate_whole(rows: Sequence[Row], evidence: Sequence[Evidence], limits: Limits
     reasons = refusals(unnatural, compatible, limits.unnatural, limits.max_compatible).tolist()
     for row, reason in zip(rows, reasons, strict=True):
         if reason:
-            row.reason, row.detail = reason, limit_detail(reason, limits)
+            row.reason = reason
+            row.detail = limit_detail(reason, limits)
 
 
 Check = Callable[[Row, Case], None]

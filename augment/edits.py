@@ -22,7 +22,8 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
     Raises ValueError if edits overlap, are out of order or out of bounds.
     """
-    edited, position = "", 0
+    edited = ""
+    position = 0
     for start, end, new in edits:
         if start < position or end < start:
             raise ValueError(f"edits must be disjoint and in order, were: {list(edits)}")

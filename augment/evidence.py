@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Mentions = Mapping[str, frozenset[Any]]  # by the name of a kind of word: what `Kind.mentions` finds
 # A batch of captions that the cloze model reads together ends with the image that reaches the first number, or before
 # the one that would exceed the second. Larger ones are a little faster and take more memory: 50 MB for twice the size.
-BATCH_CAPTIONS, BATCH_TOKENS = 160, 2400
+BATCH_CAPTIONS = 160
+BATCH_TOKENS = 2400
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +129,9 @@ def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Capti
         size = sum(len(caption.tokens) for caption in image)
         if batch and (captions >= BATCH_CAPTIONS or tokens + size > BATCH_TOKENS):
             yield batch
-            batch, captions, tokens = [], 0, 0
+            batch = []
+            captions = 0
+            tokens = 0
         batch.append(image)
         captions += len(image)
         tokens += size

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
 # One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
-PROBED, PROBE_QUOTA = 32, 4
+PROBED = 32
+PROBE_QUOTA = 4
 # Each rejection repeats the text of its caption, so that without a limit those of a long one would take memory by the
 # square of its length: 36 MB for 1,000 words.
 MOST_REJECTED = 100
@@ -130,9 +131,12 @@ def generate_tables(
     probe_operators = [
         name for name in PRESETS["all"] if name not in settings.operators and family_of(name) != POSITIVE
     ]
-    negatives, positives, rejections = RowCollector(family_of), RowCollector(family_of), RowCollector(family_of)
+    negatives = RowCollector(family_of)
+    positives = RowCollector(family_of)
+    rejections = RowCollector(family_of)
     captions = from_parses(parses)
-    counts, excluded = Counter({"captions": len(captions)}), Counter[tuple[str, str, str]]()
+    counts = Counter({"captions": len(captions)})
+    excluded = Counter[tuple[str, str, str]]()
     first = 0
     probed: list[Sequence[Caption]] = []  # images whose first caption is given to the operators that do not run
     for images in batches(by_image(captions)):
@@ -277,7 +281,8 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     Rows are taken in random order, which depends on the seed, the operator and the caption alone, until the quota is
     filled or there are no more. Those of a caption of several sentences are spread over these.
     """
-    seed, quota = settings.seed, settings.quota(operator.name)
+    seed = settings.seed
+    quota = settings.quota(operator.name)
     results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
     captions = [_in_random_order(sentences, operator, batch, seed) for sentences in batch.sentences]
     _spread(results, captions, quota, operator.rows(batch, seed), operator, batch)
@@ -519,9 +524,11 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
         if reason == LIKELY_TRUE or row.reason is not None:
             check(row, case)
         elif reason == COMPATIBLE and table.weight[candidate] == 0:
-            row.reason, row.detail = reason, MAY_NAME_ONE_THING
+            row.reason = reason
+            row.detail = MAY_NAME_ONE_THING
         else:
-            row.reason, row.detail = reason, limit_detail(reason, batch.limits)
+            row.reason = reason
+            row.detail = limit_detail(reason, batch.limits)
         rows.append(row)
     return rows
 

@@ -129,8 +129,10 @@ class Edited(NamedTuple):
 def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
     edited = Edited(words=[], starts=[], ends=[], kept=[])
-    lowered, begins = caption.lowered, caption.begins
-    token, last = 0, len(begins)
+    lowered = caption.lowered
+    begins = caption.begins
+    token = 0
+    last = len(begins)
     for start, end, new in edits:
         first = bisect_left(begins, start, token)
         if first > token:
@@ -204,7 +206,8 @@ def _replaced_unit(caption: Caption, encoding: CaptionEncoding, row: Row) -> tup
     if len(found) != 1:
         return None
     first, last, new = found[0]
-    place, unit = encoding.place(first, last), encoding.model.units.of_head(new)
+    place = encoding.place(first, last)
+    unit = encoding.model.units.of_head(new)
     return None if place is None or unit is None else (place, unit)
 
 
@@ -225,7 +228,8 @@ def replacements(caption: Caption, encoding: CaptionEncoding, row: Row) -> Itera
 def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[tuple[int, int, str]]:
     """The first token of each edit, the one after its last, and the new text; not of "an" in place of "a"."""
     for start, end, new in edits:
-        first, last = bisect_left(caption.begins, start), bisect_left(caption.begins, end)
+        first = bisect_left(caption.begins, start)
+        last = bisect_left(caption.begins, end)
         if last != first + 1 or normalised(new) != normalised(caption.lowered[first]):
             yield first, last, new
 
@@ -248,7 +252,8 @@ def read_and_compare(
     first_row: list[int] = []  # of each text, a row that is read by it
     text_of: list[int] = []  # of each row, the number of its text
     for i, (caption, row) in enumerate(zip(captions, rows, strict=True)):
-        words, position = edited[i].words, numerals[i]
+        words = edited[i].words
+        position = numerals[i]
         if position is not None:
             words = [*words[:position], lowest_number(row.replaced, row.replacement), *words[position + 1 :]]
         key = (caption.caption_id, *words)
@@ -297,14 +302,18 @@ def _losses(
     old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[tuple[int, int, int]]]
 ) -> np.ndarray:
     """How much log p is lost in all that caption and negative share (`Comparison`): (negatives,); kept: of `Edited`."""
-    before, after, of = list[int](), list[int](), list[int]()  # places in both texts of tokens that are kept
+    before = list[int]()
+    after = list[int]()
+    of = list[int]()  # places in both texts of tokens that are kept
     for one, other, runs in zip(old, new, kept, strict=True):
         for start, end, position in runs:
             before += one.place_of[start:end]
             after += other.place_of[position : position + end - start]
         of.append(len(before))
     number = np.repeat(np.arange(len(of)), np.diff(of, prepend=0))
-    units, scores, counted = [], [], np.ones(len(number), bool)
+    units = []
+    scores = []
+    counted = np.ones(len(number), bool)
     for encodings, places in ((old, np.array(before, np.int64)), (new, np.array(after, np.int64))):
         counts = np.array([len(encoding.scores) for encoding in encodings], np.int64)
         counted &= places <= counts[number]
@@ -315,7 +324,9 @@ def _losses(
         scores.append(flat[np.minimum(at, len(flat) - 1)] if len(flat) else np.zeros(len(at)))
     counted &= units[0] == units[1]
     # The tokens of a phrase are one unit.
-    number, places, lost = number[counted], np.array(after, np.int64)[counted], (scores[0] - scores[1])[counted]
+    number = number[counted]
+    places = np.array(after, np.int64)[counted]
+    lost = (scores[0] - scores[1])[counted]
     again = np.zeros(len(number), bool)
     again[1:] = (number[1:] == number[:-1]) & (places[1:] == places[:-1])
     return np.bincount(number[~again], np.maximum(lost[~again], 0.0), len(of))
@@ -323,10 +334,12 @@ def _losses(
 
 def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
     """The lowest log p of a unit in or near an edit; place_of, scores: of the negative, as in `CaptionEncoding`."""
-    lowest, last = 0.0, len(place_of) - 1
+    lowest = 0.0
+    last = len(place_of) - 1
     for start, end in zip(edited.starts, edited.ends, strict=True):
         final = max(start, min(end, last + 1) - 1)
-        low, high = place_of[min(start, last)], place_of[min(final, last)]
+        low = place_of[min(start, last)]
+        high = place_of[min(final, last)]
         lowest = min(lowest, *scores[max(low - 1 - WINDOW, 0) : high + WINDOW], 0.0)
     return lowest
 

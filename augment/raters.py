@@ -32,7 +32,9 @@ from .plausibility import Comparison, compare, replacements
 from .reproducible import log, sigmoid
 from .rows import COMPATIBLE, UNNATURAL, Change, Row
 
-PREFERRED_UNNATURAL, MAX_UNNATURAL, MAX_COMPATIBLE = 0.25, 0.35, 0.12
+PREFERRED_UNNATURAL = 0.25
+MAX_UNNATURAL = 0.35
+MAX_COMPATIBLE = 0.12
 # Of swapped numbers ("two boys next to a dog") raters called half as many unnatural as the network says: of 114
 # readings of those with 0.25 to 0.7, 31 %.
 SWAPPED_NUMBERS = 0.5
@@ -43,7 +45,9 @@ OPPOSITES = 0.05  # the share of opposites ("in front of", "behind") that raters
 SURE = 0.01  # the lowest probability of being unnatural or compatible that counts
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
-LOWEST, WHOLE, MEAN = -12.0, (-15.0, 5.0), -6.0  # nats: what is lower, or outside, is taken for these
+LOWEST = -12.0
+WHOLE = (-15.0, 5.0)
+MEAN = -6.0  # nats: what is lower, or outside, is taken for these
 TOGETHER = 128  # negatives that are rated together: they fit into a core's cache
 EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that sums are the same in any order
 
@@ -131,7 +135,8 @@ class RaterModel:
         logits = np.empty((len(place), len(self._last)))
         for start in range(0, len(place), TOGETHER):
             block = slice(start, start + TOGETHER)
-            at_place, of_unit = places[place[block]], units[unit[block]]
+            at_place = places[place[block]]
+            of_unit = units[unit[block]]
             hidden = at_place[:, :hidden_size] + of_unit[:, :hidden_size]
             hidden += features[block] @ self._features
             hidden += shifts[changes[block]]
@@ -225,8 +230,10 @@ def inputs(
 ) -> Inputs:
     """The inputs of negatives: for each its caption, how the model has read that, the row, and how they compare."""
     embedding = encodings[0].model.embedding
-    units, places = np.zeros((len(rows), embedding.shape[1])), np.zeros((len(rows), 2 * embedding.shape[1]))
-    old_log_p, counts = np.zeros(len(rows)), np.ones(len(rows))
+    units = np.zeros((len(rows), embedding.shape[1]))
+    places = np.zeros((len(rows), 2 * embedding.shape[1]))
+    old_log_p = np.zeros(len(rows))
+    counts = np.ones(len(rows))
     every = enumerate(zip(captions, encodings, rows, strict=True))
     if found := [(i, *replaced) for i, its in every for replaced in replacements(*its)]:
         slots: dict[tuple[int, Place], tuple[int, CaptionEncoding, Place]] = {}  # of each place, its number
@@ -236,8 +243,10 @@ def inputs(
         new = np.array([-1 if unit is None else unit for *_, unit in found])
         words = np.where(new[:, None] < 0, 0.0, embedding[new]).astype(float)
         which, first, number = np.unique([i for i, *_ in found], return_index=True, return_counts=True)
-        places[which], units[which] = np.add.reduceat(vectors.astype(float)[of], first), np.add.reduceat(words, first)
-        old_log_p[which], counts[which] = np.minimum.reduceat(lowest[of], first), number
+        places[which] = np.add.reduceat(vectors.astype(float)[of], first)
+        units[which] = np.add.reduceat(words, first)
+        old_log_p[which] = np.minimum.reduceat(lowest[of], first)
+        counts[which] = number
     sizes, means = scores_of(encodings)
     return Inputs(
         changes=np.array([change_number(row.change) for row in rows]),
@@ -256,8 +265,11 @@ def predict_ratings(
     """The ratings of negatives; the arguments are those of `inputs`, and all encodings are of one model."""
     if not rows:
         return Ratings(np.zeros(0), np.zeros(0))
-    model, given = rater_model_of(encodings[0].model), inputs(captions, encodings, rows, comparisons)
-    places, units, each = model.project_places(given.places), model.project_units(given.units), np.arange(len(rows))
+    model = rater_model_of(encodings[0].model)
+    given = inputs(captions, encodings, rows, comparisons)
+    places = model.project_places(given.places)
+    units = model.project_units(given.units)
+    each = np.arange(len(rows))
     ratings = model.predict(given.changes, given.features, places, units, each, each)
     return calibrated(ratings, given.changes)
 

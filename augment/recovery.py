@@ -110,7 +110,8 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
     place of one ("an orange" -> "a grey"), and else one edit ("in front of" -> "next to"). A word that is put in brings
     the space behind it; before it, at the end of the text. Equal texts: none.
     """
-    old, new = _PIECE.findall(caption), _PIECE.findall(text)
+    old = _PIECE.findall(caption)
+    new = _PIECE.findall(text)
     starts = [0, *accumulate(map(len, old))]
     opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     runs: list[list[tuple[int, int, int, int]]] = []  # neighbouring spans of pieces: start and end in old, in new
@@ -132,9 +133,11 @@ def _tidy(caption: str, edit: Edit) -> Edit:
     """An edit without white space that both sides have at an end; " red" put in becomes "red " one place on."""
     start, end, new = edit
     while start < end and new and caption[start] == new[0] and new[0].isspace():
-        start, new = start + 1, new[1:]
+        start = start + 1
+        new = new[1:]
     while start < end and new and caption[end - 1] == new[-1] and new[-1].isspace():
-        end, new = end - 1, new[:-1]
+        end = end - 1
+        new = new[:-1]
     if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
         return Edit(start + 1, end + 1, new[1:] + new[0])
     return Edit(start, end, new)
@@ -148,9 +151,11 @@ def _main(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[
 
 def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
     """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
-    spans, shift = [], 0
+    spans = []
+    shift = 0
     for start, end, new in edits:
-        first, last = start + shift, start + shift + len(new)
+        first = start + shift
+        last = start + shift + len(new)
         spans.append(Span(*_inside(caption, start, end), *_inside(negative, first, last)))
         shift += len(new) - (end - start)
     return spans
@@ -168,7 +173,8 @@ def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
     a, b, c, d = span
     if b - a != 1 or d - c != 1:
         return False
-    old, new = caption.tokens[a], negative.tokens[c]
+    old = caption.tokens[a]
+    new = negative.tokens[c]
     if old.lower in ("a", "an") and new.lower in ("a", "an"):
         return True
     verbs = old.pos in ("VERB", "AUX") and new.pos in ("VERB", "AUX") and old.lemma == new.lemma
@@ -195,7 +201,8 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
     a, b, c, d = span
     there = _slots(negative)
     for slot in _slots(caption):
-        start, end = slot.start, slot.end
+        start = slot.start
+        end = slot.end
         inside = start <= a and b <= end
         others = [other for other in there if other.kind == slot.kind and other.entry != slot.entry]
         if slot.kind == "numeral":
@@ -207,9 +214,11 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
             alike = [o for o in alike if is_kind_of("noun", noun.lemma, negative.tokens[o.noun].lemma)]
         else:
             if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
-                inside, start = b <= end, a
+                inside = b <= end
+                start = a
             # As many tokens of the slot stay before the change and behind it.
-            first, last = c - (a - start) + (start < slot.start), d + end - b
+            first = c - (a - start) + (start < slot.start)
+            last = d + end - b
             alike = [other for other in others if (other.start, other.end) == (first, last)]
         if inside and alike:
             return slot, alike[0]
@@ -219,7 +228,8 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
 def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple[Edit, ...]) -> Recovered | None:
     """Two nouns, or two attributes, that have changed places."""
     left, right = main
-    old_left, old_right = caption.lowered[left.start : left.end], caption.lowered[right.start : right.end]
+    old_left = caption.lowered[left.start : left.end]
+    old_right = caption.lowered[right.start : right.end]
     new_left = negative.lowered[left.new_start : left.new_end]
     new_right = negative.lowered[right.new_start : right.new_end]
     if not old_left or not old_right or new_left != old_right or new_right != old_left:
@@ -227,7 +237,8 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
     nouns = [slot for span in main for slot in noun_slots(caption) if span.start <= slot.noun < span.end]
     if len(nouns) == 2:
         first, second = nouns
-        words, senses = exchanged(first.entry, second.entry), (first_sense(first.entry), first_sense(second.entry))
+        words = exchanged(first.entry, second.entry)
+        senses = (first_sense(first.entry), first_sense(second.entry))
         return Recovered("swap", Row("swap", edits, (first.noun, second.noun), *words, *senses))
     attributes = [slot for span in main for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
@@ -315,7 +326,9 @@ def _reject(
     elif faults(row.text) > faults(evidence.caption.text):
         row.reason = "ungrammatical"
     elif truth.true_by:
-        row.reason, row.detail, row.sibling_id = truth.true_by, truth.word, truth.sibling_id
+        row.reason = truth.true_by
+        row.detail = truth.word
+        row.sibling_id = truth.sibling_id
     elif settings.cautious and (found := violation(row, evidence, lexicon)):
         row.reason, row.detail, row.sibling_id = found
     elif settings.cautious and row.p_true is not None and evidence.image is not None:
@@ -341,7 +354,8 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
     A text that does more than replace, exchange or deny is false only if at most half of the caption's words change and
     one of them gives way to a word that cannot be said beside it; nor is it if another caption has what is new.
     """
-    caption, (operator, row) = evidence.caption, recovered
+    caption = evidence.caption
+    (operator, row) = recovered
     if caption.too_long or negative.too_long:
         return TruthValue(None)
     if _entails(caption, negative, recovered):
@@ -354,7 +368,8 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
         return TruthValue("undecidable" if is_open else "false")
     main = _main(caption, negative, row.edits)
     if operator == "negate":
-        old, new = words(caption.tokens), (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
+        old = words(caption.tokens)
+        new = (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
         left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
         denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in old) for kind, word in left)
         return TruthValue("false" if denied else "undecidable")
@@ -386,7 +401,9 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
 
 def _heard(negative: Caption, evidence: Evidence) -> list[bool]:
     """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it."""
-    new, own, siblings = mentions_of(negative), evidence.caption_mentions, evidence.sibling_mentions
+    new = mentions_of(negative)
+    own = evidence.caption_mentions
+    siblings = evidence.sibling_mentions
 
     def has(nouns: frozenset[str], noun: str) -> bool:
         return any(is_kind_of("noun", one, noun) for one in nouns)

@@ -15,7 +15,8 @@ from random import Random
 import numpy as np
 
 # Their sum is ln 2; n * LN2_HIGH is exact for |n| < 2^20.
-LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+LN2_HIGH = 0.6931471803691238
+LN2_LOW = 1.9082149292705877e-10
 EXP = [1 / factorial(n) for n in range(14)]
 LOG = [2 / (2 * n + 1) for n in range(11)]
 STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014), as are the shifts and factors of `mixed`

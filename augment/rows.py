@@ -23,8 +23,12 @@ Change = Literal[
 NO = "not "  # precedes a noun that is negated, in `replaced` and `replacement` of a row
 BOTH = " | "  # between a noun that is asserted and one that is negated
 # Reasons of rejections that several modules give; all are in negcap.schemas.negatives.REASONS.
-UNNATURAL, COMPATIBLE, LIKELY_TRUE = "unnatural", "compatible", "likely_true"
-NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "no_candidate", "operator_error", "too_long"
+UNNATURAL = "unnatural"
+COMPATIBLE = "compatible"
+LIKELY_TRUE = "likely_true"
+NO_CANDIDATE = "no_candidate"
+OPERATOR_ERROR = "operator_error"
+TOO_LONG = "too_long"
 SAID_AGAIN = "said_again"
 
 KEYS = ("caption_id", "image_id", "split", "origin")

@@ -22,7 +22,8 @@ from .caption import cached
 from .reproducible import counted, hash_keys, log, mixed, uniform
 
 # How many candidates of a caption are rated in its first round, and how many times as many in each further one.
-FIRST_TOGETHER, GROWTH = 4, 4
+FIRST_TOGETHER = 4
+GROWTH = 4
 NAMES = 32  # number of lists of entries whose hashes are cached
 
 
@@ -71,10 +72,12 @@ class Sampler:
         candidates: their numbers, (candidates,). weights: their weights, before the ratings. seed, operator: of the
         random stream.
         """
-        table, evidence = batch.candidates, batch.evidence
+        table = batch.candidates
+        evidence = batch.evidence
         self._batch = batch
         usable = table.is_proposed[candidates] & (weights > 0)
-        candidates, weights = candidates[usable], weights[usable]
+        candidates = candidates[usable]
+        weights = weights[usable]
         slot = table.slot[candidates]
         caption = table.caption[slot]
         names = np.zeros(len(candidates), np.uint64)
@@ -90,7 +93,8 @@ class Sampler:
         self._randoms_by_weight = (randoms / weights)[order]
         self._lowest = lowest[order].tolist()
         bounds = np.searchsorted(caption[order], np.arange(len(evidence) + 1)).tolist()
-        self._next, self._end = bounds[:-1], bounds[1:]  # of each caption, among its ordered candidates
+        self._next = bounds[:-1]
+        self._end = bounds[1:]  # of each caption, among its ordered candidates
         # Of each caption, how many to rate at once. It grows, so that a caption of which most are refused needs few
         # rounds; all captions of a round are rated together.
         self._together = [FIRST_TOGETHER] * len(evidence)
@@ -106,7 +110,8 @@ class Sampler:
         waiting = set(wanted)
         while waiting:
             for caption in sorted(waiting):
-                rated, given = self._rated[caption], taken[caption]
+                rated = self._rated[caption]
+                given = taken[caption]
                 all_rated = self._next[caption] == self._end[caption]
                 lowest_unrated = float("inf") if all_rated else self._lowest[self._next[caption]]
                 # A rated candidate is given once no unrated one can have a lower key.

@@ -44,7 +44,9 @@ def sentences_of(caption: Caption) -> tuple[Caption, ...]:
         low, high = sorted((token.index, token.head))
         spanning[low + 1] += 1
         spanning[high + 1] -= 1
-    starts, spans, has_ended = [0], 0, False
+    starts = [0]
+    spans = 0
+    has_ended = False
     for token in caption.tokens:
         spans += spanning[token.index]
         has_ended = has_ended and token.text not in ENDS | CLOSING
@@ -111,12 +113,14 @@ def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> 
 
     siblings: the other sentences of the image.
     """
-    caption, first = sentence.whole, sentence.first_token
+    caption = sentence.whole
+    first = sentence.first_token
     if row.sibling_id is not None:
         whole = {sibling.caption_id: sibling.whole.caption_id for sibling in siblings}
         row.sibling_id = whole.get(row.sibling_id, row.sibling_id)
         if row.sibling_id == caption.caption_id and sentence.part_of is not None:
-            row.reason, row.sibling_id = OF_CAPTION.get(row.reason or "", row.reason), None
+            row.reason = OF_CAPTION.get(row.reason or "", row.reason)
+            row.sibling_id = None
     if sentence.part_of is None:
         return row
     moved = caption.tokens[first].start
@@ -142,7 +146,8 @@ def repeated_elsewhere(row: Row, sentence: Caption) -> str | None:
         return mention[0] if is_given_again else None
     if row.change not in ("noun", "numeral", "negated_noun"):
         return None
-    first, last = sentence.first_token, sentence.first_token + len(sentence.tokens)
+    first = sentence.first_token
+    last = sentence.first_token + len(sentence.tokens)
     mentions = other_mentions(sentence.whole, first + row.tokens[0])
     return next((sentence.whole.lowered[index] for index in mentions if not first <= index < last), None)
 
@@ -152,7 +157,8 @@ def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
     if sentence.part_of is None or row.change not in ("noun", "numeral") or not row.tokens:
         return False
     noun = sentence.tokens[row.tokens[0]]
-    was_plural, is_noun = noun.tag in PLURAL_TAGS, row.change == "noun"
+    was_plural = noun.tag in PLURAL_TAGS
+    is_noun = row.change == "noun"
     edits = pronoun_edits(
         _with_next(sentence),
         noun.index,
@@ -166,7 +172,8 @@ def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
 @cached_on_caption
 def _with_next(sentence: Caption) -> Caption:
     """A sentence together with the one behind it in its caption."""
-    caption, end = sentence.whole, sentence.first_token + len(sentence.tokens)
+    caption = sentence.whole
+    end = sentence.first_token + len(sentence.tokens)
     following = (other for other in sentences_of(caption) if other.first_token == end)
     last = max((end + len(other.tokens) for other in following), default=end)
     if last - sentence.first_token > MAX_SENTENCE:

@@ -125,7 +125,8 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 
 def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[str, Any]) -> str:
     first = error.errors()[0]
-    name, value = str(first["loc"][0]) if first["loc"] else "", first["input"]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    value = first["input"]
     if first["type"] == "value_error":  # a rule of several fields, or one of `matching`
         return f"{name} {first['ctx']['error']}".lstrip()
     if first["type"] == "extra_forbidden":

@@ -40,7 +40,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def word(name: str, value: str, valid: Iterable[str], unlisted: Iterable[str] = ()) -> str:
     """`value`, if it is a valid word; raises ValueError as `not_one_of` otherwise."""
-    words, others = list(valid), list(unlisted)
+    words = list(valid)
+    others = list(unlisted)
     if value not in words and value not in others:
         raise ValueError(not_one_of(name, value, words, others))
     return value

@@ -22,7 +22,9 @@ from ..data import data_path
 from .fixed_point import LARGEST, ROW, Quantised
 from .states import SPECIAL, Units
 
-UNITS, ABOUT, BITS = "units", "about", ".bits"
+UNITS = "units"
+ABOUT = "about"
+BITS = ".bits"
 PREFIX = "surrogate."
 NAMES = ("context", "distance", "share", "before", "after")  # of the surrogate's matrices B, t, A and both F
 JUDGEMENT = "judgement."
@@ -159,7 +161,8 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
     if not any(name.startswith(PREFIX) for name in arrays):
         return {}
     shares, hidden = arrays[f"{PREFIX}share.weight"].shape
-    words, (states,) = arrays["embedding.weight"].shape[1], arrays["query.bias"].shape
+    words = arrays["embedding.weight"].shape[1]
+    (states,) = arrays["query.bias"].shape
     sizes = ((hidden, 4 * words), (2 * FARTHEST + 1, hidden), (shares, hidden), (shares, states), (shares, states))
     named = {f"{PREFIX}{name}.weight": shape for name, shape in zip(NAMES, sizes, strict=True)}
     return {**named, f"{PREFIX}share.bias": (shares,)}
@@ -172,7 +175,8 @@ def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
     """
     if not any(name.startswith(JUDGEMENT) for name in arrays):
         return {}
-    words, (hidden,) = arrays[EMBEDDING].shape[1], arrays[f"{JUDGEMENT}hidden.bias"].shape
+    words = arrays[EMBEDDING].shape[1]
+    (hidden,) = arrays[f"{JUDGEMENT}hidden.bias"].shape
     rows = len(arrays[f"{JUDGEMENT}unit.weight"])
     terms, kinds = (arrays[f"{JUDGEMENT}{name}.weight"].shape[1] for name in ("terms", "kind"))
     sizes = (rows, 2 * words), (rows, words), (hidden, terms), (hidden, kinds), (2, rows)

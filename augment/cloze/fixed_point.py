@@ -30,11 +30,16 @@ LARGEST = 2**10
 ROW = 2**14
 # Bits after the point of the activations. The ranges that LARGEST leaves (1, 8, 4, 8, 16) hold nearly all that captions
 # give: of the shipped model's keys and values, hidden units and vectors, fewer than one in 10,000 is cut.
-STATE, MEMORY, FOUND, HIDDEN, VECTOR = 10, 7, 8, 7, 6
+STATE = 10
+MEMORY = 7
+FOUND = 8
+HIDDEN = 7
+VECTOR = 6
 SHARE = 13  # of the shares of attention, which are a row: they sum to 2^13, and a little more by rounding
 HALF_WAY = 1e-6
 TAKEN = 2**15  # values of a table that are looked up at once: their numbers fit into a core's cache
-FEWEST_BITS, MOST_BITS = 2, 15  # of weights; rows of larger ones are not the result of a training that went well
+FEWEST_BITS = 2
+MOST_BITS = 15  # of weights; rows of larger ones are not the result of a training that went well
 _buffers = threading.local()
 
 
@@ -74,7 +79,8 @@ class Quantised(NamedTuple):
         if not np.isfinite(weights).all():
             raise ValueError("must be finite, is not")
         magnitudes = np.abs(weights, dtype=np.float32)
-        sums, most = magnitudes.sum(1), magnitudes.max(1, initial=0.0)
+        sums = magnitudes.sum(1)
+        most = magnitudes.max(1, initial=0.0)
         shares = np.maximum(sums / ROW, most / largest)
         bits = np.floor(-np.log2(np.maximum(shares, 2.0**-MOST_BITS))).astype(np.int32)
         units = np.rint(np.ldexp(magnitudes, bits[:, None]))
@@ -121,7 +127,8 @@ class Table(NamedTuple):
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:
         """The values at points, which are not whole yet; points, out: arrays of one shape, in memory order."""
-        flat, values = points.reshape(-1), out.reshape(-1)
+        flat = points.reshape(-1)
+        values = out.reshape(-1)
         for start in range(0, len(flat), TAKEN):
             part = flat[start : start + TAKEN]
             index = buffer("index", part.shape, np.int32)

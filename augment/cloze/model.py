@@ -64,7 +64,8 @@ class ClozeModel:
         texts.
         """
         encoded = [self.units.read(words) for words in texts]
-        all_places, rows = [], []
+        all_places = []
+        rows = []
         for (units, of_token), its in zip(encoded, spans or [()] * len(texts), strict=True):
             row = dict[Place, int]()
             for start, end in its:
@@ -169,7 +170,8 @@ class CaptionEncoding:
         """The place of the tokens from `start` to `end` (exclusive); None if they are not whole units, or `at` does not
         know the place.
         """
-        of, last = self.place_of, len(self.place_of)
+        of = self.place_of
+        last = len(self.place_of)
         if start >= end or (start and of[start - 1] == of[start]) or (end < last and of[end] == of[end - 1]):
             return None
         before, after = place = _place(self.units, of, start, end)

@@ -80,7 +80,8 @@ class Network:
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Scale the weights to the units of what they are multiplied with."""
         size = len(arrays["query.bias"])
-        self.arrays, self._size = arrays, size
+        self.arrays = arrays
+        self._size = size
         self.sides = Recurrent.of(arrays, 0), Recurrent.of(arrays, 1)  # the forward and the backward GRU
         # Hidden layer of what attention finds, (states, hidden), to points of GELU; the last layer, (hidden, width).
         self._from_attended = transposed(arrays["hidden.weight"][:, 2 * size :]) * np.float32(2.0**-FOUND * GELU.scale)
@@ -113,7 +114,8 @@ class Network:
         ahead, levels = trie(units[0], used, None if known is None else known.ahead)
         middle = used + sum(len(level.unit) for level in levels)
         behind, levels_behind = trie(units[1], middle, None if known is None else known.behind)
-        total, hidden = middle + sum(len(level.unit) for level in levels_behind), len(self.arrays["hidden.bias"])
+        total = middle + sum(len(level.unit) for level in levels_behind)
+        hidden = len(self.arrays["hidden.bias"])
         if known is not None and total <= len(known.states.state):
             states = known.states
         else:
@@ -148,8 +150,11 @@ class Network:
         beside: (captions, places, 2).
         """
         count, places, _ = beside.shape
-        reach, size, total = rows.shape[1] // 2, self._size, count * places
-        heads, width = len(self.arrays["distance"]), size // len(self.arrays["distance"])
+        reach = rows.shape[1] // 2
+        size = self._size
+        total = count * places
+        heads = len(self.arrays["distance"])
+        width = size // len(self.arrays["distance"])
         number = np.arange(count)[:, None]
         around = buffer("both", (total, states.around.shape[1]))
         np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
@@ -203,7 +208,8 @@ class Network:
         table = self.arrays["distance"]
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
         last = table.shape[2] - 1
-        before, after = table[:, 0][:, np.clip(distance, 0, last)], table[:, 1][:, np.clip(-distance, 0, last)]
+        before = table[:, 0][:, np.clip(distance, 0, last)]
+        after = table[:, 1][:, np.clip(-distance, 0, last)]
         before[:, distance < 0] = UNSEEN
         after[:, distance > 0] = UNSEEN
         return read_only(before), read_only(after)

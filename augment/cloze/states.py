@@ -23,7 +23,9 @@ import numpy as np
 from .fixed_point import GELU, MEMORY, SIGMOID, STATE, TANH, buffer, rounded
 
 Place = tuple[int, int]  # the numbers of the units before and after a place, START being 0
-START, END, UNKNOWN = "<s>", "</s>", "<unk>"
+START = "<s>"
+END = "</s>"
+UNKNOWN = "<unk>"
 SPECIAL = (START, END, UNKNOWN)
 FINAL = frozenset({".", "!"})
 TOGETHER = 256  # number of states that are computed together: they fit into a core's cache
@@ -69,9 +71,12 @@ class Units:
         front of it", with the phrase "in front of", 6 numbers and the places 1, 2, 3, 3, 3, 4. A final full stop has
         the place of END.
         """
-        unknown, number = self.number[UNKNOWN], self.number
-        units, places = [0], []
-        words, start = ["a" if word == "an" else word for word in words], 0  # as `normalised`, of lower case
+        unknown = self.number[UNKNOWN]
+        number = self.number
+        units = [0]
+        places = []
+        words = ["a" if word == "an" else word for word in words]
+        start = 0  # as `normalised`, of lower case
         for size in joined(words, self.phrases):
             places += [len(units)] * (size or 1)
             if size:
@@ -95,7 +100,8 @@ def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ..
     """
     sizes: list[int] = []
     final = len(words) > 0 and words[-1] in FINAL
-    start, end = 0, len(words) - final
+    start = 0
+    end = len(words) - final
     while start < end:
         size = 1
         for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
@@ -117,8 +123,12 @@ class Gates:
 
     def __init__(self, embedding: np.ndarray, weight: np.ndarray, points: np.ndarray) -> None:
         """Compute nothing yet."""
-        self._embedding, self._weight, self._points, self._lock = embedding, weight, points, Lock()
-        self._row, self._count = np.full(len(embedding), -1), 0
+        self._embedding = embedding
+        self._weight = weight
+        self._points = points
+        self._lock = Lock()
+        self._row = np.full(len(embedding), -1)
+        self._count = 0
         self._met = np.empty((0, points.shape[1]), np.float32)
 
     def take(self, units: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -131,7 +141,8 @@ class Gates:
 
     def _meet(self, new: np.ndarray) -> None:
         bias, scale, offset = self._points
-        old, self._count = self._count, self._count + len(new)
+        old = self._count
+        self._count = self._count + len(new)
         if self._count > len(self._met):
             met = np.empty((min(2 * self._count, len(self._row)), len(bias)), np.float32)
             met[:old] = self._met[:old]
@@ -163,7 +174,8 @@ class Recurrent(NamedTuple):
         name = ("forward_gru", "backward_gru")[side]
         size = len(arrays["query.bias"])
         unit = np.float32(2.0**-STATE)
-        from_state, to_gates = arrays[f"{name}.bias_hh_l0"], arrays[f"{name}.bias_ih_l0"].copy()
+        from_state = arrays[f"{name}.bias_hh_l0"]
+        to_gates = arrays[f"{name}.bias_ih_l0"].copy()
         to_gates[: 2 * size] += from_state[: 2 * size]
         tables = np.array([(SIGMOID.scale, TANH.scale), (SIGMOID.offset, TANH.offset)], np.float32)
         scales, offsets = np.repeat(tables, [2 * size, size], axis=1)
@@ -198,7 +210,8 @@ class Recurrent(NamedTuple):
         both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
         SIGMOID.take(both, out=both)
         both *= np.float32(2.0**-SIGMOID.unit)
-        reset, update = both[:, :size], both[:, size:]
+        reset = both[:, :size]
+        update = both[:, size:]
         candidate = np.add(from_state[:, 2 * size :], self.bias, out=buffer("candidate", (rows, size)))
         candidate *= reset
         candidate += gates[:, 2 * size :]
@@ -262,7 +275,8 @@ def trie(units: np.ndarray, row: int, known: Trie | None = None) -> tuple[Trie, 
         nodes = nodes[len(there) :, : units.shape[1]]
     new = np.flatnonzero(row_of < 0)
     row_of[new] = np.arange(row, row + len(new))
-    last, above = np.empty(starts[-1], np.int64), np.full(starts[-1], -1)
+    last = np.empty(starts[-1], np.int64)
+    above = np.full(starts[-1], -1)
     inside = units >= 0
     last[nodes[inside]] = units[inside]
     above[nodes[:, 1:][inside[:, 1:]]] = nodes[:, :-1][inside[:, 1:]]

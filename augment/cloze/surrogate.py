@@ -30,7 +30,9 @@ from .states import TOGETHER, transposed
 
 # Bits after the point of a and of F (h' - h), and the largest number of units of the second: of 64 products, none of
 # more than 2^18 units, the sum is exact.
-SHARE, CHANGE, LARGEST_CHANGE = 7, 7, 2**8
+SHARE = 7
+CHANGE = 7
+LARGEST_CHANGE = 2**8
 TOGETHER_ESTIMATED = 4000  # replacements, whose arrays take some 60 MB
 
 
@@ -72,7 +74,8 @@ class Surrogate:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], network: Network) -> None:
         """Scale the weights to the units of what they are multiplied with."""
-        self._network, self._embedding = network, arrays["embedding.weight"]
+        self._network = network
+        self._embedding = arrays["embedding.weight"]
         words = self._embedding.shape[1]
         context, distance, share, *changes = (arrays[f"{PREFIX}{name}.weight"] for name in NAMES)
         context = transposed(context) * np.float32(GELU.scale)
@@ -97,7 +100,8 @@ class Surrogate:
         flat = np.fromiter(chain.from_iterable(its.units for its in texts), np.int64, lengths.sum())
         inner = np.ones(len(flat), bool)  # of units but START and END; those have neither a vector nor a score
         inner[firsts] = inner[firsts + lengths - 1] = False
-        scores, at_unit = np.zeros(len(flat)), np.zeros((len(flat), self._distance.shape[1]), np.float32)
+        scores = np.zeros(len(flat))
+        at_unit = np.zeros((len(flat), self._distance.shape[1]), np.float32)
         scores[inner] = np.fromiter(chain.from_iterable(its.scores for its in texts), np.float64, inner.sum())
         vectors = np.concatenate([its.vectors[: len(its.scores)] for its in texts])
         at_unit[inner] = vectors @ self._place + self._embedding[flat[inner]] @ self._unit
@@ -156,7 +160,9 @@ class Surrogate:
         sums = np.empty(int(size.sum()), np.float32)
         filled = 0
         for slot, begin, end in zip(used.tolist(), first.tolist(), ends, strict=True):
-            start, count, left = int(slots.starts[slot]), int(slots.counts[slot]), int(slots.places[slot, 0])
+            start = int(slots.starts[slot])
+            count = int(slots.counts[slot])
+            left = int(slots.places[slot, 0])
             block = sums[filled : filled + (end - begin) * count].reshape(end - begin, count)
             block[:, :left] = behind[begin:end] @ slots.shares[start : start + left].T
             block[:, left:] = ahead[begin:end] @ slots.shares[start + left : start + count].T
@@ -206,8 +212,10 @@ def state_changes(
         rows = np.flatnonzero(seen[of])
         slot = (np.cumsum(seen) - 1)[of[rows]]
         for at in range(0, len(rows), TOGETHER):
-            row, its = rows[at : at + TOGETHER], slot[at : at + TOGETHER]
-            first, last = its[0], its[-1] + 1
+            row = rows[at : at + TOGETHER]
+            its = slot[at : at + TOGETHER]
+            first = its[0]
+            last = its[-1] + 1
             changed = buffer("changed", (len(row), new.shape[1]))
             side.step(read.states.state[parents[first:last]], units[row], changed, its - first)
             changed -= read.states.state[olds[its]]

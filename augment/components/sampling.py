@@ -137,7 +137,8 @@ class Sampler:
         numbers = np.arange(len(images.dictionary))
         nouns = _exclusion_rows("noun", exclusions, images.dictionary, numbers, pa.repeat("", len(numbers)))
         self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
-        self._rule, known = rule, attributes().univse
+        self._rule = rule
+        known = attributes().univse
         self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
         self._negatives: dict[str, Ragged] = {}
         self._row: dict[str, np.ndarray] = {}
@@ -156,7 +157,8 @@ class Sampler:
                 continue
             rows = _exclusion_rows(kind, exclusions, images.dictionary, image, items.field("object"))
             self._negatives[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
-        self.pair_caption, self.triple_caption = captions["attribute"], captions["relation"]
+        self.pair_caption = captions["attribute"]
+        self.triple_caption = captions["relation"]
 
     def nouns(self, captions: np.ndarray, k: int, rng: np.random.Generator, pool: int = 0) -> np.ndarray:
         """Ids of nouns that are not in the images of these captions (row numbers): shape (len(captions), k).
@@ -164,7 +166,8 @@ class Sampler:
         pool: draw from only so many nouns, chosen at random for this call, so that those of many captions have fewer
         distinct ones, which are encoded faster; 0: from all.
         """
-        images, nouns = self._image[captions], len(self.words["noun"])
+        images = self._image[captions]
+        nouns = len(self.words["noun"])
         if not 0 < pool < nouns:
             return self._nouns.sample_outside(images, k, rng, nouns)
         return self._nouns.sample_from(images, k, rng, rng.permutation(nouns)[:pool])
@@ -185,7 +188,9 @@ class Sampler:
         return self._replacing("relation", triples, k, rng, pool)
 
     def _replacing(self, kind: str, items: np.ndarray, k: int, rng: np.random.Generator, pool: int) -> np.ndarray:
-        lists, rows, words = self._negatives[kind], self._row[kind][items], self.words[kind]
+        lists = self._negatives[kind]
+        rows = self._row[kind][items]
+        words = self.words[kind]
         if self._rule == "any":
             ids = self._papers if kind == "attribute" else np.arange(len(words))
             return lists.sample_from(rows, k, rng, rng.permutation(ids)[: pool or len(ids)])
@@ -234,8 +239,10 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
     word of -1 has no rivals.
     """
     keys, which = np.unique(rows * STRIDE + word + 1, return_inverse=True)
-    row, word = keys // STRIDE, keys % STRIDE - 1
-    values, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    row = keys // STRIDE
+    word = keys % STRIDE - 1
+    values = [np.empty(0, np.int32)]
+    sizes = [np.empty(0, np.int64)]
     for start in range(0, len(keys), AT_ONCE):
         its = row[start : start + AT_ONCE]
         forbidden = excluded.keys(int(its[0]), int(its[-1]) + 1)

@@ -43,7 +43,8 @@ WRITTEN = {value: word for word, value in NUMBERS.items()}
 MENTIONED = 1 << 13  # number of mentioned words whose results are cached
 Ids = frozenset[int]
 _SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
-_OVER, _UNDER = ("above", "over", "on", "on top of", "atop"), ("under", "below", "beneath", "underneath")
+_OVER = ("above", "over", "on", "on top of", "atop")
+_UNDER = ("under", "below", "beneath", "underneath")
 # If the first thing is "above" the second, then the second is "under" the first.
 _INVERSE = {
     **{word: (word,) for word in _SYMMETRIC},
@@ -163,7 +164,8 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, min_con
 
 def are_incompatible(one: str, other: str) -> bool:
     """Whether two attributes cannot both be true of a thing; different numbers above one are incompatible."""
-    value, value2 = NUMBERS.get(one), NUMBERS.get(other)
+    value = NUMBERS.get(one)
+    value2 = NUMBERS.get(other)
     if value is not None or value2 is not None:
         return value != value2 and min(value or 1, value2 or 1) > 1
     return semantic_classes.are_incompatible(one, other)
@@ -244,7 +246,8 @@ class Exclusions:
             if count in WRITTEN:
                 described.add((WRITTEN[count], noun))
         related: set[tuple[str, str]] = set()
-        of_attributes, of_relations = set(), set()
+        of_attributes = set()
+        of_relations = set()
         for graph in graphs:
             names = {thing.token: thing.name for thing in graph.objects}
             for object, _, _, _, value in graph.attributes:
@@ -260,7 +263,8 @@ class Exclusions:
     @cached(MENTIONED)
     def attributes(self, mentioned: str) -> Ids:
         """The ids of the attributes that may be true if `mentioned` is."""
-        words, negatives = self._vocabulary.words["attribute"], self._vocabulary.negatives["attribute"]
+        words = self._vocabulary.words["attribute"]
+        negatives = self._vocabulary.negatives["attribute"]
         return frozenset(number for number in negatives if semantic_classes.may_be_same(words[number], mentioned))
 
     @cached(MENTIONED)

@@ -17,7 +17,8 @@ OPENING = ENDS | frozenset(
 @cached_on_caption
 def sentence_starts(caption: Caption) -> tuple[int, ...]:
     """The first token of each sentence: that of the text, and each one after a full stop."""
-    starts, has_ended = [0], False
+    starts = [0]
+    has_ended = False
     for token in caption.tokens:
         if token.text in ENDS:
             has_ended = True

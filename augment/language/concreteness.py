@@ -28,7 +28,8 @@ def features(noun: str) -> dict[str, float] | None:
     values: defaultdict[str, float] = defaultdict(float, length=len(noun) / 10)
     tagged = {}
     for pos in "nvar":
-        senses, weights = wordnet.senses(noun, pos), [count + 1 for count in wordnet.tag_counts(noun, pos)]
+        senses = wordnet.senses(noun, pos)
+        weights = [count + 1 for count in wordnet.tag_counts(noun, pos)]
         if senses:
             tagged[pos] = sum(weights) - len(weights) + 0.5
         for synset, weight in zip(senses, weights, strict=True):

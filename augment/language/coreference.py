@@ -41,7 +41,9 @@ class Meaning(NamedTuple):
 @lru_cache(maxsize=NOUNS)
 def meaning(noun: str) -> Meaning:
     """The meaning of a noun or compound."""
-    wordnet, table, nothing = WordNet.load(), overlaps(), frozenset[str]()
+    wordnet = WordNet.load()
+    table = overlaps()
+    nothing = frozenset[str]()
     words = frozenset({noun, head(noun)})
     synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
@@ -55,7 +57,8 @@ def related(one: str, other: str) -> bool:
 
     Senses in use: see negcap.augment.language.wordnet.WordNet.senses_in_use.
     """
-    a, b = meaning(one), meaning(other)
+    a = meaning(one)
+    b = meaning(other)
     return not (a.words.isdisjoint(b.words) and a.synsets.isdisjoint(b.above) and b.synsets.isdisjoint(a.above))
 
 
@@ -71,7 +74,8 @@ def says_less(general: str, noun: str) -> bool:
 
     A hypernym in WordNet, or a word for persons of any kind.
     """
-    wide, narrow = meaning(general), meaning(noun)
+    wide = meaning(general)
+    narrow = meaning(noun)
     is_above = not wide.synsets.isdisjoint(narrow.above)
     if is_above:  # and they are no synonyms, nor above each other
         return wide.synsets.isdisjoint(narrow.synsets) and narrow.synsets.isdisjoint(wide.above)

@@ -36,7 +36,8 @@ class ExactOps(NumpyOps):
         self, x: np.ndarray, y: np.ndarray, *, out: np.ndarray | None = None, trans1: bool = False, trans2: bool = False
     ) -> np.ndarray:
         """The product of x (n, k) and y (k, m) in float32: (n, m). trans1, trans2: x is (k, n), y is (m, k)."""
-        x, right = x.T if trans1 else x, on_grid(y.T if trans2 else y)
+        x = x.T if trans1 else x
+        right = on_grid(y.T if trans2 else y)
         product = np.empty((len(x), right.shape[1]), np.float32) if out is None else out
         for start in range(0, len(x), ROWS):
             product[start : start + ROWS] = on_grid(x[start : start + ROWS]) @ right

@@ -104,7 +104,8 @@ def plural(noun: str) -> str:
     if noun in _PLURALS:
         return _PLURALS[noun]
     start = max(noun.rfind(" "), noun.rfind("-")) + 1
-    first, last = noun[:start], noun[start:]
+    first = noun[:start]
+    last = noun[start:]
     if last in _PLURALS:
         return first + _PLURALS[last]
     if last.endswith("man") and last in _REGULAR["in_man"]:
@@ -140,13 +141,15 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     """
     if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):
         return None
-    edits, agreeing = [], set[int]()
+    edits = []
+    agreeing = set[int]()
     for verb in _verbs(caption, caption.tokens[noun], plural=plural):
         finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
         agreeing.add(finite.index)
-        lower, new = finite.lower, None
+        lower = finite.lower
+        new = None
         is_auxiliary = finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS
         if is_auxiliary and finite.tag != "VBZ":
             continue  # "can", "gets" aside
@@ -314,7 +317,8 @@ def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
 
     plural: also the verb before a list, which agrees with the list's first noun: "there is a dog and a cat".
     """
-    head, listed = caption.tokens[noun.head], caption.has(noun.index, "conj")
+    head = caption.tokens[noun.head]
+    listed = caption.has(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":

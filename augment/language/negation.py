@@ -175,7 +175,9 @@ def _number(token: Token) -> int | None:
 
 def _is_negation(caption: Caption, token: Token) -> bool:
     """Whether a word denies something. Not in a name ("a no parking sign"), nor in "not only", "nothing but"."""
-    word, following, before = token.lower, caption.word(token.index + 1), caption.word(token.index - 1)
+    word = token.lower
+    following = caption.word(token.index + 1)
+    before = caption.word(token.index - 1)
     if word not in NEGATIONS and word not in OF_PHRASE and token.dep != "neg":
         return False
     if (word, following) in (("not", "only"), ("nothing", "but"), ("none", "other"), ("except", "that")):
@@ -324,7 +326,8 @@ def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, 
 
 def _subtree(caption: Caption, top: Token) -> set[int]:
     """The indices of a token and of all that depends on it, however the parse may go round in circles."""
-    found, waiting = set[int](), [top.index]
+    found = set[int]()
+    waiting = [top.index]
     while waiting:
         index = waiting.pop()
         if index not in found:

@@ -38,7 +38,8 @@ UNUSED = ("ner", "senter", "textcat")
 NEEDED = ("tagger", "parser")
 CACHED_RULER = "negcap_cached_attribute_ruler"
 # So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
-TEXTS, TOKENS = 512, 16_384
+TEXTS = 512
+TOKENS = 16_384
 # Hashtags, links and emoji, which are no part of the sentence that they stand behind; neither model has read any. After
 # such a word they are: "walking my #dog".
 BEHIND = re.compile(r"#(?=\w*[^\W\d])\w+[.,]?|https?://\S+|[^\w\s\x00-\x7f]+")
@@ -46,7 +47,8 @@ OPEN = frozenset("a an the my your his her our their this that of in on at to wi
 # For repairs: tags of verbs and nouns, the nouns that agree with a verb, dependency labels, and what begins a fronted
 # phrase.
 FINITE = {"VBZ", "VBP", "VBD"}
-SINGULAR, PLURAL = {"NN", "NNP"}, {"NNS", "NNPS"}
+SINGULAR = {"NN", "NNP"}
+PLURAL = {"NNS", "NNPS"}
 AGREEING = {"VBZ": SINGULAR, "VBP": PLURAL, "VBD": SINGULAR | PLURAL}
 SUBJECTS = {"nsubj", "nsubjpass", "expl"}
 AUXILIARIES = {"aux", "auxpass"}
@@ -90,7 +92,8 @@ def _light_imports(*, torch: bool) -> Iterator[None]:
     torch: whether torch may be imported; it would cost every worker a second and 250 MB, and the networks of the
     shipped parser are thinc's own.
     """
-    package, info = ModuleType("spacy.cli"), ModuleType("spacy.cli.info")
+    package = ModuleType("spacy.cli")
+    info = ModuleType("spacy.cli.info")
 
     def later(*args: Any, **given: Any) -> Any:
         from spacy.cli.info import info
@@ -134,7 +137,8 @@ def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]
 
 def sentence(text: str) -> str:
     """A text without the hashtags, links and emoji at its end: "A dog on a beach 😴 #dogs" -> "A dog on a beach"."""
-    kept, (rest, space, last) = text, text.rstrip().rpartition(" ")
+    kept = text
+    (rest, space, last) = text.rstrip().rpartition(" ")
     while space and BEHIND.fullmatch(last):
         kept = rest.rstrip()
         rest, space, last = kept.rpartition(" ")
@@ -150,7 +154,8 @@ def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
         doc = nlp.make_doc("") if len(doc) > MAX_TOKENS else doc
         if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
             yield from nlp.pipe(batch, batch_size=TEXTS)
-            batch, tokens = [], 0
+            batch = []
+            tokens = 0
         batch.append(doc)
         tokens += len(doc)
     yield from nlp.pipe(batch, batch_size=TEXTS)
@@ -167,7 +172,8 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     nlp = load(spacy_model)
     attributes: list[int | str] = ["IDX", "LENGTH", "LEMMA", "TAG", "POS", "DEP", "HEAD"]
     arrays = [np.zeros((0, len(attributes)), np.uint64)]
-    lengths, chunk_counts = [], []
+    lengths = []
+    chunk_counts = []
     chunks: list[tuple[int, int, int]] = []
     for doc in _docs(captions.column("text").to_pylist(), nlp):
         arrays.append(doc.to_array(attributes))
@@ -210,7 +216,9 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     StringStore; HEAD holds the position of each token's head among all tokens. lengths: the number of tokens of each
     text, shape (texts,).
     """
-    tags, deps, heads = columns["TAG"], columns["DEP"], columns["HEAD"]
+    tags = columns["TAG"]
+    deps = columns["DEP"]
+    heads = columns["HEAD"]
 
     def among(values: np.ndarray, labels: set[str]) -> np.ndarray:
         return np.isin(values, np.array([strings[label] for label in sorted(labels)], np.uint64))
@@ -225,7 +233,9 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     behind_noun = (finite > starts) & nouns[finite - 1]
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
     for at in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
-        verb, start, end = int(main[at]), int(starts[at]), int(ends[at])
+        verb = int(main[at])
+        start = int(starts[at])
+        end = int(ends[at])
         text = _Text(columns, start, end, strings)
         if not has_subject[verb]:
             text.second_clause(int(finite[at]), verb)
@@ -266,7 +276,8 @@ class _Text:
         "A man holds a bat and a ball flies": "ball", parsed as a conjunct of "bat", becomes the subject of "flies".
         finite: the word of the second verb that agrees with a subject ("is" of "is flying"). verb: this verb itself.
         """
-        noun, first_verb = finite - 1, self.head(verb)
+        noun = finite - 1
+        first_verb = self.head(verb)
         first_conjunct = self.head(noun)
         if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:
             return

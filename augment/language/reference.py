@@ -91,8 +91,10 @@ def _members(caption: Caption) -> tuple[Member, ...]:
     """The words of a caption that stand for members of a set, in text order."""
     members = []
     for token in caption.tokens:
-        index, word = token.index, token.lower
-        before, following = caption.word(index - 1), caption.word(index + 1)
+        index = token.index
+        word = token.lower
+        before = caption.word(index - 1)
+        following = caption.word(index + 1)
         if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
         noun = _noun_of(caption, token)
@@ -155,7 +157,8 @@ def _listed(caption: Caption) -> frozenset[int]:
     After a colon, and in apposition: "two men, a black man and a white man, sit". Parses often make the second a
     conjunct, without a conjunction before it, of a noun that may name the same.
     """
-    tokens, listed = caption.tokens, set[int]()
+    tokens = caption.tokens
+    listed = set[int]()
     for token in tokens:
         if token.pos not in NOUN_POS:
             continue
@@ -195,7 +198,8 @@ def _members_behind(caption: Caption, counted: Token) -> set[int]:
 
     Whatever the parse makes of it: nouns with a determiner or number that may name members of the set.
     """
-    members, has_comma = set[int](), False
+    members = set[int]()
+    has_comma = False
     for token in caption.tokens[counted.index + 1 :]:
         if not _same_sentence(caption, counted.index, token.index):
             break

@@ -80,7 +80,8 @@ PERSON_SHARE = 0.4
 def may_be_person(noun: str) -> bool:
     """Whether a noun names persons in more than PERSON_SHARE of its uses in WordNet's corpora: "fan", not "pole"."""
     wordnet = WordNet.load()
-    above, counts = wordnet.first_above("person.n.01"), wordnet.tag_counts(noun, "n")
+    above = wordnet.first_above("person.n.01")
+    counts = wordnet.tag_counts(noun, "n")
     persons = sum(n for sense, n in zip(wordnet.senses(noun, "n"), counts, strict=True) if above[sense] == 0)
     return is_person(noun) or persons > PERSON_SHARE * sum(counts)
 
@@ -203,7 +204,8 @@ def are_incompatible(one: str, other: str) -> bool:
     table = attributes()
     if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
         return False
-    mine, theirs = table.dimensions.get(one), table.dimensions.get(other)
+    mine = table.dimensions.get(one)
+    theirs = table.dimensions.get(other)
     if mine is not None and theirs is not None:
         return not mine.isdisjoint(theirs)
     antonyms = WordNet.load().antonyms

@@ -45,7 +45,8 @@ class WordNet:
         table = table.combine_chunks()
         self._pos = pc.index_in(table["pos"], pa.array(["n", "v", "a", "s", "r"])).to_numpy().astype(np.int8)
         lexnames = table["lexname"].combine_chunks().dictionary_encode()
-        self._lexnames, self._lexname = lexnames.dictionary.to_pylist(), lexnames.indices.to_numpy().astype(np.int8)
+        self._lexnames = lexnames.dictionary.to_pylist()
+        self._lexname = lexnames.indices.to_numpy().astype(np.int8)
         self._relations = {name: _lists(table[name]) for name in RELATIONS}
         self._has_parts = np.zeros(len(table), bool)
         self._has_parts[self._relations["part_of"][1]] = True
@@ -55,7 +56,8 @@ class WordNet:
         self._synset = np.repeat(np.arange(len(table), dtype=np.int32), np.diff(self._first))
         self._count = flat.field("count").to_numpy()
         self._rank = flat.field("rank").to_numpy()
-        self._antonyms, self._derived = _lists(flat.field("antonyms")), _lists(flat.field("derived"))
+        self._antonyms = _lists(flat.field("antonyms"))
+        self._derived = _lists(flat.field("derived"))
         # Number the lemmas in order, and sort the senses by lemma, part of speech and rank.
         lemmas = flat.field("lemma").dictionary_encode()
         sorted_lemmas = pc.array_sort_indices(lemmas.dictionary)
@@ -196,7 +198,8 @@ class WordNet:
     @cached(LEMMAS)
     def _closure(self, synset: int, relations: tuple[str, ...]) -> frozenset[int]:
         """The synset and all synsets that are reached from it by these relations."""
-        reached, pending = {synset}, [synset]
+        reached = {synset}
+        pending = [synset]
         while pending:
             current = pending.pop()
             for name in relations:
@@ -250,7 +253,8 @@ def _lists(column: pa.ChunkedArray | pa.ListArray) -> tuple[np.ndarray, np.ndarr
 
 def _item(lists: tuple[np.ndarray, np.ndarray], index: int) -> tuple[int, ...]:
     offsets, values = lists
-    start, end = offsets[index], offsets[index + 1]
+    start = offsets[index]
+    end = offsets[index + 1]
     return tuple(values[start:end].tolist()) if end > start else ()
 
 

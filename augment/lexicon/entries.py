@@ -53,7 +53,8 @@ REFERENCE_CAPTIONS = 5_000
 LEAST_OF_FAR = 2
 OF_A_WORLD = tuple(name for name, kind in KINDS.items() if kind.least_count is None)  # nouns, attributes, verbs
 TINY = 1e-300
-ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
+ENTRY = ["kind", "entry"]
+KEY = ["kind", "entry", "place"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,8 @@ class Entries:
 
     def has_form(self, entry: str, form: str) -> bool:
         """Whether an entry has a form ("bare", "a", …) in at least a share MIN_SHARE of its uses in the corpus."""
-        number, prior = self.number.get(entry), self.priors.get(form)
+        number = self.number.get(entry)
+        prior = self.priors.get(form)
         return number is not None and prior is not None and prior[number] > -inf
 
     @cached(SLOTS)
@@ -146,14 +148,16 @@ class Entries:
 
         old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
-        gains, at = np.zeros(len(self.names)), self.layout.at.data
+        gains = np.zeros(len(self.names))
+        at = self.layout.at.data
         for context in contexts:
             if context not in self.layout.contexts:
                 continue
             number = self.layout.contexts[context]
             gains += self._dense_gain(number)
             if old is not None:
-                start, end = self.layout.starts[number], self.layout.starts[number + 1]
+                start = self.layout.starts[number]
+                end = self.layout.starts[number + 1]
                 row = bisect_left(at, old, start, end)
                 if row < end and at[row] == old:
                     gains[old] += self._of_context(number).without[row - start]
@@ -174,8 +178,12 @@ class Entries:
     @cached(CONTEXTS)
     def _of_context(self, number: int) -> ContextGains:
         """The gains in context `number`, see the equations above."""
-        rows, classes, above = self._rows(number), self.layout.classes, int(self.layout.above[number])
-        entry, seen, lift = self.layout.at[rows], self.seen[rows], self._class_lift(number)
+        rows = self._rows(number)
+        classes = self.layout.classes
+        above = int(self.layout.above[number])
+        entry = self.layout.at[rows]
+        seen = self.seen[rows]
+        lift = self._class_lift(number)
         expected = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
         expected = SMOOTHING * expected * lift[classes[entry]]
         lifts = (1 + seen / expected, 1 + np.maximum(seen - 1, 0) / expected, np.maximum(lift, 1e-12))
@@ -213,7 +221,8 @@ class Entries:
     @cached(CONTEXTS)
     def _class_lift(self, number: int) -> np.ndarray:
         """p(k | f) / p(k) of each class k in context f; p(k | broader context) takes the place of p(k)."""
-        usual, above = self._class_shares, int(self.layout.above[number])
+        usual = self._class_shares
+        above = int(self.layout.above[number])
         if above >= 0:
             usual = self._smoothed_classes(above, usual)
         return self._smoothed_classes(number, usual) / np.maximum(usual, 1e-12)
@@ -249,7 +258,8 @@ class Entries:
 
     def factors(self, names: Sequence[str], *, plural: bool = False) -> np.ndarray:
         """The balance factors of entries, by name: (names,); 1 for one that is not in the lexicon."""
-        factors, number = self.balance[int(plural)], self.number
+        factors = self.balance[int(plural)]
+        number = self.number
         return np.array([factors[number[name]] if name in number else 1.0 for name in names])
 
 
@@ -281,7 +291,8 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     entry = pc.index_in(rows["entry"], pa.array(names, pa.string())).to_numpy().astype(np.int32)
     row = rows["row"].to_numpy()
     encoded = rows["place"].combine_chunks().dictionary_encode()
-    labels, label = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    labels = encoded.dictionary.to_pylist()
+    label = encoded.indices.to_numpy()
     number = np.full(len(labels), -1)
     contexts: dict[str, int] = {}
     forms = {}
@@ -318,7 +329,8 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
         often[entry] = count[rows]
         usual = often >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
         priors[form] = read_only(np.where(usual, log(often / max(counts.sum(), 1.0)), -np.inf))
-    seen, balance = count[layout.rows].astype(float), np.ones((2, len(counts)))
+    seen = count[layout.rows].astype(float)
+    balance = np.ones((2, len(counts)))
     return Entries(layout, read_only(counts), priors, read_only(seen), read_only(balance))
 
 

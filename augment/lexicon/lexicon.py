@@ -56,7 +56,8 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
                 if context:
                     yield slot.kind, slot.entry, context
     for noun in noun_slots(caption):
-        tag, root = "nns:" if noun.plural else "nn:", caption.tokens[noun.noun]
+        tag = "nns:" if noun.plural else "nn:"
+        root = caption.tokens[noun.noun]
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
         if noun.end - noun.start > 1:
             yield "surface", root.lemma, tag + root.lower
@@ -95,7 +96,8 @@ def select(
 
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
-    kind, times = pc.field("kind"), pc.field("count")
+    kind = pc.field("kind")
+    times = pc.field("count")
     is_usable = pc.scalar(False)
     for name, row in KINDS.items():
         is_often = times >= (min_count if row.least_count is None else row.least_count)
@@ -187,10 +189,12 @@ class Lexicon:
     @classmethod
     def from_table(cls, table: pa.Table, cloze: ClozeModel | None = None) -> Lexicon:
         """Build a lexicon from a `lexicon` table (see negcap.schemas.captions), with a cloze model."""
-        keys, counts = Keys(table), table["count"].to_numpy()
+        keys = Keys(table)
+        counts = table["count"].to_numpy()
         by_kind = {name: read_entries(layout_of(keys, name), counts) for name in KINDS}
         forms, countable = _surfaces(_surface_layout(keys), counts)
-        singular, plural = forms.pop("nn"), forms.pop("nns")
+        singular = forms.pop("nn")
+        plural = forms.pop("nns")
         return cls(by_kind, singular, plural, forms, countable, cloze)
 
     def balanced(self, balance: pa.Table) -> Lexicon:

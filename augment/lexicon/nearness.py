@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 # Nearness is 0.20 to 0.58 in COCO, SNLI, ActivityNet, MSR-VTT, AudioCaps and others; in videos of kitchens it is 0.12,
 # in aerial photos 0.08, in descriptions of dresses 0.03. A sample of 50 captions seems 0.03 to 0.1 farther than the
 # whole, so fewer nouns than LEAST_NOUNS, about 80 captions, are not measured.
-NEAR, LEAST_NOUNS = 0.15, 300
+NEAR = 0.15
+LEAST_NOUNS = 300
 # The weight of the reference falls to a tenth with each such step below NEAR. Held-out captions of aerial photos (0.08)
 # are likeliest with 20 to 500 captions' worth of the reference, those of dresses (0.03) with 20 or fewer, as
 # tests/benchmarks/lexicon.py measures; this gives them 34 and less than 1.
@@ -54,7 +55,8 @@ def count_nouns(parses: pa.Table) -> dict[str, int]:
     import pyarrow.compute as pc
 
     tokens = pc.list_flatten(parses["tokens"])
-    lemmas, tags = pc.struct_field(tokens, ["lemma"]), pc.struct_field(tokens, ["tag"])
+    lemmas = pc.struct_field(tokens, ["lemma"])
+    tags = pc.struct_field(tokens, ["tag"])
     nouns = pc.utf8_lower(lemmas.filter(pc.is_in(tags, value_set=pa.array(NOUN_TAGS))))
     words, numbers = np.unique(np.array(nouns.to_pylist(), object), return_counts=True)
     return dict(zip(words.tolist(), numbers.tolist(), strict=True))

@@ -190,11 +190,14 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
 
     Of a person, if there is none and nothing to correct: "There are no actors in the picture".
     """
-    caption, nouns = evidence.caption, lexicon.nouns
+    caption = evidence.caption
+    nouns = lexicon.nouns
     site = added_sites(caption).get("exists")
     if site is None:
         return []
-    allowed, priors, weighed = _allowed(nouns.names, "exists"), nouns.priors[""], []
+    allowed = _allowed(nouns.names, "exists")
+    priors = nouns.priors[""]
+    weighed = []
     expected = None if evidence.image is None else evidence.image.expected_nouns(caption)
     if expected is not None:
         allowed = allowed & (expected <= MAX_EXPECTED)
@@ -237,7 +240,8 @@ def _sampled(
 
 def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
     """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or have no such form."""
-    names, forms = lexicon.nouns.names, lexicon.forms(many=many)
+    names = lexicon.nouns.names
+    forms = lexicon.forms(many=many)
     weights[lexicon.may_corefer(noun)] = 0.0
     weights[[number for number in weights.nonzero()[0] if names[number] not in forms]] = 0.0
     return weights
@@ -245,7 +249,9 @@ def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) ->
 
 def _weights_at(evidence: Evidence, lexicon: Lexicon, site: Site, replacer: ReplacingOperator) -> np.ndarray:
     """The chance of each noun of the lexicon to be the absent one at a noun: (entries,), sum 1, or 0 if none fits."""
-    caption, nouns, slot = evidence.caption, lexicon.nouns, site.slot
+    caption = evidence.caption
+    nouns = lexicon.nouns
+    slot = site.slot
     nothing = np.zeros(len(nouns.names))
     if slot is None or slot.entry not in nouns.number:
         return nothing
@@ -357,7 +363,8 @@ def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
 
 def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other; None if the frame has none."""
-    site, words = contrast.site, _words(lexicon, contrast, asserted)
+    site = contrast.site
+    words = _words(lexicon, contrast, asserted)
     wording = FRAMES[site.frame].both
     if wording is None:
         return None
@@ -438,7 +445,8 @@ def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction
     """The correction that a row makes possible, which replaces a noun or a verb."""
     index = exchange.tokens[0]
     if exchange.change == "verb":
-        old, new = caption.lowered[index], exchange.edits[0].new.lower()
+        old = caption.lowered[index]
+        new = exchange.edits[0].new.lower()
     else:
         slot = next(slot for slot in noun_slots(caption) if slot.noun == index)
         first = caption.tokens[caption.phrase_start(index)]
@@ -454,7 +462,8 @@ def _correctable(caption: Caption, index: int) -> bool:
 
     Not a subject, and not "camera", since people look at it and are seen by it.
     """
-    token, following = caption.tokens[index], caption.word(index + 1)
+    token = caption.tokens[index]
+    following = caption.word(index + 1)
     if not token.text.islower() or token.lower == "camera" or caption.text[token.end : token.end + 1] not in " .,":
         return False
     if token.tag == "VBG":

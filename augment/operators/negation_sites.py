@@ -73,10 +73,12 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     if _is_negative(caption):
         return ()
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
-    variant, sites = Random(caption.caption_id).randrange(4), []
+    variant = Random(caption.caption_id).randrange(4)
+    sites = []
     for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
         for site in find(caption):
-            slot, following = nouns.get(site.index), caption.lowered[site.index + 1 :]
+            slot = nouns.get(site.index)
+            following = caption.lowered[site.index + 1 :]
             # A later word may refer to the noun, or it goes on: "a dog's tail", "a bunch of".
             taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
             if slot is not None and slot.entry in FRAMES[site.frame].nouns and not taken_up:
@@ -93,7 +95,9 @@ def added_sites(caption: Caption) -> dict[str, Site]:
     words = [token for token in caption.tokens if token.pos not in ("PUNCT", "SPACE")]
     if not words or _is_negative(caption):
         return {}
-    first, last, variant = words[0], words[-1].end, Random(caption.caption_id).randrange(4)
+    first = words[0]
+    last = words[-1].end
+    variant = Random(caption.caption_id).randrange(4)
     sites = {}
     if WORDS["elsewhere"].isdisjoint(caption.lowered):
         sites["around"] = Site("around", words[-1].index, last, last, variant=variant)

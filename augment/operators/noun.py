@@ -26,7 +26,8 @@ from .replacement import PLURAL_NOUNS, ReplacingOperator, lift_scores
 # The lowest score of a noun, which is log p + LIFT * the log lift given the governor of the slot (verb, preposition or
 # noun), of which at most MAX_LIFT counts.
 MIN_SCORE = -8.5
-LIFT, MAX_LIFT = 2.0, 1.0
+LIFT = 2.0
+MAX_LIFT = 1.0
 
 
 class ReplaceNoun(ReplacingOperator):
@@ -37,7 +38,8 @@ class ReplaceNoun(ReplacingOperator):
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The nouns that another noun would contradict; none that the caption names again in other words."""
-        nouns, caption = lexicon.nouns, evidence.caption
+        nouns = lexicon.nouns
+        caption = evidence.caption
         return [
             slot
             for slot in known_slots(caption, nouns)
@@ -54,7 +56,9 @@ class ReplaceNoun(ReplacingOperator):
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
         """The nouns that may name the same thing."""
         never = lexicon.may_corefer(slot.entry)
-        names, forms, itself = lexicon.nouns.names, lexicon.forms(many=slot.plural), lexicon.nouns.number[slot.entry]
+        names = lexicon.nouns.names
+        forms = lexicon.forms(many=slot.plural)
+        itself = lexicon.nouns.number[slot.entry]
         return never, np.array([one for one in never.tolist() if one != itself and names[one] in forms], int)
 
     def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
@@ -105,7 +109,8 @@ class ReplaceNoun(ReplacingOperator):
 
 def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row:
     """The row that inserts a noun of the lexicon in a slot, adjusting article and pronouns."""
-    first, old = caption.tokens[slot.start], caption.tokens[slot.start].text
+    first = caption.tokens[slot.start]
+    old = caption.tokens[slot.start].text
     surface = lexicon.forms(many=slot.plural)[new]
     written = (
         surface if old.islower() else cased(surface, old, caption.casing, first=begins_sentence(caption, slot.start))

@@ -118,7 +118,8 @@ class ReplaceNumeral(ReplacingOperator):
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """By this caption or a sibling, the new number may be true of the noun."""
-        old, value = numeral_value(row.replaced), numeral_value(row.replacement)
+        old = numeral_value(row.replaced)
+        value = numeral_value(row.replacement)
         noun = evidence.caption.tokens[row.tokens[0]].lemma
         if value == old:
             return Violation("same_quantity", noun)
@@ -141,7 +142,8 @@ class ReplaceNumeral(ReplacingOperator):
 @cached(8)
 def _values(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The numbers that quantities mean, and whether they are written in digits; both (entries,), read-only."""
-    values, digits = [numeral_value(name) for name in names], [name.isdigit() for name in names]
+    values = [numeral_value(name) for name in names]
+    digits = [name.isdigit() for name in names]
     return read_only(np.array(values, int)), read_only(np.array(digits, bool))
 
 
@@ -165,7 +167,8 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
         return False
-    whole, noun_of_whole = caption.whole, caption.first_token + slot.noun
+    whole = caption.whole
+    noun_of_whole = caption.first_token + slot.noun
     if is_taken_up(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
         return False
     if is_single(caption, slot.noun):
@@ -224,7 +227,8 @@ def _is_named(caption: Caption, slot: Slot) -> bool:
 @cached_on_caption
 def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
-    noun, many = caption.tokens[slot.noun], slot.value == 1
+    noun = caption.tokens[slot.noun]
+    many = slot.value == 1
     surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)
     if not surface or surface == noun.lower:
         return None

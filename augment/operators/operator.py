@@ -55,7 +55,8 @@ class Operator(ABC):
     """
 
     def __init__(self, name: str, traits: Traits) -> None:
-        self.name, self.traits = name, traits
+        self.name = name
+        self.traits = traits
 
     @property
     def family(self) -> str:

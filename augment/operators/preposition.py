@@ -31,7 +31,8 @@ class ReplacePreposition(ReplacingOperator):
 
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> Iterable[Slot]:
         """The prepositions of the lexicon that say where something is, before a common noun that is not denied."""
-        caption, relations = evidence.caption, prepositions().relations
+        caption = evidence.caption
+        relations = prepositions().relations
         return [
             slot
             for slot in preposition_slots(caption)
@@ -71,7 +72,8 @@ class ReplacePreposition(ReplacingOperator):
         """It does not exclude the old one before the same object ("on" and "above" a table), or another caption has one
         before this object that implies it.
         """
-        object, table = evidence.caption.tokens[row.tokens[1]].lemma, prepositions()
+        object = evidence.caption.tokens[row.tokens[1]].lemma
+        table = prepositions()
         if not table.exclude(row.replaced, row.replacement, object):
             return Violation("preposition_overlap")
 
@@ -91,7 +93,8 @@ def _log_chances(entries: Entries) -> np.ndarray:
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [prepositions().relations.get(name, name) for name in entries.names]
     _, relation = np.unique(relations, return_inverse=True)
-    size, share = np.bincount(relation)[relation], np.bincount(relation, shares)[relation]
+    size = np.bincount(relation)[relation]
+    share = np.bincount(relation, shares)[relation]
     return read_only(-log(size) - 0.5 * log(share) - 0.5 * log(shares))
 
 

@@ -53,12 +53,14 @@ class SamplingOperator(Operator):
         row = self.replacer(slot.kind).edit(slot, new, evidence, batch.lexicon)
         if row is None:
             return None
-        log_odds, p_unnatural = float(table.log_odds[candidate]), float(table.p_unnatural[candidate])
+        log_odds = float(table.log_odds[candidate])
+        p_unnatural = float(table.p_unnatural[candidate])
         if not np.isnan(log_odds):
             row.plausibility = log_odds
         is_alone = len(row.edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in row.edits) == 1
         if is_alone and not np.isnan(p_unnatural):
-            row.p_unnatural, row.p_compatible = p_unnatural, float(table.p_compatible[candidate])
+            row.p_unnatural = p_unnatural
+            row.p_compatible = float(table.p_compatible[candidate])
         return row
 
 
@@ -148,9 +150,11 @@ class ReplacingOperator(SamplingOperator):
         What may be true of the same thing as the word there gets the weight 0 and the reason COMPATIBLE, so that one
         can tell why it is missing. slots: each with the number of its caption.
         """
-        entries, floor = lexicon.entries(self.kind), max(KINDS[self.kind].floor, LOWEST)
+        entries = lexicon.entries(self.kind)
+        floor = max(KINDS[self.kind].floor, LOWEST)
         asked = [(evidence[number].encoding, (slot.start, slot.end), slot.contexts) for number, slot in slots]
-        units, vectors = entry_units(lexicon, self.kind, form), entry_vectors(lexicon, self.kind, form)
+        units = entry_units(lexicon, self.kind, form)
+        vectors = entry_vectors(lexicon, self.kind, form)
         log_p = log_probabilities(asked, entries, units, vectors)  # (slots, entries)
         old_log_p = self.old_log_p(log_p, slots, evidence, lexicon)
 
@@ -165,7 +169,9 @@ class ReplacingOperator(SamplingOperator):
         slot_of, entry = np.nonzero((log_p >= floor) | is_compatible)
         scores = self.scores(log_p, slot_of, entry, slots, lexicon)
         is_kept = is_compatible[slot_of, entry] | (scores > LOWEST)
-        slot_of, entry, scores = slot_of[is_kept], entry[is_kept], scores[is_kept]
+        slot_of = slot_of[is_kept]
+        entry = entry[is_kept]
+        scores = scores[is_kept]
         weight = exp(scores) * balance_ratios(entries, slots, slot_of, entry, plural=form == PLURAL_NOUNS)
         is_refused = is_compatible[slot_of, entry]
         return Candidates(

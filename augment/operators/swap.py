@@ -50,7 +50,9 @@ MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
 def _exchange(caption: Caption, one: tuple[int, int], other: tuple[int, int]) -> list[Edit]:
     """The edits that let two spans of tokens change places; what then begins the caption gets its capital."""
-    tokens, texts, start = caption.tokens, [caption.span(*other), caption.span(*one)], caption.tokens[one[0]]
+    tokens = caption.tokens
+    texts = [caption.span(*other), caption.span(*one)]
+    start = caption.tokens[one[0]]
     if one[0] == 0 and start.text[:1].isupper():
         if start.pos != "PROPN" and not (len(start.text) > 1 and start.text.isupper()):
             texts[1] = texts[1][:1].lower() + texts[1][1:]
@@ -144,7 +146,8 @@ def _swapped(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Sl
     reason = None if edits else "ungrammatical"
     if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
         reason = "dangling_pronoun"
-    words, senses = exchanged(one.entry, other.entry), (first_sense(one.entry), first_sense(other.entry))
+    words = exchanged(one.entry, other.entry)
+    senses = (first_sense(one.entry), first_sense(other.entry))
     return Row("swap", edits, (one.noun, other.noun), *words, *senses, reason=reason)
 
 
@@ -167,7 +170,8 @@ def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple
     encoding = evidence.encoding
     slots = list(dict.fromkeys(chain.from_iterable(pairs)))
     words = [" ".join(evidence.caption.lowered[slot.start : slot.end]) for slot in slots]
-    units, number = encoding.model.numbers(words), {slot: i for i, slot in enumerate(slots)}
+    units = encoding.model.numbers(words)
+    number = {slot: i for i, slot in enumerate(slots)}
     vectors = np.stack([encoding.vector(slot.start, slot.end) for slot in slots])
     scores = np.minimum(vectors @ encoding.model.embedding[units].T + encoding.model.bias[units], 0.0)
 
@@ -206,7 +210,8 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
 
 def _edits(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot) -> tuple[Edit, ...]:
     """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe."""
-    a, b = chunks[one.noun], chunks[other.noun]
+    a = chunks[one.noun]
+    b = chunks[other.noun]
     edits = _exchange(caption, (a.start, a.end), (b.start, b.end))
     if one.plural != other.plural:
         for root, plural in ((a.root, other.plural), (b.root, one.plural)):
@@ -264,7 +269,8 @@ def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
     lowered = caption.lowered
     for one, other in pairwise(caption.chunks):
         between = lowered[one.end : other.start]
-        root, tag = caption.tokens[one.root], caption.tokens[other.root].tag
+        root = caption.tokens[one.root]
+        tag = caption.tokens[other.root].tag
         if between[:1] and between[0] in COPULAS and root.tag == tag:
             between = between[1:]
         if between not in SYMMETRIC or not _bare(caption, one, other):
@@ -279,7 +285,8 @@ def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
 
 def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
     """Whether two phrases can be swapped whole: equally determined, no pronouns, and nothing else modifies one."""
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
+    lowered = caption.lowered
     if any(tokens[i].tag in PRONOUNS for chunk in (one, other) for i in range(chunk.start, chunk.end)):
         return False
     if any(tokens[chunk.root].tag not in ("NN", "NNS") for chunk in (one, other)):
@@ -306,9 +313,11 @@ def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
 
 
 def _adjectives(caption: Caption) -> Iterator[Row]:
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
+    lowered = caption.lowered
     for token in tokens[1:-1]:
-        one, other = token.index - 1, token.index + 1
+        one = token.index - 1
+        other = token.index + 1
         if lowered[token.index] != "and" or tokens[other].tag not in ADJECTIVE_TAGS or tokens[other].head != one:
             continue
         if tokens[one].tag in ADJECTIVE_TAGS and tokens[one].dep == "amod" and caption.word(one - 1) != ",":

@@ -71,7 +71,8 @@ class UniformOperator(ListingOperator):
         keys = [np.zeros(0)]
         for option in options:
             stream = f"{self.name} {option.way}" if option.way else self.name
-            ids, positions = [evidence.caption.caption_id], np.full(len(option.names), option.position)
+            ids = [evidence.caption.caption_id]
+            positions = np.full(len(option.names), option.position)
             keys.append(exponentials(seed, stream, ids * len(option.names), positions, name_keys(option.names)))
         starts = np.cumsum([0, *(len(option.names) for option in options)])
         for number in np.argsort(np.concatenate(keys), kind="stable").tolist():
@@ -88,7 +89,8 @@ class UniformNoun(UniformOperator):
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """As `UniformOperator.options`."""
-        caption, nouns = evidence.caption, lexicon.nouns
+        caption = evidence.caption
+        nouns = lexicon.nouns
         return [
             Option(root.index, _unrelated(root.lemma, nouns), partial(_noun_row, caption, lexicon, root))
             for root in chunk_heads(caption)
@@ -128,7 +130,8 @@ class UniformNumeral(UniformOperator):
 
 def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Row:
     """The row with another quantity; the noun changes its number if it must."""
-    noun, many = caption.tokens[slot.noun], numeral_value(name) > 1
+    noun = caption.tokens[slot.noun]
+    many = numeral_value(name) > 1
     surface = noun.text
     if many != (slot.value > 1):
         surface = cased_like(lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
@@ -157,7 +160,9 @@ class UniformPreposition(UniformOperator):
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """As `UniformOperator.options`."""
-        caption, table, names = evidence.caption, prepositions(), _frequent_prepositions(lexicon)
+        caption = evidence.caption
+        table = prepositions()
+        names = _frequent_prepositions(lexicon)
         options = []
         for start, end in preposition_units(caption):
             written = " ".join(caption.lowered[start:end])
@@ -177,7 +182,8 @@ def _sets_of_words(preposition: str) -> set[int]:
 @cached(8)
 def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
     """The prepositions of the lexicon that were counted at least as often as its rarest noun."""
-    entries, least = lexicon.prepositions, lexicon.nouns.counts.min(initial=math.inf)
+    entries = lexicon.prepositions
+    least = lexicon.nouns.counts.min(initial=math.inf)
     return tuple(name for name, count in zip(entries.names, entries.counts, strict=True) if count >= least)
 
 
@@ -245,7 +251,8 @@ class UniformAttribute(UniformOperator):
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """As `UniformOperator.options`."""
-        caption, table = evidence.caption, attributes()
+        caption = evidence.caption
+        table = attributes()
         slots = attribute_slots(caption)
         mentions = evidence.caption_mentions["attribute"] | evidence.sibling_mentions["attribute"]
         said = {word for _, word in mentions} | {slot.entry for slot in slots}
@@ -283,7 +290,8 @@ class UniformObject(UniformOperator):
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """Replace each noun by one that no caption mentions, or append one with "and"."""
-        caption, names = evidence.caption, _not_said(evidence, lexicon)
+        caption = evidence.caption
+        names = _not_said(evidence, lexicon)
         options = []
         for slot in noun_slots(caption):
             noun = caption.tokens[slot.noun]
@@ -301,7 +309,8 @@ class UniformRelation(ListingOperator):
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
         """As `ListingOperator.list_rows`, some perhaps more than once."""
-        caption, lexicon = evidence.caption, batch.lexicon
+        caption = evidence.caption
+        lexicon = batch.lexicon
         triples = scene_graph(caption).relations
         words = {index for triple in triples for index in triple.tokens}
         said = evidence.caption_mentions["preposition"] | evidence.sibling_mentions["preposition"]

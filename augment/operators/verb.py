@@ -45,7 +45,8 @@ class ReplaceVerb(ReplacingOperator):
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """This caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
-        old, new = row.replaced, row.replacement
+        old = row.replaced
+        new = row.replacement
 
         def is_same_verb(verb: str) -> bool:
             return verb != old and may_be_same(new, verb)

@@ -57,7 +57,8 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
     """
     described_by: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
     described_by.update(states)
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
+    lowered = caption.lowered
     clauses = Clauses(caption, nouns)
     silent = nouns.named.union(nouns.covers)
     for token in tokens:
@@ -105,7 +106,9 @@ def _coordinated(caption: Caption, index: int) -> list[int]:
 
 def _span(caption: Caption, token: Token) -> tuple[int, int]:
     """The token span of an attribute: "light brown", "apple - shaped", "sitting down"."""
-    lowered, start, end = caption.lowered, token.index, token.index + 1
+    lowered = caption.lowered
+    start = token.index
+    end = token.index + 1
     if end < len(lowered) and caption.tokens[end].dep == "prt" and caption.tokens[end].head == token.index:
         end += 1
     elif lowered[start] in FORMS and end < len(lowered) and FORMS[lowered[start]]:

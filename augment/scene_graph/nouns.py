@@ -12,7 +12,9 @@ from ..language.negation import NEGATIONS, is_denied_noun
 from ..language.semantic_classes import WARMTH, attributes, is_compound, is_person
 
 WORDS: dict[str, frozenset[str]] = word_lists(data_path("scene_graph.toml"))
-MATERIALS, COLOURS, LOOKS = WORDS["materials"], WORDS["colours"], WORDS["looks"]
+MATERIALS = WORDS["materials"]
+COLOURS = WORDS["colours"]
+LOOKS = WORDS["looks"]
 WRITTEN = {"wood": "wooden", "both": "two", "pieces": "piece", "slices": "slice"}
 # Nouns before "of" that are an attribute of the noun after it; True: the attribute includes "of" ("group of").
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
@@ -92,7 +94,8 @@ class Nouns:
         modifiers: dict[int, int] = {}
         named: set[int] = set()
         covers = _covers(caption)
-        tokens, lowered = caption.tokens, caption.lowered
+        tokens = caption.tokens
+        lowered = caption.lowered
         covering = set(covers.values())
         mutual = frozenset(i for i, pair in enumerate(pairwise(lowered), start=1) if pair in MUTUAL)
         # The nouns of "side by side", "hand in hand", "back to back".
@@ -151,7 +154,8 @@ class Nouns:
         with a feather"); and a conjunct with a modifier of its own ("a man on a bench and a woman holding umbrellas").
         """
         tokens = self.caption.tokens
-        first, person = index, is_person(tokens[index].lemma)
+        first = index
+        person = is_person(tokens[index].lemma)
         while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
             modified = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))

@@ -60,7 +60,8 @@ class Clauses:
 
         Empty if token `index` does not head a relative clause with its own subject.
         """
-        verb, subject = self.caption.tokens[index], next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        verb = self.caption.tokens[index]
+        subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
         if verb.dep not in ("relcl", "acl") or subject is None or subject.lower in RELATIVE:
             return []
         return self.nouns.objects_of(verb.head)[:1]
@@ -121,7 +122,8 @@ def phrases(caption: Caption) -> list[Phrase]:
 def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None]:
     """The words of a preposition and its final noun, through further prepositions and nouns of place with "of"."""
     words = [index]
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
+    lowered = caption.lowered
     for _ in range(4):
         behind = [tokens[child] for child in caption.children[words[-1]] if child > words[-1]]
         noun = next((token.index for token in behind if token.dep == "pobj"), None)
@@ -174,7 +176,8 @@ def is_substance(noun: str) -> bool:
 
 class _Reader:
     def __init__(self, caption: Caption, nouns: Nouns) -> None:
-        self.caption, self.nouns = caption, nouns
+        self.caption = caption
+        self.nouns = nouns
         self.clauses = Clauses(caption, nouns)
         self.found: list[Relation] = []
 
@@ -225,7 +228,8 @@ class _Reader:
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
         """Add the relations of a verb; returns (object, verb) pairs if it relates its subject to nothing."""
-        caption, clauses = self.caption, self.clauses
+        caption = self.caption
+        clauses = self.clauses
         subjects = clauses.subjects(verb.index)
         words: tuple[int, ...] = (verb.index,)
         name = verb.lemma
@@ -234,7 +238,8 @@ class _Reader:
         for child in caption.children[verb.index]:
             token = caption.tokens[child]
             if token.dep == "prt":
-                words, name = (*words, child), f"{name} {token.lower}"
+                words = (*words, child)
+                name = f"{name} {token.lower}"
             elif token.dep == "dobj" and child in self.nouns.mutual:
                 said = self.mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):

@@ -118,7 +118,8 @@ def is_cut_compound(caption: Caption, root: int) -> bool:
 def noun_slots(caption: Caption) -> tuple[Slot, ...]:
     """The heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
     slots = []
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
+    lowered = caption.lowered
     for chunk in caption.chunks:
         root = tokens[chunk.root]
         if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _number_unclear(caption, chunk):
@@ -138,7 +139,8 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
         form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
         governed = governor(caption, root)
-        left, right = f"left:{before(caption, start)}", f"right:{after(caption, chunk.root + 1)}"
+        left = f"left:{before(caption, start)}"
+        right = f"right:{after(caption, chunk.root + 1)}"
         contexts = governed, broader(governed), left, right
         slots.append(Slot("noun", start, chunk.root + 1, entry, chunk.root, form, contexts))
     return tuple(slots)
@@ -175,7 +177,8 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
 def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
     """The adjectives that describe common nouns, and materials that modify nouns: "a **metal** bench"."""
     slots = []
-    table, lowered = attributes(), caption.lowered
+    table = attributes()
+    lowered = caption.lowered
     for token in caption.tokens:
         word = lowered[token.index]
         if token.tag not in ADJECTIVE_TAGS and not (word in table.dimensions and token.dep in ("amod", "compound")):
@@ -194,7 +197,8 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
-        left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, token.index + 1)}"
+        left = f"left:{before(caption, token.index)}"
+        right = f"right:{after(caption, token.index + 1)}"
         contexts = f"noun:{noun.lemma}", left, right
         slots.append(Slot("attribute", token.index, token.index + 1, word, noun.index, form, contexts))
     return tuple(slots)
@@ -212,7 +216,8 @@ def _in_name(caption: Caption, index: int) -> bool:
 
 def _hyphened(caption: Caption, index: int) -> bool:
     """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
-    before, behind = caption.word(index - 1), caption.word(index + 1)
+    before = caption.word(index - 1)
+    behind = caption.word(index + 1)
     longer = before in INTENSIFIERS or behind in ("haired", "colored", "eyed", "headed", "sleeved")
     return longer or "-" in (before, behind)
 
@@ -252,7 +257,8 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
                 continue
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
-            governed, left = governor(caption, root), f"left:{before(caption, index)}"
+            governed = governor(caption, root)
+            left = f"left:{before(caption, index)}"
             next_to_noun = index + 1 == chunk.root
             right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
             contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)

@@ -41,7 +41,10 @@ class Verbs(NamedTuple):
 def verbs() -> Verbs:
     """The shipped table data/verbs.toml, read once per process."""
     table = word_lists(data_path("verbs.toml"))
-    holding, held, body, objects = table["holding"], table["held"], table["body"], table["object"]
+    holding = table["holding"]
+    held = table["held"]
+    body = table["body"]
+    objects = table["object"]
     return Verbs(
         table["vague"],
         table["postures"],
@@ -59,7 +62,8 @@ def are_incompatible(one: str, other: str, pattern: str) -> bool:
     pattern: as `Slot.form`. Both must be in the table and not listed as compatible, and neither may entail the other
     (WordNet's troponymy, entailment and cause).
     """
-    table, wordnet = verbs(), WordNet.load()
+    table = verbs()
+    wordnet = WordNet.load()
     if one == other or not table.vague.isdisjoint((one, other)):
         return False
     known = table.objects if pattern == OBJECT else table.body
@@ -73,7 +77,8 @@ def are_incompatible(one: str, other: str, pattern: str) -> bool:
 @cache
 def may_be_same(one: str, other: str) -> bool:
     """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
-    table, wordnet = verbs(), WordNet.load()
+    table = verbs()
+    wordnet = WordNet.load()
     listed = any((one, other) in pairs for pairs in (table.body_pairs, table.object_pairs))
     return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
@@ -81,7 +86,8 @@ def may_be_same(one: str, other: str) -> bool:
 def verb_slots(caption: Caption) -> tuple[Slot, ...]:
     """Verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
-    tokens, known = caption.tokens, prepositions().entries
+    tokens = caption.tokens
+    known = prepositions().entries
     for token in tokens:
         if token.pos != "VERB" or token.tag not in FINITE or token.dep not in CLAUSES or not token.text.isalpha():
             continue
@@ -95,20 +101,24 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         if object is not None:
             if object.pos not in ("NOUN", "PROPN"):
                 continue
-            pattern, context = OBJECT, f"obj:{object.lemma}"
+            pattern = OBJECT
+            context = f"obj:{object.lemma}"
         elif prep is not None:
             if prep.lower not in known:
                 continue
             noun = next(caption.dependents(prep.index, "pobj"), None)
-            pattern, context = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
+            pattern = f"prep:{prep.lower}"
+            context = f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
-            pattern, context = "bare", "obj:"
+            pattern = "bare"
+            context = "obj:"
         else:
             continue
         doer = subject(caption, token)
         if doer is None or (token.lemma in verbs().postures and semantic_class(doer.lemma) not in LIVING):
             continue
-        left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, following)}"
+        left = f"left:{before(caption, token.index)}"
+        right = f"right:{after(caption, following)}"
         subject_context = f"subj:{doer.lemma}"
         contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
         slots.append(Slot("verb", token.index, following, token.lemma, token.index, pattern, contexts))
@@ -144,7 +154,8 @@ def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
 
 def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
     """Token spans of prepositions, those of several words as one: (2, 5) for "a dog in front of a car"."""
-    lowered, tokens = caption.lowered, caption.tokens
+    lowered = caption.lowered
+    tokens = caption.tokens
     phrases = prepositions().phrases
     i = 0
     while i < len(tokens):
@@ -162,7 +173,8 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 @cached_on_caption
 def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions of data/prepositions.toml with a noun object in a caption, also those in set phrases."""
-    table, lowered = prepositions(), caption.lowered
+    table = prepositions()
+    lowered = caption.lowered
     uses = []
     for start, end in preposition_units(caption):
         written = " ".join(lowered[start:end])
@@ -185,7 +197,8 @@ def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
         governed = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
         object = caption.tokens[use.noun].lemma
         of_object = f"obj:{object}"
-        left, right = f"left:{before(caption, use.start)}", f"right:{caption.lowered[use.end]} {object}"
+        left = f"left:{before(caption, use.start)}"
+        right = f"right:{caption.lowered[use.end]} {object}"
         both = f"{above.lemma}..{object}"
         contexts = (governed, broader(governed), of_object, broader(of_object), left, right, both)
         slots.append(use._replace(contexts=contexts))
@@ -194,7 +207,8 @@ def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
 
 def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
-    table, (_, start, end, entry, noun, *_) = prepositions(), use
+    table = prepositions()
+    (_, start, end, entry, noun, *_) = use
     object = caption.tokens[noun]
     return (
         caption.word(start - 1) in (*ARTICLES, "the")  # "an out of focus picture"
@@ -208,8 +222,11 @@ def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
 
 def _is_bound(caption: Caption, use: Slot) -> bool:
     """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
-    start, end = use.start, use.end
-    tokens, lowered, text = caption.tokens, caption.lowered, caption.text
+    start = use.start
+    end = use.end
+    tokens = caption.tokens
+    lowered = caption.lowered
+    text = caption.text
     object = tokens[use.noun]
     if lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}

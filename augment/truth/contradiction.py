@@ -84,9 +84,11 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
     """A violation if a noun of this caption or a sibling may name the same thing as the noun `new`: `related_in_*` in
     WordNet, or `overlap_in_*` by the table of nouns.
     """
-    number, index = lexicon.nouns.number.get(new), lexicon.coreference
+    number = lexicon.nouns.number.get(new)
+    index = lexicon.coreference
     if number is None:
-        number, index = 0, CoreferenceIndex((new,))
+        number = 0
+        index = CoreferenceIndex((new,))
     elif not possible_nouns(evidence, lexicon, replaced)[number]:  # mostly, and one look tells
         return None
     own = evidence.caption_mentions["noun"]
@@ -240,7 +242,8 @@ def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
     """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
     governor = caption.tokens[other.head]
     if governor.dep == "prep" or governor.pos == "ADP":
-        outer, words = governor, [governor.lower]
+        outer = governor
+        words = [governor.lower]
         while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
             outer = caption.tokens[outer.head]
             words.append(outer.lower)

@@ -62,9 +62,11 @@ def _may_be_below(one: str, other: str, pos: str) -> bool:
     """
     wordnet = WordNet.load()
     if pos == "n":
-        senses, above = first_senses(one, pos), wordnet.senses(other, pos)
+        senses = first_senses(one, pos)
+        above = wordnet.senses(other, pos)
     else:
-        senses, above = wordnet.senses(one, pos), wordnet.senses_in_use(other, pos)
+        senses = wordnet.senses(one, pos)
+        above = wordnet.senses_in_use(other, pos)
     below = any(not wordnet.closure(sense).isdisjoint(above) for sense in senses)
     return below or (head(one) == other if pos == "n" else wordnet.entails(one, other))
 
@@ -98,7 +100,8 @@ def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> 
         return all(a <= token.head < b or token.dep in OPTIONAL for token in caption.tokens[a:b])
     if b - a != 1 or d - c != 1:
         return False
-    old, new = caption.tokens[a], text.tokens[c]
+    old = caption.tokens[a]
+    new = text.tokens[c]
     kind = KIND_OF_POS.get(old.pos)
     return kind is not None and kind == KIND_OF_POS.get(new.pos) and is_kind_of(kind, old.lemma, new.lemma)
 
@@ -117,14 +120,20 @@ def _tree(caption: Caption, token: Token) -> str:
     """A token and what stands below it. What follows the last of several conjuncts belongs to all of them; what follows
     the object of a symmetric preposition, if it is a place.
     """
-    tokens, left_out = caption.tokens, set[int]()
-    joined, link = [token], token.dep
+    tokens = caption.tokens
+    left_out = set[int]()
+    joined = [token]
+    link = token.dep
     for member in joined:
         joined += caption.dependents(member.index, "conj")
     if len(joined) == 1 and token.head == token.index and (beside := _beside(caption, token)):
         (start, end), other = beside
-        joined, link, left_out = [token, other], "near", set(range(start, end))
-    trees, shared, last = list[str](), list[str](), max(member.index for member in joined)
+        joined = [token, other]
+        link = "near"
+        left_out = set(range(start, end))
+    trees = list[str]()
+    shared = list[str]()
+    last = max(member.index for member in joined)
     for member in joined:
         own = list[str]()
         for child in (tokens[index] for index in caption.children[member.index] if index not in left_out):
@@ -138,7 +147,8 @@ def _tree(caption: Caption, token: Token) -> str:
 def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | None:
     """What a thing is said to be near, after the span of tokens of the preposition; None if there is nothing."""
     for use in preposition_uses(caption):
-        above, other = caption.tokens[use.start], caption.tokens[use.noun]
+        above = caption.tokens[use.start]
+        other = caption.tokens[use.noun]
         while use.start <= above.index < use.end and above.head != above.index:
             above = caption.tokens[above.head]
         if _is_near(use.entry) and above.index == token.index and not caption.has(other.index, "conj"):

@@ -116,9 +116,11 @@ class Associations:
         """`words` and `entries` name the rows and columns of `pairs` behind the first."""
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
-        self._mentioned, together = pairs[1:, 0].copy(), pairs[1:, 1:]  # a view would keep the whole matrix
+        self._mentioned = pairs[1:, 0].copy()
+        together = pairs[1:, 1:]  # a view would keep the whole matrix
         row, column = np.nonzero(together)
-        self._column, self._count = column.astype(np.int32), together[row, column]
+        self._column = column.astype(np.int32)
+        self._count = together[row, column]
         self._starts = np.searchsorted(row, np.arange(len(words) + 1)).tolist()
         self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)
         self.log_odds = reproducible.log(self._usual / (1 - self._usual))
@@ -143,17 +145,20 @@ class Associations:
             return np.zeros(len(self.log_odds))
         for row in rows:
             if not self._known[row]:
-                self._lifts[row], self._known[row] = self._lift(row), True
+                self._lifts[row] = self._lift(row)
+                self._known[row] = True
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
     def strongest(self, mentioned: Iterable[str], entry: str) -> str | None:
         """The mentioned word with the highest lift for an entry, after they have been scored; None: none is known."""
-        words, column = sorted(word for word in mentioned if word in self.words), self.entries[entry]
+        words = sorted(word for word in mentioned if word in self.words)
+        column = self.entries[entry]
         return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
 
     def _lift(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
-        part, together = slice(self._starts[row], self._starts[row + 1]), np.zeros(len(self._usual))
+        part = slice(self._starts[row], self._starts[row + 1])
+        together = np.zeros(len(self._usual))
         together[self._column[part]] = self._count[part]
         given = self._mentioned[row] + SMOOTHING
         share = self._by_class[self._class_of_word[row]]
@@ -233,7 +238,9 @@ class Truth:
         """
         import pyarrow.compute as pc
 
-        associations, transitions, calibration = {}, {}, {}
+        associations = {}
+        transitions = {}
+        calibration = {}
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
         (kinds, kind_of), *keys = (_numbered(table[name]) for name in ("kind", "said", "of", "entry"))
@@ -318,7 +325,8 @@ class ImageTruth:
     @cached(IMAGES)
     def _p_words(self, kind: str) -> np.ndarray:
         """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
-        known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
+        known = self.truth.associations[kind]
+        (bias, odds, score, person, number) = self.truth.calibration[kind]
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
         return read_only(reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS))
 

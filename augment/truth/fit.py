@@ -170,7 +170,8 @@ def count_pairs(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words
     for captions in images:
         others = len(captions) - 1
         (word, saying), (entry, entailing) = map(_incidence, zip(*captions, strict=True))
-        word_captions, entry_captions = saying.sum(axis=0), entailing.sum(axis=0)
+        word_captions = saying.sum(axis=0)
+        entry_captions = entailing.sum(axis=0)
         both = word_captions[:, None] * entry_captions - saying.T @ entailing
         pairs[1 + word[:, None], 1 + entry] += both
         pairs[1 + word, 0] += word_captions * others
@@ -255,7 +256,8 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words, of_rows = [], []
+    words = []
+    of_rows = []
     for key in KEYS:
         column = pa.chunked_array([chunk for fold in folds for chunk in fold[key].chunks], pa.string())
         encoded = column.combine_chunks().dictionary_encode()
@@ -307,7 +309,8 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     import pyarrow as pa
 
     # The features do not depend on the coefficients.
-    known, entailed = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon), EntailedEntries(lexicon)
+    known = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
+    entailed = EntailedEntries(lexicon)
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]

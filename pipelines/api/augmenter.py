@@ -78,7 +78,8 @@ class Augmenter:
         if lexicon in (OWN, AUTO):
             raise ValueError("lexicon must be reference or a run: single batches are too small to count")
         self.n = n
-        self._lexicon, self._spacy_model = fspath(lexicon), spacy_model
+        self._lexicon = fspath(lexicon)
+        self._spacy_model = spacy_model
         self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in _tables(self._lexicon))
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:

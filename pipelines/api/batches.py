@@ -36,7 +36,8 @@ from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, joine
 
 __all__ = ["Batch", "Negatives", "NegativesByKey"]
 
-SHUFFLE, CHOOSE = 0, 1  # what random numbers are for
+SHUFFLE = 0
+CHOOSE = 1  # what random numbers are for
 SHARDS = 16  # of negatives that are kept in memory, where samples come by key
 FIRST = 1000  # samples of which one must have negatives
 
@@ -121,9 +122,13 @@ class Negatives(IterableDataset[Batch]):
         self.rank = (torch.distributed.get_rank() if distributed else 0) if rank is None else rank
         if not 0 <= self.rank < self.ranks:
             raise ValueError(f"rank must be from 0 to {self.ranks - 1}, was: {self.rank}")
-        self.negatives, self.batch_size, self.seed = negatives, batch_size, seed
-        self.shuffle, self.drop_last = shuffle, drop_last
-        self.transform, self.tokenize = transform, tokenize
+        self.negatives = negatives
+        self.batch_size = batch_size
+        self.seed = seed
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.transform = transform
+        self.tokenize = tokenize
         splits, chosen = ((some,) if isinstance(some, str) else tuple(some) for some in (split, operators))
         table = "refined" if refined else "negatives"
         self._captions, rows, starts = _read(Path(run), splits, chosen, table)
@@ -242,13 +247,17 @@ class NegativesByKey:
     ) -> None:
         if negatives < 1:
             raise ValueError(f"negatives must be >= 1, was: {negatives}")
-        self.negatives, self.text, self.tokenize, self._run = negatives, text, tokenize, run
+        self.negatives = negatives
+        self.text = text
+        self.tokenize = tokenize
+        self._run = run
         self._operators = (operators,) if isinstance(operators, str) else tuple(operators)
         self._shards = shards_of(Path(run), "refined" if refined else "negatives")
         hashes = [_hashes(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
         number = np.repeat(np.arange(len(hashes), dtype=np.int32), [*map(len, hashes)])
         order = np.argsort(np.concatenate([*hashes, _hashes([])]), kind="stable")
-        self._hashes, self._number = np.concatenate([*hashes, _hashes([])])[order], number[order]
+        self._hashes = np.concatenate([*hashes, _hashes([])])[order]
+        self._number = number[order]
         self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
         self._misses = 0  # samples without negatives, until one has some
 

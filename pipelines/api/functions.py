@@ -251,7 +251,8 @@ def read(
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
-    parts, seen = [], {name: set[str]() for name in chosen}
+    parts = []
+    seen = {name: set[str]() for name in chosen}
     for part in read_table(place(run, "run"), table):
         part = with_p_good(part)
         missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]

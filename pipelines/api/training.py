@@ -94,7 +94,8 @@ class NegativesLoss(nn.Module):
             rule = f"mask must be of {size} captions and their negatives, {len(text_features)} texts in all"
             raise ValueError(f"{rule}, its shape was: {shape}")
         own = torch.arange(size, device=image_features.device) + _processes()[0] * size
-        captions, negatives = text_features[:size], text_features[size:]
+        captions = text_features[:size]
+        negatives = text_features[size:]
         to_captions = logit_scale * image_features @ _gathered(captions).T  # (B, N B)
         to_negatives = logit_scale * image_features @ _gathered(negatives).T  # (B, N B k)
         to_negatives = to_negatives.masked_fill(~_gathered(mask.to(own.device)).flatten(), -math.inf)
@@ -143,7 +144,9 @@ class _OpenClipLoader:
     """
 
     def __init__(self, epochs: _Epochs, loss: NegativesLoss, arguments: SimpleNamespace) -> None:
-        self.epochs, self.loss, self.arguments = epochs, loss, arguments
+        self.epochs = epochs
+        self.loss = loss
+        self.arguments = arguments
         self.num_batches = self.num_samples = len(epochs)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -201,7 +204,8 @@ def train_openclip(
         **{"device": device, "precision": precision, "skip_scheduler": scheduler is None, "batch_size": 0},
         **{"rank": rank, "world_size": ranks},
     )
-    made, loss = _Epochs(batches, steps), NegativesLoss()
+    made = _Epochs(batches, steps)
+    loss = NegativesLoss()
     data = {"train": SimpleNamespace(dataloader=_OpenClipLoader(made, loss, settings), set_epoch=made.set_epoch)}
     for epoch in range(epochs):
         train_one_epoch(model, data, loss, epoch, optimizer, scaler, scheduler, None, settings)
@@ -226,7 +230,8 @@ def train_transformers(
     """
     import transformers
 
-    made, loss = _Epochs(batches, steps), NegativesLoss()
+    made = _Epochs(batches, steps)
+    loss = NegativesLoss()
     pad = model.config.text_config.pad_token_id if padding is None else padding
     if pad is None:
         raise ValueError("padding must be the id of the padding token, as the model's config has none")

@@ -119,7 +119,8 @@ def info(
         for problem in verdict.problems:
             print(problem)
         wrong = number_of(len(verdict.problems), "problem") if verdict.problems else "all as they were written"
-        shards, tables = number_of(verdict.shards, "shard"), number_of(verdict.tables, "table")
+        shards = number_of(verdict.shards, "shard")
+        tables = number_of(verdict.tables, "table")
         print(f"{shards} of {tables}, {number_of(verdict.rows, 'row')}: {wrong}", file=sys.stderr)
         return CHECK_FAILED if verdict.problems else 0
     held: Any
@@ -127,12 +128,15 @@ def info(
     if run is not None and other is not None:
         from ..report.difference import difference, print_difference
 
-        held, show = difference(run, other), print_difference
+        held = difference(run, other)
+        show = print_difference
     elif table is not None:
-        held, show = columns_of(table, run), print_columns
+        held = columns_of(table, run)
+        show = print_columns
     else:
         assert run is not None
-        held, show = read_info(run), print_info
+        held = read_info(run)
+        show = print_info
     if as_json:
         print(to_json(held))
     else:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
     from ..engine.run import Execution
 
-BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
+BAD_INPUT = 2
+CHECK_FAILED = 1
+INTERRUPTED = 130
 # errors that the input or the machine causes; others are faults of the program
 ANSWERED = (OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError, MemoryError)
 CONTINUES = "the same command continues from here"
@@ -67,7 +69,8 @@ class Command(click.Command):
     _params: list[click.Parameter]
 
     def __init__(self, *given: Any, configs: str = "", flags: str | Mapping[str, str] = "", **more: Any) -> None:
-        self._configs, self._flags = configs.split(), {"Options": flags} if isinstance(flags, str) else flags
+        self._configs = configs.split()
+        self._flags = {"Options": flags} if isinstance(flags, str) else flags
         super().__init__(*given, **more)
 
     @cached_property

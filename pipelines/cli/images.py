@@ -54,5 +54,6 @@ def scenes(run: Path, **given: Any) -> None:
     from ..stages.scenes import ScenesConfig, make_scenes
 
     counts = make_scenes(run, ScenesConfig.of(given), alone(given))
-    captions, images = number_of(counts["captions"], "caption"), number_of(counts["images"], "synthetic scene")
+    captions = number_of(counts["captions"], "caption")
+    images = number_of(counts["images"], "synthetic scene")
     print(f"{captions} of {images}")

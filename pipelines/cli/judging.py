@@ -127,7 +127,8 @@ def _kept(counts: dict[str, int]) -> str:
     total = counts.get("proposals", 0)
     share = f" ({100 * kept / total:.1f} %)" if total else ""
     refused = ", ".join(f"{name} {n:,}" for name, n in why.most_common())
-    proposals, captions = number_of(total, "proposal"), number_of(counts["captions"], "caption")
+    proposals = number_of(total, "proposal")
+    captions = number_of(counts["captions"], "caption")
     return f"{proposals} for {captions}: {kept:,} kept{share}; rejected: {refused or 'none'}"
 
 
@@ -217,6 +218,7 @@ def vet(run: Path, as_json: bool, **given: Any) -> None:
         with _endpoint(run, given, "vet") as endpoint:
             answers = vet(run, config, endpoint, alone(given))
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
-        requests, tokens = number_of(answers.spent.requests, "request"), number_of(answers.spent.tokens, "token")
+        requests = number_of(answers.spent.requests, "request")
+        tokens = number_of(answers.spent.tokens, "token")
         left = f"not asked because the budget is spent: {answers.counts['not_asked']:,}"
         print(f"negcap: {requests} and {tokens} spent now; {left}", file=sys.stderr)

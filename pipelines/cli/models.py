@@ -34,7 +34,8 @@ def evaluated(run: Path, given: dict[str, Any]) -> dict[str, Any]:
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
 
-    default, splits = EvaluateConfig.of({}).split, splits_of(run)
+    default = EvaluateConfig.of({}).split
+    splits = splits_of(run)
     others = [name for name in splits if name not in TRAIN_SPLITS]
     if given.get("split") or default in splits or len(others) != 1:
         return given
@@ -130,7 +131,8 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     from ..models.trainer.compare import compare
 
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
-    how, repeated = EvaluateConfig.of(evaluation), 1 if seeds is None else seeds
+    how = EvaluateConfig.of(evaluation)
+    repeated = 1 if seeds is None else seeds
     print(compare(run, output, (model, *others), how, given, repeated, **shown))
 
 

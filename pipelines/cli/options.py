@@ -89,7 +89,8 @@ class Choice(click.Choice):
     def __init__(self, words: Words, empty: str = "") -> None:
         """`words`: found when they are first needed, if they are a function. empty: another one, see `several`."""
         self.case_sensitive = True
-        self._words, self._empty = words, empty
+        self._words = words
+        self._empty = empty
 
     @property
     def choices(self) -> Sequence[str]:  # type: ignore[override]
@@ -214,8 +215,10 @@ def from_field(
     """The flag of a config's field, whose type, help and default it states; of_models: by model, its defaults."""
     from ...augment.settings import plain_type, words_of
 
-    kind, words = plain_type(field.annotation), tuple(words_of(field.annotation)) or WORDS.get(name, ())
-    flag, help = FLAGS.get(name) or f"--{name.replace('_', '-')}", _with_default(name, field, of_models)
+    kind = plain_type(field.annotation)
+    words = tuple(words_of(field.annotation)) or WORDS.get(name, ())
+    flag = FLAGS.get(name) or f"--{name.replace('_', '-')}"
+    help = _with_default(name, field, of_models)
     if get_origin(kind) is tuple:
         made = several(flag if name in FLAGS else flag.removesuffix("s"), name, help, choices=words, empty="none")
     elif words:
@@ -278,7 +281,8 @@ class Location(click.Path):
             raise click.UsageError(str(error), ctx) from None
 
 
-FOLDER, PLACE = Location(local=True), Location(local=False)
+FOLDER = Location(local=True)
+PLACE = Location(local=False)
 
 
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:

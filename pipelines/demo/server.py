@@ -89,7 +89,8 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Demo
     timeout = 60  # seconds without a word from the client
-    server_version, sys_version = "negcap", ""
+    server_version = "negcap"
+    sys_version = ""
 
     def do_GET(self) -> None:  # noqa: N802
         """Send the page."""
@@ -100,7 +101,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:  # noqa: N802
         """Answer a question."""
-        length, origin = self.headers.get("Content-Length", ""), self.headers.get("Origin")
+        length = self.headers.get("Content-Length", "")
+        origin = self.headers.get("Origin")
         self.close_connection = True
         if not self._is_local() or (origin is not None and origin.removeprefix("http://") not in self.server.hosts):
             return self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask")

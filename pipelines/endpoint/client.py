@@ -60,7 +60,8 @@ class AnswerCache:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self._lock = path, threading.Lock()
+        self._path = path
+        self._lock = threading.Lock()
         try:
             self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
             self._database.executescript(_OPEN)
@@ -111,7 +112,9 @@ class Endpoint:
         self._key = os.environ.get(config.key_variable, "").strip()
         if not self._key.isascii() or not self._key.isprintable() or " " in self._key:
             raise ValueError(f"{config.key_variable} must be an API key, in ASCII and without spaces, was not")
-        self._config, self._cache, self._purpose = config, AnswerCache(cache), purpose
+        self._config = config
+        self._cache = AnswerCache(cache)
+        self._purpose = purpose
         self._reserved = Spent()
         self._answered = self._refused = 0
         self._headers: Any = {} if self._key else {"Authorization": openai.Omit()}
@@ -126,7 +129,9 @@ class Endpoint:
         # Requests are tasks of one event loop in a thread of its own: a task can be given up at any moment.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
-        self._slots, self._changed, self._stopping = asyncio.Semaphore(config.concurrency), asyncio.Condition(), False
+        self._slots = asyncio.Semaphore(config.concurrency)
+        self._changed = asyncio.Condition()
+        self._stopping = False
 
     def __enter__(self) -> Endpoint:
         self._thread.start()
@@ -208,15 +213,19 @@ class Endpoint:
         """Ask; count the cost and keep the answer. Raises EndpointError."""
         import openai
 
-        url, model, messages = self._config.chat_url, value.pop("model", ""), value.pop("messages")
-        cost, response = Spent(), None
+        url = self._config.chat_url
+        model = value.pop("model", "")
+        messages = value.pop("messages")
+        cost = Spent()
+        response = None
         try:
             raw = await self._create(model=model, messages=messages, extra_body=value, extra_headers=self._headers)
             cost = Spent(1, tokens)
             data = raw.content
             if len(data) > self._config.max_bytes:
                 raise ValueError(f"an answer must have <= {self._config.max_bytes:,} bytes (max_bytes), has more")
-            answer, response = parse_answer(data), data
+            answer = parse_answer(data)
+            response = data
             cost = Spent(1, tokens if answer.tokens is None else answer.tokens)
             self._answered += 1
             return answer
@@ -305,8 +314,10 @@ def cache_path(run: Path) -> Path:
 
 def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
     """Ask all `total` requests of the stage `name`. Raises EndpointError as `Endpoint.ask`; answers until then stay."""
-    before, answers = endpoint.spent, []
-    digest, counts = sha256(), Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
+    before = endpoint.spent
+    answers = []
+    digest = sha256()
+    counts = Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
     with progress.stage(name, total, unit="requests"):
         for answer in endpoint.ask(requests):
             answers.append(answer)

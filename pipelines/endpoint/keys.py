@@ -42,7 +42,8 @@ def _pieces(key: str) -> list[str]:
 
 def _found(text: str, pieces: list[str]) -> Iterator[int]:
     """Where pieces of the key begin in a text."""
-    size, wanted = len(pieces[0]), set(pieces)
+    size = len(pieces[0])
+    wanted = set(pieces)
     lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)  # of the same length
     for start in range(len(text) - size + 1):
         if lower[start : start + size] in wanted:

@@ -21,7 +21,8 @@ Value = TypeVar("Value")
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 MAX_TEXT = 2000  # characters of a negative in an answer
-THOUGHT, THOUGHT_END = "<think>", "</think>"  # around what a model that reasons writes before its answer
+THOUGHT = "<think>"
+THOUGHT_END = "</think>"  # around what a model that reasons writes before its answer
 _START = re.compile(r"[{\[]")
 _FENCE = "```"
 _EFFORT = 50  # times that an answer is read, at most, in search of JSON; a good one needs one or two
@@ -86,7 +87,8 @@ class Request:
 
     def tokens(self, config: EndpointConfig) -> int:
         """An upper estimate of the tokens that the request costs, its answer included: 3 bytes of text a token."""
-        estimate, size = config.max_tokens or 0, 0
+        estimate = config.max_tokens or 0
+        size = 0
         for content in (message["content"] for message in self.messages):
             for part in [{"text": content}] if isinstance(content, str) else content:
                 size += len(part.get("text", "").encode())
@@ -158,7 +160,8 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
 
 def without_thoughts(text: str) -> str:
     """An answer without what the model has thought, in `<think>` and `</think>`, before it."""
-    kept, position = [], 0
+    kept = []
+    position = 0
     while (start := text.find(THOUGHT, position)) >= 0 and (end := text.find(THOUGHT_END, start)) >= 0:
         kept.append(text[position:start])
         position = end + len(THOUGHT_END)
@@ -180,7 +183,9 @@ def _last_json(text: str) -> Any:
     """The last JSON object or list in a text that is not inside another, or None. The time is linear in the text: of
     thousands of brackets that begin nothing, each would be tried on the rest of the text.
     """
-    decoder, value, position = json.JSONDecoder(), None, 0
+    decoder = json.JSONDecoder()
+    value = None
+    position = 0
     left = _EFFORT * max(len(text), _USUAL)  # characters
     while left > 0 and (match := _START.search(text, position)):
         start = match.start()

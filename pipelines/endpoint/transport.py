@@ -27,7 +27,8 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
         super().__init__(follow_redirects=False, headers={"Accept-Encoding": "gzip, deflate"})
-        self._seconds, self._max_bytes = seconds, max_bytes
+        self._seconds = seconds
+        self._max_bytes = max_bytes
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """The response to a request, read. Raises httpx2.TimeoutException or another httpx2.RequestError."""
@@ -60,7 +61,8 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         """The content of a response, unpacked; of more than max_bytes, one byte more than that."""
         packed = response.headers.get("Content-Encoding", "").strip().lower() in _PACKED
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed else None  # 32: gzip or zlib, by its head
-        content, size = bytearray(), self._max_bytes + 1
+        content = bytearray()
+        size = self._max_bytes + 1
         async for chunk in response.aiter_raw():
             content += unpacker.decompress(chunk, size - len(content)) if unpacker else chunk
             if len(content) >= size:

@@ -164,7 +164,8 @@ class Distributed(Executor):
 
     def __init__(self, connect: Callable[[], Client], scheduler: str | None = None) -> None:
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
-        self.scheduler, self._connect = scheduler, connect
+        self.scheduler = scheduler
+        self._connect = connect
         self._client: Client | None = None
         self._unfit: dict[str, str] = {}  # by worker that cannot run negcap, why, and what to do
         # by worker, when the scheduler had last heard of it, by its clock, and since when we know that, by ours
@@ -187,7 +188,8 @@ class Distributed(Executor):
 
     def _ask_workers(self, client: Client) -> None:
         """Leave those workers of a running scheduler out that cannot run negcap. Raises ClusterError if none can."""
-        pool, packed = client.get_executor(pure=False), _packed(_has_negcap)
+        pool = client.get_executor(pure=False)
+        packed = _packed(_has_negcap)
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
         answered = wait(asked, CONNECT_SECONDS).done  # who is busy for so long will say it with its first call
         answers = [future.result() for future in answered if future.exception() is None]
@@ -229,7 +231,8 @@ class Distributed(Executor):
                     who = f"the worker process {process}"
                     how = f"kill -CONT {process} lets it go on if it was stopped, kill -9 {process} ends it"
                 else:
-                    who, how = f"the worker {address}", "let it go on, or end it"
+                    who = f"the worker {address}"
+                    how = "let it go on, or end it"
                 still = (
                     f"{who} has not been heard of for {now - since:.0f} s: it, or a disk that it reads, stands still"
                 )
@@ -242,7 +245,8 @@ class Distributed(Executor):
 
     def close(self) -> None:
         """Stop workers and scheduler if this executor started them; a cluster that it was given keeps running."""
-        client, self._client = self._client, None
+        client = self._client
+        self._client = None
         if client is not None:
             cluster = client.cluster
             client.close()
@@ -264,9 +268,12 @@ class Distributed(Executor):
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
-        pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
-        waiting, running = iter(range(len(calls))), dict[Future[Any], Submitted]()
-        threads, counted = 0, -math.inf
+        pool = client.get_executor(pure=False)
+        sender = secrets.token_hex(8)
+        waiting = iter(range(len(calls)))
+        running = dict[Future[Any], Submitted]()
+        threads = 0
+        counted = -math.inf
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
@@ -284,7 +291,8 @@ class Distributed(Executor):
             while True:
                 if time.monotonic() - counted > RECOUNT_SECONDS:
                     workers = client.scheduler_info()["workers"]
-                    threads, counted = sum(worker["nthreads"] for worker in workers.values()), time.monotonic()
+                    threads = sum(worker["nthreads"] for worker in workers.values())
+                    counted = time.monotonic()
                     self._say_who_stands_still(workers)
                     for future, submitted in list(running.items()):
                         if submitted.only and not {*submitted.only} & workers.keys():  # all of them have gone

@@ -30,7 +30,8 @@ from .places import RemotePath
 from .storage import STAGED, names
 
 LOCK = ".lock"  # the file's name
-HEARTBEAT_SECONDS, STALE_SECONDS = 10, 60  # on a store
+HEARTBEAT_SECONDS = 10
+STALE_SECONDS = 60  # on a store
 SETTLE_SECONDS = 1  # until the later of two that take over a lock has replaced that of the other
 # of folders that cannot be written, and of file systems without locks
 _UNLOCKED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -156,7 +157,9 @@ def _plain_file(lock: Path) -> IO[str]:
 
 @contextmanager
 def _object(run: RemotePath) -> Iterator[None]:
-    lock, mine, ended = run / LOCK, f"{_myself()}\n{secrets.token_hex(8)}".encode(), threading.Event()
+    lock = run / LOCK
+    mine = f"{_myself()}\n{secrets.token_hex(8)}".encode()
+    ended = threading.Event()
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT_SECONDS):

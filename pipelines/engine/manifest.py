@@ -85,7 +85,8 @@ class Identity:
                     return f"{name} was {_shown(was.get(name))}, is now {_shown(now.get(name))}"
         names_now = {digest: name for name, digest in new.inputs.items()}
         for table in sorted({*self.inputs, *new.inputs}):
-            before, after = self.inputs.get(table), new.inputs.get(table)
+            before = self.inputs.get(table)
+            after = new.inputs.get(table)
             if before is not None and after is None and before in names_now:
                 return f"its input {table} is now called {names_now[before]}"
             renamed = before is None and after in self.inputs.values()  # is said by the turn of the old name
@@ -126,7 +127,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
-        identity, shards = value.pop("identity"), tuple(dict(shard) for shard in value.pop("shards"))
+        identity = value.pop("identity")
+        shards = tuple(dict(shard) for shard in value.pop("shards"))
         if not all(isinstance(entry["sha256"], str) and entry["rows"] >= 0 for one in shards for entry in one.values()):
             raise ValueError("rows and sha256 of its shards")
         return Manifest(Identity(**identity | {"tables": tuple(identity["tables"])}), shards=shards, **value)

@@ -28,7 +28,9 @@ class Output:
         """
         for name in (*schemas, MANIFESTS, STATISTICS):
             refuse_link(run / name)
-        self.run, self.identity, self.schemas = run, identity, schemas
+        self.run = run
+        self.identity = identity
+        self.schemas = schemas
         self.key = identity.key()
         self.folder = run / identity.tables[-1]
         self.manifest: Manifest | None = None  # of these tables with this identity
@@ -38,7 +40,8 @@ class Output:
             if found is None and list_shards(self.folder):
                 reason = "it has shards but no manifest"
         except ValueError as error:
-            found, reason = None, str(error)
+            found = None
+            reason = str(error)
         if not reason:
             self.manifest = found
         elif not overwrite:
@@ -83,10 +86,12 @@ class Output:
 
     def write(self, index: int, result: StageResult, key: str = "") -> Made:
         """Write the shards of a number of a result's tables, the primary one last. key: empty: that of all inputs."""
-        made, provenance = {}, self.identity.provenance()
+        made = {}
+        provenance = self.identity.provenance()
         for name, schema in self.schemas.items():
             if name in result.tables:
-                path, counts = shard_path(self.run / name, index), result.counts if name == self.folder.name else None
+                path = shard_path(self.run / name, index)
+                counts = result.counts if name == self.folder.name else None
                 made[name] = write_shard(result.tables[name], path, schema, key or self.key, provenance, counts)
         return made
 

@@ -71,15 +71,23 @@ class Progress:
         self.timings: list[Timing] = []
         self._stream = stream
         self._bar: Bar | None = None
-        self._label, self._total, self._reused, self._unit = "", 0, 0, "captions"
-        self._steps, self._captions = 0.0, 0
+        self._label = ""
+        self._total = 0
+        self._reused = 0
+        self._unit = "captions"
+        self._steps = 0.0
+        self._captions = 0
         self._began = self._printed = 0.0
 
     @contextmanager
     def stage(self, name: str, total: int | None, reused: int = 0, unit: str = "captions") -> Iterator[None]:
         """Time and show a stage in the block. total: its steps (usually shards), if known; reused: done before."""
-        self._label, self._total, self._reused, self._unit = name, total or 0, reused, unit
-        self._steps, self._captions = 0.0, 0
+        self._label = name
+        self._total = total or 0
+        self._reused = reused
+        self._unit = unit
+        self._steps = 0.0
+        self._captions = 0
         self._began = self._printed = time.perf_counter()
         terminal = self._stream is not None and self._stream.isatty()
         with self._drawn(total) if terminal else nullcontext() as self._bar:
@@ -127,7 +135,8 @@ class Reports:
 
     def __init__(self, advance: Callable[[int, int], None]) -> None:
         """advance: called with the position of a call and how much of it is new, never in two threads at once."""
-        self._advance, self._lock = advance, Lock()
+        self._advance = advance
+        self._lock = Lock()
         self._done: Counter[int] = Counter()
         self.begun: Counter[int] = Counter()  # how often each call has reported that it has done nothing so far
 

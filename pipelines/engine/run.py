@@ -58,7 +58,8 @@ class Job:
         check_code(self.output.identity.code, *self.stage.functions)
         if parent_process() is None:  # the main process, which may parse again
             return
-        before, _begun[:] = [*_begun], [self.stage]
+        before = [*_begun]
+        _begun[:] = [self.stage]
         for stage in before:
             if stage.name != self.stage.name and isinstance(stage, Stage) and stage.free is not None:
                 stage.free()
@@ -85,9 +86,11 @@ def run_stage(
     """
     with locked(run):
         read = (stage.input, *stage.whole)
-        code, inputs = code_of(*stage.functions), hash_inputs(run, read)
+        code = code_of(*stage.functions)
+        inputs = hash_inputs(run, read)
         sharded = stage.input if isinstance(stage, Stage) else ""
-        tables, metadata = tuple(stage.outputs), {**provenance(run, read, config), **metadata}
+        tables = tuple(stage.outputs)
+        metadata = {**provenance(run, read, config), **metadata}
         identity = Identity(stage.name, describe(config), metadata, tables, code, inputs, sharded)
         whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
         for table in whole.values():
@@ -100,7 +103,9 @@ def run_stage(
 
 def _map(job: Job, execution: Execution) -> list[Made]:
     """Make every shard of a Stage that is not up to date; returns all of them."""
-    stage, output, progress = job.stage, job.output, execution.progress
+    stage = job.stage
+    output = job.output
+    progress = execution.progress
     inputs = shards_of(output.run, stage.input)
     keys = [output.identity.key(shard.sha256) for shard in inputs]
     made = output.all_current(keys)
@@ -132,7 +137,8 @@ def _map(job: Job, execution: Execution) -> list[Made]:
 
 def _reduce(job: Job, execution: Execution) -> list[Made]:
     """Make the only shard of a ReduceStage, unless it is up to date; returns it."""
-    progress, stage = execution.progress, job.stage
+    progress = execution.progress
+    stage = job.stage
     assert isinstance(stage, ReduceStage)
     if made := job.output.current(0, job.output.key):
         with progress.stage(stage.name, 1, 1):
@@ -303,7 +309,8 @@ def run_source(
         intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
-    progress, shards = execution.progress, len(parts) if isinstance(parts, Sequence) else None
+    progress = execution.progress
+    shards = len(parts) if isinstance(parts, Sequence) else None
     with locked(run):
         hashes = inputs if isinstance(inputs, Mapping) else hash_inputs(run, inputs)
         made_by = {**package(), **metadata}

@@ -28,7 +28,8 @@ from .manifest import MANIFESTS, manifest_of
 from .storage import UNSEALED, is_sealed, names, seal, write_atomically
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
-MADE, SEAL = "negcap.made", "negcap.seal"
+MADE = "negcap.made"
+SEAL = "negcap.seal"
 SEALED = re.compile(SEAL.encode() + rb"\x18\x40([0-9a-f]{64})")  # as Thrift writes a text of 64 characters
 # 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
 # time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out saves 0.01 s.

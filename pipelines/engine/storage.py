@@ -18,7 +18,8 @@ from typing import Any
 
 from .places import RemotePath
 
-TEMPORARY, STAGED = ".tmp", ".unfinished"
+TEMPORARY = ".tmp"
+STAGED = ".unfinished"
 
 
 def sizes(folder: Path) -> dict[str, int]:

@@ -102,7 +102,8 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
     being made, those that are intact. Raises FileNotFoundError without such a table, ValueError when it is unfinished
     or its manifest missing or unreadable, DamagedShardError when a shard is missing or surplus.
     """
-    manifest, present = manifest_of(run, name), list_shards(run / name)
+    manifest = manifest_of(run, name)
+    present = list_shards(run / name)
     if not present and (manifest is None or not (run / name).is_dir()):
         raise no_table(run, name)
     if manifest is None or not manifest.complete:

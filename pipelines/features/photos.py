@@ -34,7 +34,8 @@ class Photos:
         """Load the model, list and hash the photos. source: a run, or a folder of photos. Raises FileNotFoundError for
         a missing model or photos, ValueError naming the model and the rule, ImportError without ONNX Runtime.
         """
-        self._config, self._threads = config, config.threads or len(os.sched_getaffinity(0))
+        self._config = config
+        self._threads = config.threads or len(os.sched_getaffinity(0))
         self._path = model = config.onnx or Path()
         self._session = _session(model, config.device, self._threads)
         outputs = [one.name for one in self._session.get_outputs()]
@@ -47,7 +48,8 @@ class Photos:
         if isinstance(shape[1], int) and shape[1] != 3 and not self._channels_last:
             were = ", ".join(f"{one.name} {one.type} {one.shape}" for one in given) or "none"
             raise ValueError(f"{model}: must be {EXPECTED}, floats (batch, 3, height, width) or (…, 3), has {were}")
-        self._input, self._dtype = given[0].name, FLOATS[given[0].type]
+        self._input = given[0].name
+        self._dtype = FLOATS[given[0].type]
         self._prescribed = shape[0] if isinstance(shape[0], int) else 0  # the batch, 0: any
         size = shape[1:3] if self._channels_last else shape[2:]
         if any(isinstance(side, int) and side != config.crop for side in size):
@@ -76,7 +78,8 @@ class Photos:
         with ThreadPoolExecutor(self._threads) as pool:
             ahead: list[Future] = []
             for batch, following in pairwise([[], *batches, []]):
-                now, ahead = ahead, [pool.submit(self._pixels, images[at].file) for at in following]
+                now = ahead
+                ahead = [pool.submit(self._pixels, images[at].file) for at in following]
                 pixels = []
                 for at, future in zip(batch, now, strict=True):
                     try:
@@ -163,9 +166,12 @@ def find_photos(source: Path, folder: Path | None) -> tuple[Path, list[SourceIma
         if not image.reason:
             try:
                 file = there.find(image.image) or ""
-                reason, detail = "missing", "must be a file in the image folder, is missing"
+                reason = "missing"
+                detail = "must be a file in the image folder, is missing"
             except ValueError as error:
-                file, reason, detail = "", "unsafe_path", str(error)
+                file = ""
+                reason = "unsafe_path"
+                detail = str(error)
             images[at] = image._replace(file=file) if file else image._replace(reason=reason, detail=detail)
     if all(image.reason for image in images):
         first = f", the first: {images[0].image}: {images[0].reason}" if images else ""

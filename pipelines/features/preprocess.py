@@ -12,8 +12,10 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-RESIZE, CROP = 256, 224  # pixels
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+RESIZE = 256
+CROP = 224  # pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 100_000_000
 AT_ONCE = 1 << 25  # pixels of the photos of a batch that are in memory together: 100 MB
@@ -25,7 +27,8 @@ class UnreadableError(ValueError):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail = reason, detail
+        self.reason = reason
+        self.detail = detail
 
 
 def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
@@ -40,7 +43,8 @@ def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
             if min(file.size) >= 2 * shorter:
                 file.draft(None, (shorter, shorter))  # a JPEG is decoded at 1/2, 1/4 or 1/8
             ImageOps.exif_transpose(file, in_place=True)
-            mode, factor = "RGBA" if file.has_transparency_data else "RGB", min(file.size) // shorter
+            mode = "RGBA" if file.has_transparency_data else "RGB"
+            factor = min(file.size) // shorter
             photo = file if factor > 1 and file.mode == mode else file.convert(mode)
             if factor > 1:
                 photo = photo.reduce(factor)
@@ -75,7 +79,8 @@ def open_images(files: Sequence[Path]) -> Iterator[list[Image]]:
         pixels += image.width * image.height
         if found and pixels > AT_ONCE:
             yield found
-            found, pixels = [], image.width * image.height
+            found = []
+            pixels = image.width * image.height
         found.append(image)
     if found:
         yield found

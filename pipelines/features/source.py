@@ -100,7 +100,9 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
         if isinstance(record, Rejected):
             checked.append(SourceImage(given, excerpt(image), record.reason, record.detail))
             continue
-        name, reason, detail = given or record.id, "", ""
+        name = given or record.id
+        reason = ""
+        detail = ""
         if name in first_with:
             reason = "duplicate_image_id"
             detail = f"image_id must be distinct, {name} is also that of {first_with[name]}"
@@ -146,7 +148,8 @@ class Arrays:
         """Read features. Raises ValueError when the five rows of an image differ."""
         parts = []
         for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):
-            low, high = max(start, first) - first, min(stop, end) - first
+            low = max(start, first) - first
+            high = min(stop, end) - first
             if low < high:
                 array = open_array(path)
                 rows = array.reshape(end - first, -1, *self.shape)[low:high]  # (images, 1 or 5, *shape)
@@ -221,7 +224,8 @@ def image_names(split: str, rows: int, array: Path) -> list[str]:
         rule = f"one row, or five, per line of {names.name}"
     elif captions.is_file():
         count = sum(1 for _ in lines(str(captions), VSEPP_LINES)) // CAPTIONS_PER_IMAGE
-        found, rule = [f"{split}_{index}" for index in range(count)], f"one row per image or caption of {captions.name}"
+        found = [f"{split}_{index}" for index in range(count)]
+        rule = f"one row per image or caption of {captions.name}"
     else:
         return [f"{split}_{index}" for index in range(rows)]
     if rows not in (len(found), len(found) * CAPTIONS_PER_IMAGE):

@@ -32,7 +32,8 @@ BOILERPLATE = {
 }
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 _REPEATED = 4
-BANDS, BAND_ROWS = 9, 13
+BANDS = 9
+BAND_ROWS = 13
 SHINGLE = 5
 _OTHER = re.compile(r"[\W_]+")
 Check = Callable[[Record], Rejected | None]

@@ -33,8 +33,11 @@ PART_BITS = 40  # a part has at most 2**40 records
 BLOCK_ROWS = 8_192
 KEPT = "kept:"
 DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
-LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
-MEMORY, MEMORY_OF_KEY = 48_000_000, 5  # bytes: DuckDB fails with much less
+LEAST = 1_000
+SHARDS = 2_048
+MOST_MB = 1
+MEMORY = 48_000_000
+MEMORY_OF_KEY = 5  # bytes: DuckDB fails with much less
 DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
@@ -124,7 +127,8 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
     """Rows of records: their fields, `kept:<name>` of these types, and `keys` (see `checks.keys`), null if not asked
     for. A rejected record has `reason` and `detail`, and no `image_id`.
     """
-    text, number = pa.string(), pa.int64()
+    text = pa.string()
+    number = pa.int64()
     record = {"source": text, "line": number, "image": text, "text": text, "split": text, "language": text}
     record |= {"number": number, "image_id": text, "reason": text, "detail": text}
     record |= {KEPT + name: of for name, of in kept.items()}
@@ -133,7 +137,8 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
 
 def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
     """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
-    records, no_values = iter(records), (None,) * (len(schema) - 11)
+    records = iter(records)
+    no_values = (None,) * (len(schema) - 11)
     while some := list(islice(records, BLOCK_ROWS)):
         rows = (
             (one.source, one.line, None, one.text, None, None, None, None, one.reason, one.detail, *no_values)
@@ -204,7 +209,8 @@ def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.Re
 def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
     """The rows at some positions, in their order; path: the file of a part, given its number."""
     order = np.argsort(positions, kind="stable")
-    wanted, found = positions[order], []
+    wanted = positions[order]
+    found = []
     for part in np.unique(wanted >> PART_BITS).tolist():
         for position, block in _stored(part, path(part)):
             low, high = np.searchsorted(wanted, (position, position + block.num_rows))

@@ -36,8 +36,11 @@ from ..engine.tables import has_table, hash_table
 from ..readers.files import first_line
 from .vocabulary import Vocabularies, WordVocabulary
 
-CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
-BEST, LAST = "best", "last"
+CONFIG = "config.json"
+VOCABULARY = "vocabulary.json"
+METRICS = "metrics.jsonl"
+BEST = "best"
+LAST = "last"
 LAYOUT = "layout.json"  # of mapped arrays
 # Entries of one kind that stay in the cache of a run. A comparison with its evaluation uses up to six, two trainings of
 # other vocabularies side by side a few more; what a rebuilt run has left behind is used no more, and goes in turn
@@ -115,7 +118,8 @@ def prepare_folder(
 
 def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     for part in ("config", "inputs"):
-        was, now = old[part], new[part]
+        was = old[part]
+        now = new[part]
         for name in sorted({*was, *now}):
             if was.get(name) != now.get(name):
                 changed = f"{name} was {was.get(name)}, is now {now.get(name)}"
@@ -227,7 +231,8 @@ def read_weights(folder: Path, name: str) -> Weights:
         tensors, about = read_sealed_tensors(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing: train the model first") from None
-    state, beside = about.get("state"), about.get("beside")
+    state = about.get("state")
+    beside = about.get("beside")
     if type(state) is not dict or type(beside) is not dict:
         raise ValueError(f"{path} is damaged or of another model: it has no state of a training")
     now = _hashes_beside(folder)

@@ -109,7 +109,8 @@ class TrainConfig(Settings):
             raise ValueError(f"{rule}, was: {self.leave_out}")
         if not self.train_splits or (self.model in WITH_NEGATIVES and not self.trained_families):
             raise ValueError("train_splits and negative_families must not be empty")
-        codes, known = ", ".join(self.languages), re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
+        codes = ", ".join(self.languages)
+        known = re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
         if not known.fullmatch(codes) or len(set(self.languages)) != len(self.languages):
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {codes}")
         if len(self.languages) > 1 and self.model != "mha-d":

@@ -122,7 +122,8 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     ids, texts, splits = rows["caption_id"].to_pylist(), *(rows[name].combine_chunks() for name in ("text", "split"))
     human = torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy())
     language = to_indices(pc.index_in(rows["language"], pa.array(languages)))
-    names, image = images.dictionary.to_pylist(), to_indices(images.indices)
+    names = images.dictionary.to_pylist()
+    image = to_indices(images.indices)
     return Captions(ids, texts, splits, names, image, human, language, languages, sum(map(len, tables[1:])))
 
 
@@ -511,7 +512,8 @@ def _write_texts(
     encoded = _encode_captions(captions, words)
     out.append(tokens=encoded.tokens, offsets=encoded.offsets)
     out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})
-    end, ids = int(encoded.offsets[-1]), pa.array(captions.ids, pa.string())
+    end = int(encoded.offsets[-1])
+    ids = pa.array(captions.ids, pa.string())
     names: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
     inserting: dict[str, list[int]] = {}
     for part in _shards(run, selection):
@@ -520,7 +522,8 @@ def _write_texts(
         if (lacking := numbers.is_null().to_numpy(zero_copy_only=False)[owner]).any():
             first = part.captions["caption_id"][int(owner[lacking.argmax()])]
             raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
-        number, texts = pc.fill_null(numbers, 0).to_numpy(), part.captions["text"].combine_chunks()
+        number = pc.fill_null(numbers, 0).to_numpy()
+        texts = part.captions["text"].combine_chunks()
         for start in range(0, len(owner), AT_ONCE):
             rows = part.negatives.slice(start, AT_ONCE).combine_chunks()
             of = owner[start : start + AT_ONCE]
@@ -573,7 +576,8 @@ def _columns(rows: pa.Table, names: dict[str, dict[str, int]]) -> dict[str, np.n
     columns["concreteness"] = concreteness(rows).numpy()
     for name, codes in names.items():
         columns[name] = np.array([codes.setdefault(word, len(codes)) for word in rows[name].to_pylist()], np.int8)
-    numeral, singular = pc.equal(rows["family"], "numeral"), pa.array(SINGULAR)
+    numeral = pc.equal(rows["family"], "numeral")
+    singular = pa.array(SINGULAR)
     for flag, name in (("was_plural", "replaced"), ("is_plural", "replacement")):
         columns[flag] = pc.and_(numeral, pc.invert(pc.is_in(rows[name], singular))).to_numpy()
     return columns

@@ -60,7 +60,8 @@ def embed(
     drawn = NONE if drawn is None or epoch <= config.negatives_after else drawn
     rows = torch.cat([batch.captions, batch.texts.captions + drawn.rows])
     with autocast(config, batch.features.device):
-        images, texts = model.image(batch.features), model.sentences(batch.texts, rows)
+        images = model.image(batch.features)
+        texts = model.sentences(batch.texts, rows)
     return images, texts[: len(batch.captions)], texts[len(batch.captions) :], drawn
 
 
@@ -74,7 +75,8 @@ def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: Vs
     hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
-        true_scores, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
+        true_scores = model.similarity.pairs(images, true)
+        owner = to_device(drawn.owner, images.device)
         if config.share_negatives:
             loss = loss + losses.shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
         else:

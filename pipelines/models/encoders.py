@@ -62,7 +62,9 @@ class ImageEncoder(nn.Module):
         finish: Finish = unit,
     ) -> None:
         super().__init__()
-        self.finish, self.transform, self.pooling = finish, transform, pooling
+        self.finish = finish
+        self.transform = transform
+        self.pooling = pooling
         self.linear = linear_layer(size, joint, generator)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -200,7 +202,8 @@ class SentenceEncoder(nn.Module):
         attention_dim: int = 0,
     ) -> None:
         super().__init__()
-        self.finish, self.embedding = finish, embedding
+        self.finish = finish
+        self.embedding = embedding
         size = joint // heads
         self.lstm = nn.LSTM(word_dim, size // 2, bidirectional=True)
         _init_recurrent(self.lstm, size // 2, generator)
@@ -242,7 +245,9 @@ class TextEncoder(nn.Module):
         kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
     ) -> None:
         super().__init__()
-        self.finish, self.pooling, self.embedding = finish, pooling, embedding
+        self.finish = finish
+        self.pooling = pooling
+        self.embedding = embedding
         hidden = joint // 2 if bidirectional else joint
         self.net = kind(word_dim, hidden, bidirectional=bidirectional)
         _init_recurrent(self.net, hidden, generator)
@@ -275,7 +280,9 @@ def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, of
     input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
     quarter of the time.
     """
-    pooled, vectors, size = [], None, net.hidden_size
+    pooled = []
+    vectors = None
+    size = net.hidden_size
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
         of_steps, all_parents, leaf = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
         words, which = torch.cat(of_steps).unique(return_inverse=True)
@@ -313,7 +320,10 @@ def prefix_tree(
     """
     lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
     first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)
-    words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
+    words = []
+    parents = []
+    leaf = torch.empty_like(order)
+    nodes = 0
     node = torch.zeros_like(order)
     for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
         keys = node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]

@@ -57,7 +57,9 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> Array
     """Write the images' features to `path`, npy, a shard at a time; returns what else is kept."""
     number = {image: n for n, image in enumerate(image_ids)}
     available = torch.zeros(len(image_ids), dtype=torch.bool)
-    kind, seen, start = None, set[str](), 0
+    kind = None
+    seen = set[str]()
+    start = 0
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:  # not through a map, where a full disk would be no error but a crash

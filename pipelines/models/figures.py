@@ -34,7 +34,8 @@ def plot_metric(axes: Any, history: Sequence[Mapping[str, Any]], name: str, labe
     """Plot the metric `name` over those epochs of metrics.jsonl that have it; history: its lines."""
     lines = [line for line in history if name in line]
     if lines:
-        epochs, values = [line["epoch"] for line in lines], [line[name] for line in lines]
+        epochs = [line["epoch"] for line in lines]
+        values = [line[name] for line in lines]
         axes.plot(epochs, values, marker=".", label=label, **style)
 
 
@@ -80,7 +81,8 @@ def write_results(folder: Path, name: str, values: Any, text: str) -> str:
     return text
 
 
-RESAMPLES, AT_ONCE = 2000, 100
+RESAMPLES = 2000
+AT_ONCE = 100
 LEVELS = (2.5, 97.5)  # percentiles of a 95 % interval
 
 
@@ -109,7 +111,8 @@ def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int =
     """
     samples = []
     for drawn in draws(len(counts), seed, resamples):
-        count, number = drawn @ counts, drawn @ sizes
+        count = drawn @ counts
+        number = drawn @ sizes
         samples.append(100 * np.divide(count, number, out=np.full_like(count, np.nan), where=number > 0))
     return np.concatenate(samples)
 

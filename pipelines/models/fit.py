@@ -16,7 +16,8 @@ from torch.nn.utils import clip_grad_norm_
 from . import checkpoint, device
 
 LOSS_POINTS = 20  # per epoch in the loss curve
-SAY_AFTER, SAY_TIMES = 10, 5  # seconds, and a share of the epoch so far, between lines during an epoch
+SAY_AFTER = 10
+SAY_TIMES = 5  # seconds, and a share of the epoch so far, between lines during an epoch
 Batch = TypeVar("Batch")
 Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
 Say = Callable[[str], None]  # is called with lines of progress
@@ -89,8 +90,11 @@ def fit(
     if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
         kinds = {"epoch": int, "steps": int, "best": dict}
         last = checkpoint.restore(folder, checkpoint.LAST, trained, optimizers, kinds)
-        state, history = last.state, last.read_history()
-    done, steps, best = state["epoch"], state["steps"], state["best"]
+        state = last.state
+        history = last.read_history()
+    done = state["epoch"]
+    steps = state["steps"]
+    best = state["best"]
     weights: dict[str, Tensor] = {}
     say(about + (f"; resumed after epoch {done}" if done else ""))
     for epoch in range(done + 1, epochs + 1):

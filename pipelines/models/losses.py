@@ -17,9 +17,12 @@ from torch.nn import functional
 from .batches import Drawn, Terms
 from .device import to_device
 
-TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
-SCALE, MOST = 1 / 0.07, 100.0  # the first scale of CLIP, and the highest
-SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
+TEXT_WEIGHT = 0.2
+RANK_WEIGHT = 0.2  # factors of CE-CLIP's two terms, as in its released code
+SCALE = 1 / 0.07
+MOST = 100.0  # the first scale of CLIP, and the highest
+SIGLIP_SCALE = 10.0
+SIGLIP_BIAS = -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -145,7 +148,8 @@ def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: flo
     missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is negcap's own).
     """
     owner = to_device(drawn.owner, images.device)
-    with_all, with_own = images @ negatives.T, (images[owner] * negatives).sum(1)
+    with_all = images @ negatives.T
+    with_own = (images[owner] * negatives).sum(1)
     if margin:
         margins = margin * to_device(drawn.concreteness, images.device)
         with_all = with_all.index_put((owner, torch.arange(len(owner), device=images.device)), margins, accumulate=True)
@@ -168,7 +172,8 @@ def contrastive_terms(
     with_all, with_own = (scale * scores for scores in negative_scores(images, false, drawn, margin))
     terms = {"itc": info_nce(logits, same, with_all)}
     if kind == "ce-clip":
-        own, (owner, family) = logits.diagonal(), (to_device(part, images.device) for part in drawn[1:3])
+        own = logits.diagonal()
+        (owner, family) = (to_device(part, images.device) for part in drawn[1:3])
         terms["imc"] = TEXT_WEIGHT * intra_modal_loss(own, scale * true @ false.T)
         terms["cmr"] = RANK_WEIGHT * rank_loss(own, with_own, owner, model.thresholds[family])
         if model.training and len(false):

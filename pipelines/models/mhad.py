@@ -26,7 +26,8 @@ class RegionEncoder(nn.Module):
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
-        self.transform, self.tanh = config.transform, config.region_tanh
+        self.transform = config.transform
+        self.tanh = config.region_tanh
         self.linear = encoders.linear_layer(size, config.joint, generator)
         width = config.attention_dim or config.joint
         self.heads = encoders.AttentionHeads(config.joint, width, config.heads, generator)
@@ -56,8 +57,11 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
-        self.similarity, self.languages, self.head_count = COSINE, config.languages, config.heads
-        joint, heads = config.heads * config.joint, (config.heads, config.attention_dim)
+        self.similarity = COSINE
+        self.languages = config.languages
+        self.head_count = config.heads
+        joint = config.heads * config.joint
+        heads = (config.heads, config.attention_dim)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
             self.image = RegionEncoder(config, size, generator)
             self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
@@ -73,7 +77,8 @@ class MultiHeadAttention(nn.Module):
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Unit vectors (B, K · H) of texts `rows` (B,), each by the encoder of its language."""
         language = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
-        numbers, order = language.unique().tolist(), language.argsort(stable=True)
+        numbers = language.unique().tolist()
+        order = language.argsort(stable=True)
         parts = rows[order].split([int((language == number).sum()) for number in numbers])
         vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
         for number, rows in zip(numbers, parts, strict=True):
@@ -121,7 +126,8 @@ class CaptionPool:
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
-        captions, image = corpus.captions, corpus.captions.image
+        captions = corpus.captions
+        image = corpus.captions.image
         by_image = train[image[train].argsort(stable=True)]
         rows = {language: captions.in_language(by_image, language) for language in captions.languages}
         first = rows.pop(captions.languages[0])
@@ -130,7 +136,8 @@ class CaptionPool:
         self.position[first] = places_in_groups(image[first])
         numbers = torch.arange(len(captions.image_ids) + 1)
         self.starts = {language: torch.searchsorted(image[own], numbers) for language, own in rows.items()}
-        self.image, self.rows = image, rows
+        self.image = image
+        self.rows = rows
         self.negatives = negative_sampler(config, corpus, train) if config.negative_families else None
         self.epoch: tuple[int, dict[str, Tensor]] = (-1, {})  # the seed of an epoch, and the order of the rows in it
 
@@ -142,14 +149,17 @@ class CaptionPool:
         the permutations depend on the seed with which the generator, that of the epoch, began.
         """
         if self.epoch[0] != generator.initial_seed():
-            chance, order = Generator().manual_seed(generator.initial_seed()), {}
+            chance = Generator().manual_seed(generator.initial_seed())
+            order = {}
             for language, rows in self.rows.items():
                 shuffled = rows[torch.randperm(len(rows), generator=chance)]
                 order[language] = shuffled[self.image[shuffled].argsort(stable=True)]
             self.epoch = generator.initial_seed(), order
-        image, drawn = self.image[captions], {}
+        image = self.image[captions]
+        drawn = {}
         for language, rows in self.epoch[1].items():
-            starts, ends = self.starts[language][image], self.starts[language][image + 1]
+            starts = self.starts[language][image]
+            ends = self.starts[language][image + 1]
             drawn[language] = rows[starts + self.position[captions] % (ends - starts)]
         english = drawn.get(LANGUAGE, captions)
         return Sample(drawn, None if self.negatives is None else self.negatives.sample(english, generator))
@@ -160,7 +170,8 @@ def mhad_losses(model: MultiHeadAttention, batch: Batch, sampled: Sample, config
     with the captions of a language. `en-de`, …: captions of two languages, times gamma. `diversity`: see
     `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C. epoch: from 1.
     """
-    size, device = len(batch.captions), batch.features.device
+    size = len(batch.captions)
+    device = batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None
     rows = {config.languages[0]: batch.captions, **sampled.captions}
     if negatives is not None:

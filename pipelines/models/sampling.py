@@ -57,11 +57,14 @@ class NegativePool:
     """
 
     def __init__(self, starts: Tensor, k: int, family: Tensor | None = None, wanted: Tensor | None = None) -> None:
-        self.k, self.family, self.rows = k, family, None if wanted is None else wanted.nonzero()[:, 0]
+        self.k = k
+        self.family = family
+        self.rows = None if wanted is None else wanted.nonzero()[:, 0]
         if wanted is not None:
             before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # how many wanted ones are before each
             starts = before[starts]
-        self.starts, self._size = starts, int(starts[-1])
+        self.starts = starts
+        self._size = int(starts[-1])
 
     def __len__(self) -> int:
         return self._size
@@ -72,7 +75,8 @@ class NegativePool:
 
     def sample(self, captions: Tensor, generator: Generator | None = None) -> Sampled:
         """Up to k random negatives of each caption (B,), as indices among the M; see `sample_of_each`."""
-        starts, rows = self.starts.numpy(), captions.numpy()
+        starts = self.starts.numpy()
+        rows = captions.numpy()
         first = starts[rows]
         sizes = torch.from_numpy(starts[rows + 1] - first)
         weights = None if self.family is None else self._weights(torch.from_numpy(first), sizes)

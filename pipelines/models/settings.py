@@ -199,7 +199,8 @@ class HypernymConfig(Settings):
 
 
 # Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
-SMALLER, LARGER = (0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.4)
+SMALLER = (0.02, 0.05, 0.1, 0.2)
+LARGER = (0.05, 0.1, 0.2, 0.4)
 MARGINS = {"order": SMALLER, "order-signed": LARGER, "order-reversed": SMALLER, "cosine": LARGER}
 
 

@@ -71,7 +71,8 @@ class _OrderPenalties(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         below, above = ctx.saved_tensors
-        of_below, of_above = torch.zeros_like(below), torch.zeros_like(above)
+        of_below = torch.zeros_like(below)
+        of_above = torch.zeros_like(above)
         for rows, columns, excess in _blocks(below, above):
             weighted = excess.mul_(2 * gradient[rows, columns, None])
             of_below[rows] -= weighted.sum(1)
@@ -85,7 +86,8 @@ def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor
     width = max(1, min(len(above), vectors))
     height = max(1, vectors // width)
     for row, column in product(range(0, len(below), height), range(0, len(above), width)):
-        rows, columns = slice(row, row + height), slice(column, column + width)
+        rows = slice(row, row + height)
+        columns = slice(column, column + width)
         yield rows, columns, (above[None, columns] - below[rows, None]).clamp_(min=0)
 
 

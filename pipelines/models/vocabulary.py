@@ -56,11 +56,13 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive. A
     word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
     """
-    spans, lower = [], text.lower()
+    spans = []
+    lower = text.lower()
     if len(lower) != len(text):
         lower = "".join(one if len(one) == 1 else char for char, one in ((char, char.lower()) for char in text))
     for found in re.finditer(r"\S+", lower):
-        piece, at = found[0], 0
+        piece = found[0]
+        at = 0
         for word in _tokenize_piece(piece):
             start = piece.find(word, at)
             start, end = (start, start + len(word)) if start >= 0 else (at, len(piece))

@@ -247,7 +247,8 @@ def croissant(facts: Facts) -> dict[str, Any]:
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}
     unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
-    listed, sets = [], []
+    listed = []
+    sets = []
     for file in facts.files:
         if not any(fnmatch(file.path, pattern) for pattern in unlisted):
             of = {"contentUrl": file.path, "contentSize": f"{file.size} B", "encodingFormat": encoding(file.path)}

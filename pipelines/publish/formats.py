@@ -189,7 +189,8 @@ class Change(NamedTuple):
 
 def changed(caption: str, negative: str) -> Change:
     """The edit that makes a negative of its caption, from the first to the last word that differs."""
-    old, new = caption.split(" "), negative.split(" ")
+    old = caption.split(" ")
+    new = negative.split(" ")
     start = len(commonprefix([old, new]))
     behind = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
     return Change(start, len(old) - behind, new[start : len(new) - behind])

@@ -24,7 +24,9 @@ from ..tables.examples import Row, negatives_of
 
 CUES = 3
 LEAST_PAIRS = 100
-REFUSED, TOO_FEW, PASSED = "refused", f"fewer than {LEAST_PAIRS} pairs", "passed"
+REFUSED = "refused"
+TOO_FEW = f"fewer than {LEAST_PAIRS} pairs"
+PASSED = "passed"
 WORDS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -81,12 +83,15 @@ def verdict_table(verdict: Verdict) -> Table:
     for column in (2, 4):
         table.columns[column].justify = "left"
     for name, one in verdict.results.items():
-        pairs, outcome, told = f"{one.pairs:,}", verdict.outcome(name), ("–", "–")
+        pairs = f"{one.pairs:,}"
+        outcome = verdict.outcome(name)
+        told = ("–", "–")
         if isinstance(one, BlindReport):
             baseline, accuracy = most_telling(one.baselines)
             told = baseline, with_interval(accuracy)
         elif outcome == REFUSED:
-            pairs, outcome = "–", f"{outcome}: cannot be measured"
+            pairs = "–"
+            outcome = f"{outcome}: cannot be measured"
         table.add_row(name, pairs, *told, outcome)
     return table
 

@@ -25,7 +25,8 @@ from .layout import EMBEDDED, FLOAT, IMAGE, Column, FileSet, Format, ParquetFile
 
 SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d+-of-\d+\.parquet$")
 DEFAULT = "default"
-HUB_SPLIT, NOT_IN_A_SPLIT = re.compile(r"\w+(\.\w+)*"), re.compile(r"\W")
+HUB_SPLIT = re.compile(r"\w+(\.\w+)*")
+NOT_IN_A_SPLIT = re.compile(r"\W")
 EVERY_SPLIT = "all"  # of the hub, whatever the splits are called
 PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
@@ -136,7 +137,8 @@ def question_rows(publication: Publication) -> Rows:
     """`data/{split}`: per caption and operator the caption and at most three other negatives, in random order."""
     seed = publication.config.seed
     for rows in publication.by_caption():
-        caption, image = rows[0], picture(publication, rows[0])
+        caption = rows[0]
+        image = picture(publication, rows[0])
         for (operator, family), some in groupby(rows, key=lambda row: (row.operator, row.family)):
             wrong = [text for text in dict.fromkeys(row.negative for row in some) if text != caption.text]
             texts = [caption.text, *wrong[: len(LETTERS) - 1]]

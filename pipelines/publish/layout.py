@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = "images"
-TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
+TEXT = "sc:Text"
+INTEGER = "sc:Integer"
+FLOAT = "sc:Float"
+IMAGE = "sc:ImageObject"
 
 
 class Column(NamedTuple):
@@ -266,7 +269,8 @@ class JsonFile:
     def __init__(self, file: Path, _: Publication, head: str = "[", foot: str = "]", between: str = ",") -> None:
         """Create the file; head, foot: lines around the rows, none if empty; between: after all but the last row."""
         self.file = file.open("w", encoding="utf-8", newline="\n")
-        self.foot, self.between = foot, between
+        self.foot = foot
+        self.between = between
         self.before = head
 
     def add(self, value: Any, key: str | None = None) -> None:
@@ -305,8 +309,10 @@ class LinesFile(NamedTuple):
         """Nothing is open."""
 
 
-ROWS, GROUP = 100_000, 10_000  # rows per file, rows per row group
-ROWS_WITH_IMAGES, GROUP_WITH_IMAGES = 2_000, 100
+ROWS = 100_000
+GROUP = 10_000  # rows per file, rows per row group
+ROWS_WITH_IMAGES = 2_000
+GROUP_WITH_IMAGES = 100
 EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 
 
@@ -315,7 +321,8 @@ class ParquetFiles:
 
     def __init__(self, stem: Path, columns: Sequence[Column]) -> None:
         """Write files `{stem}-00000-of-000NN.parquet`; images are in the column EMBEDDED, if it is one of `columns`."""
-        self.stem, self.schema = stem, schema(columns)
+        self.stem = stem
+        self.schema = schema(columns)
         self.most, self.group = (ROWS_WITH_IMAGES, GROUP_WITH_IMAGES) if EMBEDDED in columns else (ROWS, GROUP)
         self.waiting: list[Sequence[Any]] = []
         self.writers: list[Any] = []

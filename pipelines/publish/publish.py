@@ -30,7 +30,9 @@ from .formats import PublishConfig, format_named, votes
 from .gate import TrainSplit, Verdict
 from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 
-CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
+CARD = "README.md"
+CROISSANT = "croissant.json"
+SUMS = "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
 ESTIMATES = ("p_true", "p_unnatural", "p_compatible")  # probabilities of a negative whose means the card gives
@@ -140,7 +142,8 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
     found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {}, {})
     for rows in publication.tables():
-        captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
+        captions = rows.drop_duplicates("caption_id")
+        images = rows.drop_duplicates(["image_id", "split"])
         texts = rows.drop_duplicates("text_id")
         found.counts.update((split, "images") for split in images["split"])
         found.counts.update((split, "captions") for split in captions["split"])
@@ -259,7 +262,8 @@ def move_into_place(new: Path, output: Path) -> list[str]:
     for name in written:
         if not (output / name).resolve().is_relative_to(output):
             raise ValueError(f"{output / name} leads out of the output folder: remove the link")
-    sums, emptied = output / SUMS, set[Path]()
+    sums = output / SUMS
+    emptied = set[Path]()
     if sums.is_file():
         listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
         for old in (output / name for name in (*filter(None, listed), CARD, CROISSANT)):

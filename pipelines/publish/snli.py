@@ -60,7 +60,8 @@ def rows(publication: Publication) -> Rows:
 
 def _pairs(negatives: list[Row], cuts: list[Span]) -> Iterator[dict[str, str]]:
     """For each cut an entailed pair, and one with a negative drawn from those that change only this part, if any."""
-    caption_id, text = negatives[0].caption_id, negatives[0].text
+    caption_id = negatives[0].caption_id
+    text = negatives[0].text
     for cut in cuts:
         fitting = [row for row in negatives if _changed(text, row.negative, cut)]
         if not fitting:
@@ -103,7 +104,8 @@ def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
 
 def cuts(parse: Mapping[str, Any], relations: list[dict[str, Any]]) -> list[Span]:
     """The parts of a parse's caption, shorter than it, with one of its relations (of components) and noun phrases."""
-    tokens, text = parse["tokens"], parse["text"]
+    tokens = parse["tokens"]
+    text = parse["text"]
     chunk = {}
     for phrase in parse["chunks"]:
         chunk.update(dict.fromkeys(range(phrase["start"], phrase["end"]), phrase))

@@ -49,11 +49,13 @@ def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
     values: dict[str, list[float]] = {}
     for value, image in zip(right, images, strict=True):
         values.setdefault(image, []).append(value)
-    pairs, clusters = sum(map(len, values.values())), len(values)
+    pairs = sum(map(len, values.values()))
+    clusters = len(values)
     if not pairs:
         return accuracy(0, 0)
     total = sum(map(sum, values.values()))
-    share, effect = total / pairs, pairs / clusters
+    share = total / pairs
+    effect = pairs / clusters
     plain = share * (1 - share) / pairs
     if plain > 0 and clusters > 1:
         spread = sum((sum(some) - share * len(some)) ** 2 for some in values.values())

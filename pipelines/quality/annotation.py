@@ -79,7 +79,8 @@ def write_sheet(
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     found = items(run, config)
-    wanted, images = {item.caption_id for item in found}, dict[str, str]()
+    wanted = {item.caption_id for item in found}
+    images = dict[str, str]()
     for rows in read_table(run, "captions", ("caption_id", "image")):
         named = zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
         images |= {caption_id: image for caption_id, image in named if caption_id in wanted}
@@ -220,7 +221,8 @@ def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFram
 
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"every sheet must be given once, were: {', '.join(map(str, files))}")
-    key, parts = pd.DataFrame(items.values(), columns=[*KEY]).set_index("item"), []
+    key = pd.DataFrame(items.values(), columns=[*KEY]).set_index("item")
+    parts = []
     for file in files:
         rows = _read(file, ("item", *VOTES), items)
         of = key.loc[rows["item"]].reset_index()
@@ -309,7 +311,8 @@ def read_reports(run: Path) -> list[dict[str, Any]]:
     one photo fits both; false: the negative is, of the photo; first: the first text was chosen (50: no preference);
     steady: the same one in both orders.
     """
-    reports, verdicts = list[dict[str, Any]](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
+    reports = list[dict[str, Any]]()
+    verdicts = pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}
         groups |= {ALL: rows} if len(groups) > 1 else {}
@@ -321,7 +324,8 @@ def read_reports(run: Path) -> list[dict[str, Any]]:
 def _reading(rows: pd.DataFrame) -> dict[str, Any]:
     """What one reader says of the pairs of an operator; rows: a question each, of the table verdicts."""
     read = rows[rows["problem"] == ""]
-    blind, image = read[read["reading"] == "blind"], read[read["reading"] == "image"]
+    blind = read[read["reading"] == "blind"]
+    image = read[read["reading"] == "image"]
     told = blind["told"].eq(True)
     twice = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
     agreed = twice.groupby("negative_id", sort=False)["told"].transform("nunique") == 1

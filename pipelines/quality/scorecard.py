@@ -50,7 +50,8 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]])
         known = values.dropna().tolist()
         return fmean(known) if known else None
 
-    caption, text = rows["caption"], rows["text"]
+    caption = rows["caption"]
+    text = rows["text"]
     same = caption.str.lower() == text.str.lower()
     bags = [
         sorted(WORD.findall(one)) == sorted(WORD.findall(other))

@@ -68,9 +68,12 @@ def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) 
     ids = rows["caption_id"].combine_chunks()
     start = np.concatenate([[0], np.cumsum(ids.value_counts().field("counts").to_numpy())])
     first = rows.take(start[:-1])
-    images, captions = first["image_id"].to_pylist(), vocabulary.encode(first["text"].to_pylist())
-    texts, beside = rows["negative"].to_pylist(), rows["caption"].to_pylist()
-    negative, paired = vocabulary.encode(texts), vocabulary.encode(beside)
+    images = first["image_id"].to_pylist()
+    captions = vocabulary.encode(first["text"].to_pylist())
+    texts = rows["negative"].to_pylist()
+    beside = rows["caption"].to_pylist()
+    negative = vocabulary.encode(texts)
+    paired = vocabulary.encode(beside)
     read = vocabulary.encode([text for text, _ in corpus]) if corpus else captions
     everything = [*images, *(image for _, image in corpus)]
     folds = folds_of(everything, seed=seed + SEEDS)
@@ -98,7 +101,8 @@ def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
     smaller one under the next, so each model's is regressed on the mean of the others' (isotonic), and the fits
     averaged.
     """
-    total, made = np.sum(gaps, axis=0), []
+    total = np.sum(gaps, axis=0)
+    made = []
     for one in gaps:
         mean = (total - one) / max(len(gaps) - 1, 1)
         fit = IsotonicRegression(out_of_bounds="clip")
@@ -117,7 +121,8 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     the same for the same pool and seed. Raises ValueError if there are fewer images than folds.
     """
     rng = np.random.default_rng(seed)
-    matrix, caption = candidates.matrix, candidates.caption
+    matrix = candidates.matrix
+    caption = candidates.caption
     folds = folds_of(candidates.images, seed=seed + SEEDS)
     dense = [candidates.gaps]
     early = np.flatnonzero(np.arange(matrix.shape[0]) - candidates.start[caption] < POOL_DRAWS)
@@ -159,7 +164,9 @@ def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.ran
     the deviation of as many coin flips: more even than chance, one half of the pairs would predict the other.
     """
     matrix = candidates.matrix
-    bounds, columns, values = matrix.indptr, matrix.indices, matrix.data
+    bounds = matrix.indptr
+    columns = matrix.indices
+    values = matrix.data
     kept = chosen[chosen >= 0]
     often = np.bincount(matrix[kept].indices, np.abs(matrix[kept].data), matrix.shape[1])
     chance = np.sqrt(often)
@@ -174,8 +181,10 @@ def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.ran
         if old >= 0:
             lean[columns[bounds[old] : bounds[old + 1]]] -= values[bounds[old] : bounds[old + 1]]
             leans -= dense[old]
-        low, high = start[i], start[i + 1]
-        first, last = bounds[low], bounds[high]
+        low = start[i]
+        high = start[i + 1]
+        first = bounds[low]
+        last = bounds[high]
         part = columns[first:last]
         here = lean[part]
         beyond = np.copysign(np.maximum(np.abs(here) - chance[part], 0), here) * weighted[first:last]

@@ -63,7 +63,8 @@ def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFra
     """Rows with `rank`, how many of the image come before in the stratum, and `priority`, a hash: lowest are drawn."""
     from pandas.util import hash_pandas_object
 
-    same, key = [*by, "image_id"], blake2b(str(seed).encode(), digest_size=8).hexdigest()
+    same = [*by, "image_id"]
+    key = blake2b(str(seed).encode(), digest_size=8).hexdigest()
 
     def hashed(number: pd.Series) -> pd.Series:
         return hash_pandas_object(frame[same].assign(number=number), index=False, hash_key=key)

@@ -18,7 +18,11 @@ from .record import is_image_name
 from .usual import IMAGE, guess
 
 Row = Mapping[str, Any]
-TEXT, TEXTS, OBJECT, OBJECTS, OTHER = "text", "list of texts", "object", "list of objects", "value"
+TEXT = "text"
+TEXTS = "list of texts"
+OBJECT = "object"
+OBJECTS = "list of objects"
+OTHER = "value"
 DEPTH = 4  # how deep records are looked for
 MOST_INSIDE = 8  # objects in an object that are looked into, so that no file is read too often
 LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
@@ -166,7 +170,8 @@ def _members(url: str, prefix: str, expected: str) -> dict[str, Member]:
                 if len(members) == LOOKED_AT:
                     break
                 members[value] = member = Member(OTHER)
-                at, is_first = _below(prefix, value), True
+                at = _below(prefix, value)
+                is_first = True
             elif not at:
                 continue
             elif where == at and event in ("start_map", "string"):

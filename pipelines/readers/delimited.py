@@ -14,7 +14,8 @@ DELIMITERS = "\t,;|"
 MAX_QUOTED = 131_072  # characters of a record of several lines: how far the end of a quote is looked for
 MAX_STRAY = 2_500  # characters of a field with stray quotes, or a long line would be searched anew for each field
 BLANK = " " + DELIMITERS  # what an empty record may consist of
-OPEN, STRAY = "a quote is never closed", "a quote stands inside a quoted field"
+OPEN = "a quote is never closed"
+STRAY = "a quote stands inside a quoted field"
 _OPEN = re.compile(r'[ ]*"(?>(?:[^"]|"")*)\Z')
 _IDENTIFIER = re.compile(r"\S*[\d._/]\S*")  # a file name or an id, which no line of a sentence consists of
 
@@ -66,7 +67,8 @@ def cut(record: str, delimiter: str) -> Fields:
     while True:
         match = _field(delimiter).match(record, at)
         if match is not None:
-            bare, end = match["bare"] is not None, match.end()
+            bare = match["bare"] is not None
+            end = match.end()
             if bare:
                 value = match["bare"]
             elif match["quoted"] is not None:
@@ -76,13 +78,17 @@ def cut(record: str, delimiter: str) -> Fields:
         else:
             stray = _with_strays(delimiter).match(record, at)
             assert stray is not None
-            bare, end, value = True, stray.end(), stray["all"]
+            bare = True
+            end = stray.end()
+            value = stray["all"]
             is_open = _OPEN.match(record, at) is not None
             if delimiter == "\t":
                 if is_open:
                     fields = fields._replace(problem=OPEN)
             elif stray["inner"] is not None and _pairs_up(stray["inner"]):
-                bare, end, value = False, stray.start("end"), stray["inner"].replace('""', '"')
+                bare = False
+                end = stray.start("end")
+                value = stray["inner"].replace('""', '"')
             elif is_open or not _pairs_up(value):
                 return fields._replace(problem=OPEN if is_open else STRAY)
         fields.values.append(value)
@@ -96,7 +102,8 @@ def _pairs_up(text: str) -> bool:
     """Whether the quotes of a text are pairs around words, or inch marks: `a 12" sign that says "stop"`."""
     is_open = False
     for quote in re.finditer('"', text):
-        before, after = text[max(quote.start() - 1, 0) : quote.start()], text[quote.end() : quote.end() + 1]
+        before = text[max(quote.start() - 1, 0) : quote.start()]
+        after = text[quote.end() : quote.end() + 1]
         if not is_open and (not before or before in " ([-/") and after.strip():
             is_open = True
         elif is_open and before.strip():
@@ -133,11 +140,13 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Row]:
                 yield Row(number, values, "", record)
             number += 1
             continue
-        fields, taken = cut(record, delimiter), 0
+        fields = cut(record, delimiter)
+        taken = 0
         if fields.problem == OPEN:
             longer, taken = _until_closed(record, following(), delimiter, width, example)
             if taken:
-                record, fields = longer, cut(longer, delimiter)
+                record = longer
+                fields = cut(longer, delimiter)
                 for _ in range(taken):
                     ahead.popleft()
             elif delimiter == "\t":  # the quote is the first character of a text

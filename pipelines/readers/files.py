@@ -185,7 +185,8 @@ def expand_braces(pattern: str) -> list[str]:
         inside = [f"{number:0{width}d}" for number in range(int(braces["first"]), int(braces["last"]) + 1)]
     else:
         inside = braces["names"].split(",")
-    before, after = pattern[: braces.start()], expand_braces(pattern[braces.end() :])
+    before = pattern[: braces.start()]
+    after = expand_braces(pattern[braces.end() :])
     return [f"{before}{name}{rest}" for name in inside for rest in after]
 
 
@@ -352,7 +353,8 @@ def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
 
 def content(url: str) -> dict[str, Any]:
     """What identifies a file: its name without folder (`file`), `bytes` and `sha256`, as stored (compressed)."""
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    size = 0
     with open_bytes(url, "a readable file", packed=False) as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)

@@ -55,7 +55,9 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
 
 def _annotations(url: str, options: ReadOptions) -> Records:
     """A record for each annotation of COCO JSON."""
-    name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
+    name = name_of(url)
+    split = split_in(url)
+    expected = "complete COCO annotation JSON"
     file_names: dict[str, Any] = {}  # by the id as text: some files write ids as numbers here and as texts there
     ambiguous: dict[str, Any] = {}  # another name of an image, by the id that both have
     for image in json_items(url, "images.item", expected):
@@ -70,7 +72,8 @@ def _annotations(url: str, options: ReadOptions) -> Records:
             detail = f"an annotation must be an object, was: {annotation!r:.80}"
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
-        key, image_id = annotation.get("id"), annotation.get("image_id")
+        key = annotation.get("id")
+        image_id = annotation.get("image_id")
         is_unknown = bool(file_names) and isinstance(image_id, int | str) and str(image_id) not in file_names
         image = file_names.get(str(image_id), image_id) if isinstance(image_id, int | str) else image_id
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
@@ -95,7 +98,8 @@ def karpathy(source: str, url: str, options: ReadOptions) -> Records:
     """Karpathy's `dataset_*.json`: `{"images": [{filepath, filename, split, sentences: [{raw}]}]}`. Karpathy and
     Fei-Fei 2015, "Deep Visual-Semantic Alignments": the usual splits of Flickr8k, Flickr30k and COCO.
     """
-    name, number = name_of(url), 0
+    name = name_of(url)
+    number = 0
     for image in json_items(url, "images.item", "complete Karpathy dataset JSON"):
         sentences = image.get("sentences") if isinstance(image, dict) else None
         if not isinstance(sentences, list) or not sentences:
@@ -103,7 +107,8 @@ def karpathy(source: str, url: str, options: ReadOptions) -> Records:
             detail = f"an image must be an object with a list of sentences, was: {image!r:.80}"
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
-        folder, path = image.get("filepath"), image.get("filename")
+        folder = image.get("filepath")
+        path = image.get("filename")
         if folder and path and isinstance(path, str):
             path = f"{folder}/{path}"
         for index, sentence in enumerate(sentences):
@@ -116,7 +121,8 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
     """Flickr8k and Flickr30k token files (Hodosh et al. 2013, Young et al. 2014): lines `name.jpg#k⇥caption`; k numbers
     an image's captions, which need not be adjacent, and ends the caption_id.
     """
-    name, split = name_of(url), split_in(url)
+    name = name_of(url)
+    split = split_in(url)
     for line, content in enumerate(lines(url, "a Flickr token file of lines `name.jpg#k⇥caption`"), 1):
         key, tab, text = content.partition("\t")
         image, mark, number = key.rpartition("#")
@@ -134,7 +140,8 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     that is the image's name, and all lines must have one; where they are numbered (`1. A dog`), the numbers are left
     out.
     """
-    name, split = name_of(url), split_in(url)
+    name = name_of(url)
+    split = split_in(url)
     texts = ((line, text) for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1))
     texts = ((line, text) for line, text in texts if text.strip())
     first = list(islice(texts, LOOKED_AT))
@@ -147,7 +154,8 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
                 detail = f"a line must begin with an id, as the first lines do, was: {text!r:.80}"
                 yield Rejected(name, line, "not_a_record", detail, excerpt(text))
                 continue
-            image, text = match["id"] or image, text[match.end() :]
+            image = match["id"] or image
+            text = text[match.end() :]
         yield Record(name, line, image, text, split, options.language)
 
 
@@ -246,7 +254,8 @@ def vsepp(source: str, url: str, options: ReadOptions) -> Records:
     Raises ValueError unless there are five lines an image, FileNotFoundError for `all` without such a file.
     """
     for split, files in _vsepp_splits(source, options).items():
-        captions, images = files.captions, files.images
+        captions = files.captions
+        images = files.images
         others: dict[str, dict[str, list[Record]]] = {}
         for language, file in files.others.items():
             others[language] = {}
@@ -352,7 +361,8 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
 
 def multi30k_captions(folder: str) -> list[CaptionFile]:
     """The caption files in a folder, in reading order; `train.en` only if its split has an image list."""
-    present, beside = names(folder), join(folder_of(folder), "image_splits")
+    present = names(folder)
+    beside = join(folder_of(folder), "image_splits")
     try:
         lists = {name: join(beside, name) for name in names(beside)}
     except (FileNotFoundError, NotADirectoryError):
@@ -360,7 +370,8 @@ def multi30k_captions(folder: str) -> list[CaptionFile]:
     lists |= {name: join(folder, name) for name in present}
     captions = []
     for match in filter(None, map(MULTI30K.fullmatch, present)):
-        split, images = match["split"], lists.get(f"{match['split']}_images.txt") or lists.get(f"{match['split']}.txt")
+        split = match["split"]
+        images = lists.get(f"{match['split']}_images.txt") or lists.get(f"{match['split']}.txt")
         if match["number"] or images:
             url = join(folder, match[0])
             captions.append(CaptionFile(split, match["language"], match["number"] or "", url, images or ""))

@@ -37,7 +37,8 @@ def without_markup(text: str) -> str:
     for _ in range(_LAYERS):  # `&amp;amp;` was escaped twice
         if len(text) > _LONGEST or not _SIGNS.search(text):
             break
-        before, text = text, _without_one_layer(text)
+        before = text
+        text = _without_one_layer(text)
         if text == before:
             break
     return text

@@ -144,7 +144,8 @@ def _roles(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]], url: st
             raise NoColumnError(f"{url}: {role} column must be one of {', '.join(row)}, was: {absent}")
     for role in ("caption", "negative"):
         if role not in found:
-            listed, usual = ", ".join(paths.names_in(row)) or "none", ", ".join(ROLES[role][:4])
+            listed = ", ".join(paths.names_in(row)) or "none"
+            usual = ", ".join(ROLES[role][:4])
             named = f"name it by --columns {role}=NAME"
             raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}; {named}")
     return found
@@ -181,7 +182,8 @@ def _record(
         if isinstance(negative, Rejected):
             return negative._replace(detail=negative.detail.replace("caption must", "negative must", 1))
         negatives.append((negative.text, str(label or cells["label"] or default_label)))
-    first, texts = captions[0], tuple(caption.text for caption in captions)
+    first = captions[0]
+    texts = tuple(caption.text for caption in captions)
     if not negatives:
         return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(first.text))
     return Foreign(name, line, first.image if named else None, texts, first.split, tuple(negatives))
@@ -191,7 +193,8 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
     """The negatives in a cell, with their kind if it is there: a text, a list, or a list written as text (NegCLIP)."""
     negatives = []
     for item in [] if value is None else items_of(value):
-        text, label = item, None
+        text = item
+        label = None
         if isinstance(item, Mapping):
             text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)
             label = next((item[name] for name in ROLES["label"] if item.get(name)), None)

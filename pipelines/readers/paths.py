@@ -25,7 +25,8 @@ def value_at(row: Mapping[str, Any], path: str) -> Any:
         return row[path]
     at = path.find(".")
     while at >= 0:
-        inner, below = row.get(path[:at]), path[at + 1 :]
+        inner = row.get(path[:at])
+        below = path[at + 1 :]
         if isinstance(inner, Mapping):
             return value_at(inner, below)
         if isinstance(inner, list):

@@ -85,7 +85,8 @@ def choose(
     row is of an image of its own. Raises ValueError, listing the columns of the file `where`, when there is none to
     choose.
     """
-    images, unread = images or {}, unread or {}
+    images = images or {}
+    unread = unread or {}
 
     def column(role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = names) -> str:
         if wanted:
@@ -205,8 +206,10 @@ def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
 def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], language: str) -> Record | Rejected:
     """The record of a row's values (Columns.values); Rejected without an id, or if the image was not downloaded."""
     image, split, its_language, id, status, *others = values
-    image, language = image if chosen.image else OWN, its_language if chosen.language else language
-    texts, others = others[: len(chosen.captions)], others[len(chosen.captions) :]
+    image = image if chosen.image else OWN
+    language = its_language if chosen.language else language
+    texts = others[: len(chosen.captions)]
+    others = others[len(chosen.captions) :]
     text = texts[0]
     if len(texts) > 1:
         text = [item for cell in texts if not is_missing(cell) for item in captions_in(cell)]
@@ -236,7 +239,8 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     source: the folder or pattern of `url`, for their names. Raises ValueError for a broken file, or one that lacks a
     column.
     """
-    split, shown = files.split_in(url), files.name_in(source, url)
+    split = files.split_in(url)
+    shown = files.name_in(source, url)
     match = FILES.fullmatch(shown)
     before = "" if source == url else (match["stem"] if match else shown).replace("/", "_") + "-"
     kind = kind_of(url)
@@ -471,7 +475,8 @@ def check_single(names: Iterable[str], schema: pa.Schema, where: str) -> None:
 
 def _names_inside(column: pa.Field, depth: int = paths.DEPTH) -> list[str]:
     """The name of a column and, of structs or lists of structs, of the columns inside it; a struct itself is none."""
-    kind, is_list = column.type, _is_list(column.type)
+    kind = column.type
+    is_list = _is_list(column.type)
     kind = kind.value_type if is_list else kind
     if not pa.types.is_struct(kind):
         return [column.name]

@@ -58,7 +58,8 @@ def counted(column: pd.Series) -> dict[str, int]:
 
 def print_difference(found: Mapping[str, Any], stream: TextIO) -> None:
     """Print what `difference` found."""
-    console, table = console_of(stream), plain_table("", "in both", "added", "removed", "the same")
+    console = console_of(stream)
+    table = plain_table("", "in both", "added", "removed", "the same")
     for operator, its in found.items():
         numbers = [its[name] for name in ("both", "added", "removed")]
         table.add_row(operator, *(f"{number:,}" for number in numbers), percent(numbers[0], sum(numbers)))

@@ -27,7 +27,9 @@ ORDER = (  # of the tables: as a run makes them; all others come after them, sor
     "component_exclusions", "truth", "balance", "negatives", "positives", "rejections", "excluded", "refined",
     "features", "rejected_images", "generated", "refused_captions",
 )  # fmt: skip
-PAGE, SLOWEST, REASONS = "README.md", 5, 6
+PAGE = "README.md"
+SLOWEST = 5
+REASONS = 6
 OPERATOR_TABLES = ("negatives", "positives", "refined")
 PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}  # and how it is shown
 
@@ -51,12 +53,14 @@ def read_info(run: Path) -> dict[str, Any]:
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
     tables = []
     for name, manifest in manifests.items():
-        sizes, its = storage.sizes(run / name), shards[name]
+        sizes = storage.sizes(run / name)
+        its = shards[name]
         table: dict[str, Any] = {"name": name, "stage": manifest.identity.stage if manifest is not None else ""}
         table |= {"rows": sum(shard.rows for shard in its), "shards": len(its)}
         table["bytes"] = sum(sizes.get(shard.path.name, 0) for shard in its)
         tables.append(table | {"state": _state(run, manifest)})
-    images, splits = set[str](), Counter[str]()
+    images = set[str]()
+    splits = Counter[str]()
     for shard in shards.get("captions", ()):
         columns = shard.read(["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
@@ -163,12 +167,15 @@ def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
         lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
-    totals, parts = [], []
+    totals = []
+    parts = []
     for stage, lines in stages.items():
-        seconds, captions = sum(line.cpu for line in lines), sum(line.captions for line in lines)
+        seconds = sum(line.cpu for line in lines)
+        captions = sum(line.captions for line in lines)
         memory = [line.memory for line in lines]
         speed = f"{captions / seconds:,.0f}" if seconds else "–"
-        workers, retries = len({line.worker for line in lines}), sum(line.retries for line in lines)
+        workers = len({line.worker for line in lines})
+        retries = sum(line.retries for line in lines)
         taken = f"{captions:,}", f"{seconds / 3600:,.2f}", speed, f"{workers:,}"
         totals.append((stage, f"{len(lines):,}", *taken, size(int(median(memory))), size(max(memory)), f"{retries:,}"))
         parts.append(f"## {stage}\n")

@@ -48,7 +48,8 @@ def percent(part: float, whole: float) -> str:
 
 def corpus_lines(run: Path) -> list[str]:
     """Up to three lines about a run: captions read, captions left out, and the sizes of the lexicon."""
-    read, lexicon = counts_of(run, "captions"), counts_of(run, "lexicon")
+    read = counts_of(run, "captions")
+    lexicon = counts_of(run, "lexicon")
     lines = []
     if read:
         line = f"{number_of(read.get('captions', 0), 'caption')} of {number_of(read.get('images', 0), 'image')}"
@@ -95,7 +96,8 @@ def operator_errors(run: Path) -> int:
 
 def component_lines(run: Path) -> list[str]:
     """Up to two lines about a run: components per caption on average, and the sizes of their vocabulary."""
-    made, words = counts_of(run, "components"), counts_of(run, "component_vocabulary")
+    made = counts_of(run, "components")
+    words = counts_of(run, "component_vocabulary")
     captions = made.get("captions", 0)
     lines = []
     if captions:
@@ -111,8 +113,10 @@ def features_line(run: Path, table: str) -> str:
     """One line about a run's table of features: images, shape, dtype, backbone, rejected images."""
     manifest = read_manifest(run / table)
     assert manifest is not None
-    counts, metadata = manifest.counts, manifest.identity.metadata
-    dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
+    counts = manifest.counts
+    metadata = manifest.identity.metadata
+    dtype = manifest.identity.config["dtype"]
+    shape = " x ".join(map(str, json.loads(metadata["shape"])))
     line = f"{table}: {number_of(counts['images'], 'image')}, {shape} {dtype} each, {metadata['backbone']}"
     return line + rejected_text(counts, "image")
 
@@ -136,8 +140,10 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
         lines = [(family, f"family.{family}", members, "bold")]
         lines += [(f"  {operator}", operator, [operator], "") for operator in members] if members != [family] else []
         for label, name, operators, style in lines:
-            covered, rows = counts.get(f"{name}.captions", 0), counts.get(f"{name}.rows", 0)
-            mean, refused = f"{rows / captions:.1f}" if captions else "–", sum(map(refusals.__getitem__, operators))
+            covered = counts.get(f"{name}.captions", 0)
+            rows = counts.get(f"{name}.rows", 0)
+            mean = f"{rows / captions:.1f}" if captions else "–"
+            refused = sum(map(refusals.__getitem__, operators))
             shown = f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}"
             bare = f"{counts.get(f'rejected.{operators[0]}.{NO_CANDIDATE}', 0):,}" if len(operators) == 1 else ""
             table.add_row(label, *shown, bare, style=style)
@@ -158,11 +164,13 @@ def coverage_lines(counts: Mapping[str, int]) -> list[str]:
     """
     if (without := counts.get("captions.without")) is None:
         return []
-    captions, why = counts.get("captions", 0), counts_below(counts, "without")
+    captions = counts.get("captions", 0)
+    why = counts_below(counts, "without")
     have = f"captions with a negative: {captions - without:,} of {captions:,} ({percent(captions - without, captions)})"
     reasons = ", ".join(f"{why[name]:,} with {WITHOUT[name]}" for name in WITHOUT if name in why)
     none = f"{number_of(without, 'caption')} got no negative: {reasons}"
-    tried, more = counts.get("tried", 0), counts_below(counts, "more")
+    tried = counts.get("tried", 0)
+    more = counts_below(counts, "more")
     hints = would_add({name: round(n * without / tried) for name, n in more.items()}, "about")
     lines = [have, *([none] if reasons else [])]
     return [*lines, f"{hints} of them (estimated from {tried:,})"] if hints else lines

@@ -42,17 +42,20 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     the mean, the intercept is shifted such that THRESHOLD keeps a share of RECALL of the concrete words.
     """
 
-    held, wordnet = set(held_out), WordNet.load()
+    held = set(held_out)
+    wordnet = WordNet.load()
     tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
     known = [(word, present) for word, n in tagged.items() if n and (present := features(word))]
     weight = np.log1p([tagged[word] for word, _ in known])
     vectorizer = DictVectorizer()
     matrix = vectorizer.fit_transform([found for _, found in known]).tocsc()
     kept = np.flatnonzero(np.diff(matrix.indptr) >= MIN_WORDS)
-    matrix, names = matrix[:, kept].tocsr(), vectorizer.get_feature_names_out()[kept]
+    matrix = matrix[:, kept].tocsr()
+    names = vectorizer.get_feature_names_out()[kept]
     target = np.array([norms[word] for word, _ in known])
     folds = KFold(5, shuffle=True, random_state=0)
-    weighted, models = {"sample_weight": weight}, {alpha: Ridge(alpha=alpha, solver="lsqr") for alpha in ALPHAS}
+    weighted = {"sample_weight": weight}
+    models = {alpha: Ridge(alpha=alpha, solver="lsqr") for alpha in ALPHAS}
     fitted = {"cv": folds, "params": weighted}
     predictions = {a: cross_val_predict(model, matrix, target, **fitted) for a, model in models.items()}
     alpha = max(ALPHAS, key=lambda a: roc_auc_score(target > THRESHOLD, predictions[a], sample_weight=weight))

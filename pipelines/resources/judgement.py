@@ -69,11 +69,13 @@ class Network(nn.Module):
 
     def forward(self, given: Sequence[Tensor]) -> Tensor:
         """The log-odds of odd and both: (negatives, 2); given: see `tensors_of`."""
-        vectors, (terms, kinds, lists) = given[:2], given[2:]
+        vectors = given[:2]
+        (terms, kinds, lists) = given[2:]
         if self.training:
             known = (torch.rand(len(terms), 1) >= self.config.without_vectors).float()
             vectors = [known * nn.functional.dropout(its, self.config.dropout) for its in vectors]
-        place, unit = self.parts["place"](vectors[0]), self.parts["unit"](vectors[1])
+        place = self.parts["place"](vectors[0])
+        unit = self.parts["unit"](vectors[1])
         size = self.config.hidden
         hidden = place[:, :size] + unit[:, :size] + self.parts["terms"](terms) + self.parts["kind"](kinds) + self.bias
         hidden = torch.cat([torch.relu(hidden + lists * self.of_lists), place[:, size:] * unit[:, size:]], dim=1)
@@ -114,7 +116,8 @@ def fit(
         start: the parameters to start from, as in a model's file; None: random ones.
     """
     torch.manual_seed(config.seed)
-    tensors, target = tensors_of(given, asked.lists), torch.from_numpy(asked.said).float()
+    tensors = tensors_of(given, asked.lists)
+    target = torch.from_numpy(asked.said).float()
     weights = torch.from_numpy(asked.weights * np.where(asked.lists, 1.0, config.pair_weight)).float()[:, None]
     weights = weights * ~target.isnan()
     target = target.nan_to_num()
@@ -177,8 +180,10 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     from sklearn.metrics import roc_auc_score
 
     torch.set_num_threads(1)
-    loaded, asked = ClozeModel.load(model), read_labels(labels)
-    captions, texts = parse(asked.captions), parse(asked.texts)
+    loaded = ClozeModel.load(model)
+    asked = read_labels(labels)
+    captions = parse(asked.captions)
+    texts = parse(asked.texts)
     encodings = encode(captions, loaded)
     rows = [recover(caption, text).row for caption, text in zip(captions, texts, strict=True)]
     given = inputs(captions, encodings, rows, compare(captions, encodings, rows))
@@ -190,14 +195,16 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
             raise ValueError(f"{model} has no network that could say what no reader has said: fill in odd or both")
         each = np.arange(len(is_read))
         raters = RaterModel(start, own=True)
-        places, units = raters.project_places(given.places), raters.project_units(given.units)
+        places = raters.project_places(given.places)
+        units = raters.project_units(given.units)
         now = np.stack(raters.predict(given.changes, given.features, places, units, each, each), axis=1)
         asked = asked._replace(said=np.where(is_read[:, None], asked.said, now))
     number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
     fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
     predicted = np.zeros(asked.said.shape)
     for left_out in range(FOLDS):
-        apart, others = np.flatnonzero(fold == left_out), np.flatnonzero(fold != left_out)
+        apart = np.flatnonzero(fold == left_out)
+        others = np.flatnonzero(fold != left_out)
         net = fit(given.take(others), asked.take(others), config, start)
         predicted[apart] = torch.sigmoid(net(tensors_of(given.take(apart), asked.lists[apart]))).detach().numpy()
     measured = is_read & (asked.lists.all() | ~asked.lists)

@@ -67,7 +67,9 @@ class Teller(NamedTuple):
 
     def phrase(self, *, colour: bool = True, the: bool = False) -> Phrase:
         """A noun phrase for the group alone, "three small red balls"; colour: may be said; the: definite."""
-        rng, one, count = self.rng, self.one, len(self.scene.group(self.group))
+        rng = self.rng
+        one = self.one
+        count = len(self.scene.group(self.group))
         said = {
             "size": one.size if rng.random() < 0.6 else "",
             "colour": one.colour if colour and rng.random() < 0.75 else "",
@@ -132,13 +134,16 @@ def _does(it: Teller) -> str:  # "A cat is sitting on a red table"
     verb = it.verb()
     if not verb:
         return ""
-    s, place = it.phrase(), it.place()
+    s = it.phrase()
+    place = it.place()
     does = verb if s.plural else {"fly": "flies"}.get(verb, f"{verb}s")
     return it.rng.choice(TEMPLATES["does"]).format(s=s, does=does, doing=ING.get(verb, f"{verb}ing"), place=place)
 
 
 def _inverted(it: Teller) -> str:  # "On the red table are two cups"
-    where, s, there = it.where(), it.phrase(), it.rng.choice(("", "", "there "))
+    where = it.where()
+    s = it.phrase()
+    there = it.rng.choice(("", "", "there "))
     return f"{where} {it.anchor(the=it.rng.random() < 0.5)} {there}{s.be} {s}"
 
 
@@ -156,7 +161,8 @@ def _both(it: Teller) -> str:  # "A red table and two cups"
 def _has_colour(it: Teller) -> str:  # "The two cups on the table are red"
     if not it.one.colour:
         return ""
-    where, s = it.where(EXACT), it.phrase(colour=False, the=True)
+    where = it.where(EXACT)
+    s = it.phrase(colour=False, the=True)
     return f"{s} {where} {it.anchor(the=True)} {s.be} {it.one.colour}"
 
 
@@ -165,10 +171,13 @@ def _two_things(it: Teller) -> str:  # "Two cups are on a red table, and a dog i
     if not others:
         return ""
     other = it.about(it.rng.choice(others))
-    s, o, t = it.phrase(), it.anchor(), other.phrase()
+    s = it.phrase()
+    o = it.anchor()
+    t = other.phrase()
     verb = other.verb()
     doing = f"{ING.get(verb, f'{verb}ing')} " if verb and it.rng.random() < 0.5 else ""
-    first, where = f"{s} {s.be} {it.where()} {o}", other.where()
+    first = f"{s} {s.be} {it.where()} {o}"
+    where = other.where()
     joined = " and" if it.rng.random() < 0.4 else it.rng.choice((", and", ", while"))
     return f"{first}{joined} {t} {t.be} {doing}{where} the {it.scene.things[0].kind}"
 
@@ -178,7 +187,8 @@ def _side_by_side(it: Teller) -> str:  # "A dog is to the left of two cups", if 
         pairs = [(a, b) for a in it.scene.group(it.group) for b in it.scene.group(other)]
         left, right = (all(holds(LEFT[0], it.scene, *pair[::way]) for pair in pairs) for way in (1, -1))
         if left or right:
-            s, t = it.phrase(), it.about(other).phrase()
+            s = it.phrase()
+            t = it.about(other).phrase()
             return f"{s} {it.rng.choice((f'{s.be} ', ''))}to the {'left' if left else 'right'} of {t}"
     return ""
 
@@ -186,7 +196,9 @@ def _side_by_side(it: Teller) -> str:  # "A dog is to the left of two cups", if 
 def _holding(it: Teller) -> str:  # "A girl is holding a red balloon", if the group is a person who holds something
     if it.one.holds < 0:
         return ""
-    s, held, place = it.phrase(), it.about(it.group + 100).phrase(), it.place()
+    s = it.phrase()
+    held = it.about(it.group + 100).phrase()
+    place = it.place()
     return it.rng.choice(TEMPLATES["holding"]).format(s=s, held=held, place=place)
 
 

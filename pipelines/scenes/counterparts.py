@@ -54,7 +54,8 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
                 if name != first.kind:
                     yield _replaced(scene, 0, kind=name, colour=colour, pattern="")
     for one, other in combinations(groups, 2):
-        first, second = _first(scene, one), _first(scene, other)
+        first = _first(scene, one)
+        second = _first(scene, other)
         if min(first.holds, second.holds) >= 0:
             continue
         if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
@@ -76,7 +77,8 @@ def _replaced(scene: Scene, group: int, **looks: str) -> Scene:
 
 def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene]:
     """All scenes that differ from this one in one group of equal things: its number, its kind, or its place (slot)."""
-    first, count = _first(scene, group), len(scene.group(group))
+    first = _first(scene, group)
+    count = len(scene.group(group))
     for number in range(1, MOST[first.slot] + 1):
         if number != count:
             yield from _with_group(scene, group, first, number, rng)

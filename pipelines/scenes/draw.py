@@ -25,10 +25,14 @@ INKS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORL
 DRAWINGS: dict[str, str] = WORLD["drawings"]
 
 BACKBONE = "negcap scenes net 1"
-INPUT, CHANNELS, STRIDE = 112, (5, 32, 64, 128, 256), 2
+INPUT = 112
+CHANNELS = (5, 32, 64, 128, 256)
+STRIDE = 2
 KERNELS = (5, 3, 3, 3)  # their sizes
-GRID, POOLED = (49, 256), (512,)
-SEED, SCENES = 20180, 48
+GRID = (49, 256)
+POOLED = (512,)
+SEED = 20180
+SCENES = 48
 Scale = tuple[np.ndarray, np.ndarray]  # mean and deviation of each channel
 
 
@@ -54,9 +58,11 @@ class Pen:
 
     def stroke(self, tool: str, *numbers: float, ink: str = "", thick: float | str = 1) -> None:
         """Draw one stroke; numbers: as in scenes.toml, but from 0 to 1."""
-        width, height = self.image.width - 1, self.image.height - 1
+        width = self.image.width - 1
+        height = self.image.height - 1
         at = [number * (height if place % 2 else width) for place, number in enumerate(numbers)]
-        edge, fill = self.inks["edge"], self.inks[ink or "main"]
+        edge = self.inks["edge"]
+        fill = self.inks[ink or "main"]
         outlined: dict[str, Any] = {"fill": fill, "outline": edge, "width": self._line}
         thickness = max(1, round(self._line * float(thick)))
         match tool:
@@ -89,7 +95,8 @@ def draw(scene: Scene) -> Image.Image:
     if anchor.kind in CONTAINERS and any(thing.slot == "in" for thing in scene.things):
         layers.append((anchor, True))  # its front covers the things in it
     for thing, only_front in layers:
-        width, height = (thing.right - thing.left) * SCALE, (thing.bottom - thing.top) * SCALE
+        width = (thing.right - thing.left) * SCALE
+        height = (thing.bottom - thing.top) * SCALE
         pen = Pen(max(4, width), max(4, height), thing.colour)
         if not only_front:
             _draw_thing(pen, thing)
@@ -115,11 +122,13 @@ def _draw_thing(pen: Pen, thing: Thing) -> None:
         pen.stroke("disc", x + 0.6 * size, y + 0.1 * size, x + 1.05 * size, y + 1.1 * size, ink="edge")
     else:
         for ear in (x + 0.08 * size, x + 0.58 * size):
-            tip, back = ear + 0.12 * size, ear + 0.38 * size
+            tip = ear + 0.12 * size
+            back = ear + 0.38 * size
             pen.stroke("shape", ear, y + 0.3 * size, tip, y - 0.25 * size, back, y + 0.2 * size)
     tall = size * pen.image.width / pen.image.height
     pen.stroke("disc", x, y, x + size, y + tall)
-    eye, level = x + 0.36 * size, y + 0.42 * tall
+    eye = x + 0.36 * size
+    level = y + 0.42 * tall
     if thing.pose == "sleep":
         pen.stroke("line", eye - 0.05, level, eye + 0.04, level, ink="eye", thick=1.5)
     else:
@@ -140,7 +149,8 @@ def _patterned(pen: Pen, pattern: str) -> Image.Image:
         marks = (x + y) % step < step * 0.45
     else:
         row = y // step
-        u, v = (x + (row % 2) * step // 2) % step - step / 2, y % step - step / 2
+        u = (x + (row % 2) * step // 2) % step - step / 2
+        v = y % step - step / 2
         marks = u**2 + v**2 < (0.3 * step) ** 2
     own = (pixels[..., :3] == pen.main).all(axis=-1) & (pixels[..., 3] == 255)
     pixels[own & marks, :3] = 60 if sum(pen.main) > 620 else 250
@@ -166,7 +176,9 @@ def network() -> tuple[list[np.ndarray], list[Scale], Scale, Scale]:
     """The network, built once per process (0.3 s): for each layer weights (kernel * kernel * in, out) and scale (out,);
     the scales of pooled and region features.
     """
-    rng, weights, scales = np.random.default_rng(SEED), list[np.ndarray](), list[Scale]()
+    rng = np.random.default_rng(SEED)
+    weights = list[np.ndarray]()
+    scales = list[Scale]()
     for size, given, made in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
         inputs = size * size * given
         weights.append(rng.standard_normal((inputs, made), np.float32) / np.float32(np.sqrt(inputs)))

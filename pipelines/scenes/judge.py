@@ -21,7 +21,8 @@ UNSURE = None
 _GROUPS: dict[str, list[str]] = WORLD["relations"]
 ON, UNDER, IN, ABOVE, BESIDE, LEFT, RIGHT, FRONT, BEHIND = _GROUPS.values()
 NEAR = ("near", "by", "close to")
-SHIFT, FAR = 24, 100  # pixels
+SHIFT = 24
+FAR = 100  # pixels
 OPINIONS = "opinions differ"  # the reason if the words of a sentence are a matter of opinion
 Chosen = tuple[tuple[int, ...], ...]  # for each entity of a reading the indices of things
 
@@ -38,7 +39,8 @@ def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
     """Whether a relation ("on") holds from thing `one` to thing `other`, given by index."""
     if one == other:
         return False
-    a, b = scene.things[one], scene.things[other]
+    a = scene.things[one]
+    b = scene.things[other]
     if relation not in RELATIONS:
         return (relation == "with" and other == a.holds) or UNSURE
     if relation in (*LEFT, *RIGHT):
@@ -64,7 +66,8 @@ def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
 
 
 def _left_of(a: Thing, b: Thing) -> Verdict:
-    apart, slots = b.middle - a.middle, {a.slot, b.slot}
+    apart = b.middle - a.middle
+    slots = {a.slot, b.slot}
     if a.right <= b.left and slots & {"left", "right"} and slots <= {"left", "right", ""}:
         return True
     if apart <= -SHIFT / 2 or (apart < SHIFT / 2 and slots <= {"", "on", "under", "in"}):

@@ -91,7 +91,9 @@ def _to_items(text: str) -> Iterator[_Item]:
 
 def _noun_phrase(words: list[str]) -> tuple[_Item | None, list[str]]:
     """The noun phrase, or None, that words begin with, and the words after it or after the first word."""
-    at, count, attributes = 0, -1, []
+    at = 0
+    count = -1
+    attributes = []
     determined = words[0] in COUNTS
     while at < len(words) and (words[at] in COUNTS or words[at].isdigit()):
         count = max(count, COUNTS[words[at]] if words[at] in COUNTS else int(words[at]))
@@ -182,7 +184,8 @@ def _objects(state: _State) -> Iterator[_State]:
 
 
 def _clause(state: _State) -> Iterator[_State]:
-    first, after = state.next, state.skip()
+    first = state.next
+    after = state.skip()
     if first.what == "there" and after.next.what == "be":
         for named in _names(after.skip()):
             yield from _tail(named.agree(after.next.form, named.last)._replace(subjects=named.last))
@@ -220,7 +223,8 @@ def _placed(state: _State) -> Iterator[_State]:
 
 def _tail(state: _State) -> Iterator[_State]:
     """What follows a subject: predicates, prepositional phrases and further clauses."""
-    item, after = state.next, state.skip()
+    item = state.next
+    after = state.skip()
     of = tuple(dict.fromkeys((state.subjects, state.last)))
     if item.what == "end":
         yield state
@@ -286,7 +290,9 @@ def claims(text: str) -> list[Claim] | None:
     if found is None:
         return None if exact else [Claim(said, True, False)]
     denial = _DENIALS[found.re.pattern]
-    before, noun, after = said[: found.start()], found[1], said[found.end() :]
+    before = said[: found.start()]
+    noun = found[1]
+    after = said[found.end() :]
     rest = " ".join(f"{before} {after}".split()).replace(" ,", ",")
     made = [Claim(rest, True)] if denial != "there is none" else []
     if denial == "corrected":

@@ -47,7 +47,8 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """By operator the number of rows by answer, and the `share` of right answers among decided rows, 0 to 1."""
     found = {}
     for name, rows in judged.groupby("operator", sort=False):
-        answers, decided = rows["verdict"].value_counts(), rows["right"].dropna()
+        answers = rows["verdict"].value_counts()
+        decided = rows["right"].dropna()
         found[str(name)] = {
             "should_be": "true" if rows["should_be"].iloc[0] else "false",
             "rows": len(rows),
@@ -61,9 +62,11 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
 def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
     """Print a table of the counts and, per operator, at most `shown` reasons of undecided and kinds of wrong rows."""
     table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
-    undecided, wrong = list[str](), list[str]()
+    undecided = list[str]()
+    wrong = list[str]()
     for name, its in counts(judged).items():
-        rows, positive = judged[judged["operator"] == name], its["should_be"] == "true"
+        rows = judged[judged["operator"] == name]
+        positive = its["should_be"] == "true"
         share = f"{100 * its['share']:.2f} %" if its["share"] is not None else "–"
         numbers = (its["rows"], its["false"] + its["miscounted"], its["miscounted"], its["true"], its["undecided"])
         table.add_row(f"{name} (true)" if positive else name, *(f"{number:,}" for number in numbers), share)

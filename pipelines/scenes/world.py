@@ -39,11 +39,13 @@ for _name, _entry in (item for kinds in WORLD["kinds"].values() for item in kind
     _width, _height = _entry["size"]
     _more = _entry.get("patterned", False), tuple(_entry.get("poses", ()))
     KINDS[_name] = Kind(_name, _entry["plural"], _width, _height, _colours, *_more)
-ANCHORS, SMALL = tuple(WORLD["kinds"]["anchors"]), tuple(WORLD["kinds"]["small"])
+ANCHORS = tuple(WORLD["kinds"]["anchors"])
+SMALL = tuple(WORLD["kinds"]["small"])
 LIVING = frozenset(kind.name for kind in KINDS.values() if kind.poses)
 PEOPLE = ("boy", "girl")
 HELD = ("balloon", "umbrella", "kite", "ball", "cup", "book")
-CONTAINERS, BIG = ("box", "basket"), ("tree", "house")
+CONTAINERS = ("box", "basket")
+BIG = ("tree", "house")
 EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})  # slots not both in a scene
 
 BASE = 186  # y of the anchor's bottom; things behind it are higher, things in front of it lower
@@ -101,7 +103,8 @@ def compose(rng: Random) -> Scene:
     size = rng.choice(("", "", "small", "large")) if kind.name not in BIG else rng.choice(("", "large"))
     width, height = (round(side * SIZES[size]) for side in (kind.width, kind.height))
     left = SIDE // 2 - width // 2 + rng.randint(-10, 10)
-    colour, pattern = rng.choice(kind.colours), _pattern(rng, kind)
+    colour = rng.choice(kind.colours)
+    pattern = _pattern(rng, kind)
     anchor = Thing(kind.name, colour, size, pattern, "", "", 0, left, BASE - height, left + width, BASE)
     things = [anchor]
     wanted = rng.choice((1, 2, 2, 3))
@@ -137,7 +140,9 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
     free = [colour for colour in kind.colours if (kind.name, colour) not in used]
     if not free or (kind.name in PEOPLE and any(thing.kind == kind.name for thing in things)):
         return []
-    colour, pattern, size = rng.choice(free), _pattern(rng, kind), ""
+    colour = rng.choice(free)
+    pattern = _pattern(rng, kind)
+    size = ""
     if count == 1 and kind.name not in (*PEOPLE, *BIG) and slot not in ("in", "under"):
         size = rng.choice(("", "", "small", "large"))
     used.add((kind.name, colour))
@@ -162,7 +167,8 @@ def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]
     kind = KINDS[rng.choice(HELD)]
     colour = rng.choice([colour for colour in kind.colours if (kind.name, colour) not in used])
     used.add((kind.name, colour))
-    width, height = round(kind.width * 0.8), round(kind.height * 0.8)
+    width = round(kind.width * 0.8)
+    height = round(kind.height * 0.8)
     reach = 0.08 * (person.right - person.left)
     hand = person.left + reach if person.slot == "left" else person.right - reach
     bottom = person.top + 0.5 * (person.bottom - person.top)
@@ -175,7 +181,8 @@ def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]
 
 def placed(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thing]:
     """Up to `count` things like `like` from left to right in its slot; fewer if there is no room for more."""
-    kind, slot = KINDS[like.kind], like.slot
+    kind = KINDS[like.kind]
+    slot = like.slot
     width = kind.width * SIZES[like.size]
     height = kind.height * SIZES[like.size] * (0.62 if like.pose in ("lie", "sleep") else 1)
     if slot.startswith("behind"):
@@ -190,7 +197,8 @@ def placed(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thing]:
         while shrink() < SMALLEST and count > 1:
             count -= 1
         scale = shrink()
-        width, height = width * scale, height * scale
+        width = width * scale
+        height = height * scale
         spare = max(0.0, high - low - count * width - GAP * (count - 1))
         shift = {"left": 1.0, "right": 0.0}.get(slot)  # close to the anchor
         start = low + spare * (rng.random() if shift is None else shift)
@@ -203,8 +211,13 @@ def placed(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thing]:
 
 def _place(anchor: Thing, slot: str) -> tuple[float, float, float, float]:
     """The left and right bound of a slot, the y where its things stand, and their greatest height."""
-    kind, left, top, right, bottom = anchor.kind, anchor.left, anchor.top, anchor.right, anchor.bottom
-    wide, tall = right - left, bottom - top
+    kind = anchor.kind
+    left = anchor.left
+    top = anchor.top
+    right = anchor.right
+    bottom = anchor.bottom
+    wide = right - left
+    tall = bottom - top
     match slot:
         case "on":
             seat = {"chair": 0.55, "bench": 0.42, "bed": 0.5}.get(kind, 0) * tall

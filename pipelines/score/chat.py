@@ -64,7 +64,9 @@ def ask(
         "pairs not asked, the budget is spent": len(first) - len(kept),
     }
     right = (said == WANTED).astype(float)
-    seen, unseen, each = right[:, :2], right[:, 2:4], right[:, 4:].prod(1)
+    seen = right[:, :2]
+    unseen = right[:, 2:4]
+    each = right[:, 4:].prod(1)
     of, image, adds = (kept[name].to_numpy() for name in ("operator", "image", "adds"))
     measured = [
         *grouped(tests.groups, "pairs", of, image, seen.mean(1), unseen.mean(1)),

@@ -194,7 +194,8 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
         lacking = tests.image_ids[int((~features.available).nonzero()[0])]
         raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")
     images = embed_images(model.image, features.values, torch.arange(len(tests.image_ids)), device)
-    column, graphs = pa.array(tests.texts, pa.string()), None
+    column = pa.array(tests.texts, pa.string())
+    graphs = None
     if OBJECTIVES[about.model].needs_components:
         graphs = parse_graphs(column, vocabulary, parser_settings(run))
         graphs = type(graphs)(*(kind._replace(words=kind.words.to(device)) for kind in graphs))
@@ -248,7 +249,8 @@ def _kept(
         return StageResult({table: rows}, {what: stop - start})
 
     parts = [partial(make, start) for start in range(0, len(names), ROWS)]
-    execution, described = Execution(progress=progress, overwrite=True), {**identity, "what": what, "rows": ROWS}
+    execution = Execution(progress=progress, overwrite=True)
+    described = {**identity, "what": what, "rows": ROWS}
     metadata = {"model": model.name}
     run_source(run, "score", {table: EMBEDDINGS}, parts, described, execution, metadata=metadata, unit=what)
     columns = [shard["vector"].combine_chunks() for shard in read_table(run, table, ["vector"])]

@@ -61,7 +61,8 @@ class Vectors(NamedTuple):
                     above[inside, number] = len(texts) - below
             return above
         columns = self.texts[np.concatenate(sets)].T
-        ends, step = np.cumsum([0, *map(len, sets)]), max(1, BLOCK // columns.shape[1])
+        ends = np.cumsum([0, *map(len, sets)])
+        step = max(1, BLOCK // columns.shape[1])
         for at in range(0, len(limit), step):
             higher = self.images[at : at + step] @ columns > limit[at : at + step, None]
             for number, (first, last) in enumerate(pairwise(ends)):
@@ -70,7 +71,8 @@ class Vectors(NamedTuple):
 
     def images_above(self, texts: np.ndarray, limit: np.ndarray) -> np.ndarray:
         """How many images score above the limit (n,) of each of some texts (n,): (n,)."""
-        above, step = np.empty(len(texts), np.int64), max(1, BLOCK // len(self.images))
+        above = np.empty(len(texts), np.int64)
+        step = max(1, BLOCK // len(self.images))
         sizes = np.bincount(self.of, minlength=len(self.images)).astype(np.float32)
         for at in range(0, len(texts), step):
             scores = self.texts[texts[at : at + step]] @ self.images.T
@@ -141,7 +143,8 @@ def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     texts = vectors.texts
     near = _inner(texts, true, texts, second) - TIE
     only = (near > _inner(texts, true, texts, negative)) & (near > _inner(texts, second, texts, negative))
-    adds, two = pairs["adds"].to_numpy(), second != NONE
+    adds = pairs["adds"].to_numpy()
+    two = second != NONE
     for protocol, found, cases in (
         ("pairs", right, slice(None)),
         ("half-truth", right, adds),
@@ -156,9 +159,11 @@ def _quads(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     images the own caption scores above the other; `image`: for both captions the own image does; `group`: both.
     """
     first, second, of_first, of_second, operator = (column.to_numpy() for _, column in tests.quads.items())
-    first_right, second_right = vectors.similarity(first, of_first), vectors.similarity(second, of_second)
+    first_right = vectors.similarity(first, of_first)
+    second_right = vectors.similarity(second, of_second)
     # a tie counts as wrong
-    first_wrong, second_wrong = vectors.similarity(first, of_second) + TIE, vectors.similarity(second, of_first) + TIE
+    first_wrong = vectors.similarity(first, of_second) + TIE
+    second_wrong = vectors.similarity(second, of_first) + TIE
     text = (first_right > first_wrong) & (second_right > second_wrong)
     image = (first_right > second_wrong) & (second_right > first_wrong)
     for name, right in (("text", text), ("image", image), ("group", text & image)):
@@ -195,7 +200,8 @@ def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     best = np.full(len(tests.image_ids), -np.inf, np.float32)  # the score of each image's best true caption
     np.maximum.at(best, image, scores)
     best -= TIE
-    captions, places = np.unique(text), np.arange(len(best))
+    captions = np.unique(text)
+    places = np.arange(len(best))
     shown, false, operator = (tests.pairs[name].to_numpy() for name in ("image", "false", "operator"))
     negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.operators))]
     above = vectors.texts_above([captions, *negatives], best)

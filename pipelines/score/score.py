@@ -90,7 +90,8 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
             if images.shape[1] != texts.shape[1]:
                 wide = f"{images.shape[1]} and {texts.shape[1]}"
                 raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {wide}")
-            images, texts = unit(images, f"{model}: vectors of images"), unit(texts, f"{model}: vectors of texts")
+            images = unit(images, f"{model}: vectors of images")
+            texts = unit(texts, f"{model}: vectors of texts")
             measured = measure(Vectors.of_each(images, texts), tests)
             about = {"images": len(tests.image_ids), "captions": len(tests.captions), "pairs": len(tests.pairs)}
             about["pairs of images"] = len(tests.quads)

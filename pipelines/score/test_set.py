@@ -46,7 +46,12 @@ NONE = -1  # of an index: there is no such text
 KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 # What a text is of its item: a caption, another one of the image, a negative of the first; the true option of a
 # question, a false one; a caption of one of two images, false of the other.
-CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO = "caption", "second", "negative", "true", "false", "of two"
+CAPTION = "caption"
+SECOND = "second"
+NEGATIVE = "negative"
+TRUE = "true"
+FALSE = "false"
+OF_TWO = "of two"
 WRONG = (NEGATIVE, FALSE, OF_TWO)
 
 
@@ -147,7 +152,8 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
     import pandas as pd
 
     rows = table(_of_run(source, config)) if is_run(source) else _of_published(source, config)
-    shown, missing = rows.drop_duplicates("image_id"), list[str]()
+    shown = rows.drop_duplicates("image_id")
+    missing = list[str]()
     files: dict[str, Path | None] = dict.fromkeys(shown["image_id"].tolist())
     if config.images is not None:
         images = Images(config.images)
@@ -185,14 +191,16 @@ def build(rows: pd.DataFrame, missing: int = 0) -> TestSet:
     named = rows["role"].isin([NEGATIVE, OF_TWO])
     operators = rows[named].drop_duplicates("label")
     families = dict(zip(operators["label"].tolist(), operators["family"].tolist(), strict=True))
-    texts, operator = pd.factorize(rows["text"]), pd.factorize(rows["label"].where(named))[0]
+    texts = pd.factorize(rows["text"])
+    operator = pd.factorize(rows["label"].where(named))[0]
     image, image_ids = pd.factorize(rows["image_id"])
     files = tuple(rows.drop_duplicates("image_id")["file"])
     rows = rows.assign(image=image, text=texts[0], operator=operator)
     caption, second, negative, true, false, two = (
         rows[rows["role"] == role] for role in (CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO)
     )
-    one, other = two.iloc[::2].reset_index(), two.iloc[1::2].reset_index()
+    one = two.iloc[::2].reset_index()
+    other = two.iloc[1::2].reset_index()
     options = false.assign(place=false.groupby("item").cumcount()).pivot(index="item", columns="place", values="text")
     template, templates = pd.factorize(true["label"])
     first, seconds = (negative["item"].map(some.set_index("item")["text"]) for some in (caption, second))
@@ -230,7 +238,8 @@ def _of_run(run: Path, config: ScoreConfig) -> Items:
         shard["file"] = shard["image"].map(Path)
         for rows in by_image(shard.dropna(subset="negative_id").itertuples()):
             for some in by_caption(rows):
-                true, others = some[0], other_wordings(some[0])  # of which one is chosen as format sugarcrepe++ does
+                true = some[0]
+                others = other_wordings(some[0])  # of which one is chosen as format sugarcrepe++ does
                 image = true.image_id, true.file
                 second = [record_rng(config.seed, "caption2", true.text_id).choice(others)] if others else []
                 texts = [Row(*image, CAPTION, true.text), *(Row(*image, SECOND, text) for text in second)]

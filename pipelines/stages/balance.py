@@ -21,7 +21,8 @@ from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
 from .lexicon import OwnOrGiven
 
-TRAIN, ORDER = "train", "order"
+TRAIN = "train"
+ORDER = "order"
 PART = 250  # number of captions of the sample in one call of a worker
 
 
@@ -80,7 +81,8 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     """The exchanges of words that negatives of these parses would make: columns of Exchanges, and `kind`."""
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
-    entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
+    entries = load_lexicon(lexicon, cloze)
+    known = load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
     for kind, found in exchanges(images, entries, known, config.chosen).items():
         of = pa.repeat(pa.scalar(BALANCED.index(kind), pa.int8()), len(found.row))

@@ -61,13 +61,16 @@ MADE: dict[str, tuple[type[Settings], tuple[Stage | ReduceStage, ...]]] = {  # i
     "balance": (balance.BalanceConfig, (balance.STAGE,)),
     "negatives": (negatives.NegativesConfig, (negatives.STAGE,)),
 }
-VERBS, CONFIGS = tuple(MADE), {verb: config for verb, (config, _) in MADE.items()}
+VERBS = tuple(MADE)
+CONFIGS = {verb: config for verb, (config, _) in MADE.items()}
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "balance_sample", "min_concreteness", "truth_sample")
 
-OWN, REFERENCE, AUTO = "own", "reference", "auto"
+OWN = "own"
+REFERENCE = "reference"
+AUTO = "auto"
 
 
 def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -26,7 +26,9 @@ from ..tables.columns import stored_splits
 if TYPE_CHECKING:
     from ..models.captioner.model import Captioner
 
-TABLE, REFUSED, ORIGIN = "generated", "refused_captions", "generated"
+TABLE = "generated"
+REFUSED = "refused_captions"
+ORIGIN = "generated"
 
 
 class CaptionConfig(WritingConfig):
@@ -77,7 +79,9 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
     wanted = [n for n, name in enumerate(names) if name in known and known[name][1] in splits]
-    generated, refused, counts = GENERATED.empty_table(), REFUSED_CAPTIONS.empty_table(), Counter({"captions": 0})
+    generated = GENERATED.empty_table()
+    refused = REFUSED_CAPTIONS.empty_table()
+    counts = Counter({"captions": 0})
     if wanted:
         values, backbone = feature_values(features, "features")
         captioner.require_features(values, backbone)
@@ -85,8 +89,10 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
         transformed = transform_features(values[torch.tensor(wanted)], captioner.config.transform)
         made = generate_captions(captioner, images, transformed, own, config)
         made = made.append_column("image_id", [pc.take(images, made["image"])])
-        kept, other = made.filter(made["reason"].is_null()), made.filter(made["reason"].is_valid())
-        generated, refused = _captions(kept, known), other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
+        kept = made.filter(made["reason"].is_null())
+        other = made.filter(made["reason"].is_valid())
+        generated = _captions(kept, known)
+        refused = other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
         counts.update(images=len(images), captions=len(kept))
         counts.update(f"refused.{reason}" for reason in other["reason"].to_pylist())
         enough = sum(times >= config.per_image for times in Counter(kept["image"].to_pylist()).values())
@@ -96,7 +102,8 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
 
 def _captions(kept: pa.Table, known: Mapping[str, tuple[str, str]]) -> pa.Table:
     """Rows of GENERATED, for captions with image_id and text, those of an image together."""
-    rows, numbers = [], Counter[str]()
+    rows = []
+    numbers = Counter[str]()
     for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
         image, split = known[name]
         rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))

@@ -43,7 +43,8 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
     def make(start: int) -> StageResult:
         part, numbers = opened.read(start, min(start + size, len(images)))
         finite = np.isfinite(numbers).all(axis=tuple(range(1, numbers.ndim)))
-        good, rule = iter(finite), f"a feature must be finite in {opened.dtype}, has nan or infinity"
+        good = iter(finite)
+        rule = f"a feature must be finite in {opened.dtype}, has nan or infinity"
         part = [one if one.reason or next(good) else one._replace(reason="not_finite", detail=rule) for one in part]
         bad = sorted((one for one in part if one.reason), key=lambda one: one.reason == "not_finite")
         if config.strict and bad:

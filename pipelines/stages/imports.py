@@ -147,4 +147,5 @@ def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConf
         counts["images"] = images
         start += images
         yield partial(StageResult, tables, counts)
-        counts, tables = Counter(), {}
+        counts = Counter()
+        tables = {}

@@ -83,7 +83,8 @@ class Work:
         """The plain JSON that `make`, which writes `files`, returns, or an earlier call `name` if these are intact."""
         check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, key = self.folder / f"{name}.json", f"{self.output.key} {self.config.strict} {self.parts}"
+        path = self.folder / f"{name}.json"
+        key = f"{self.output.key} {self.config.strict} {self.parts}"
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
@@ -114,7 +115,8 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
         checks.in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files_of(source, format, config)
     # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
-    progress, executor = execution.progress, execution.executor
+    progress = execution.progress
+    executor = execution.executor
     shared = executor.scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
     if len(files) < MANY_FILES or not shared:
         executor = Executor()
@@ -145,7 +147,8 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many else [given]
-        folder, schema = scratch_folder(output.run, INGESTING), grouping.rows_schema(kept)
+        folder = scratch_folder(output.run, INGESTING)
+        schema = grouping.rows_schema(kept)
         work = Work(source, format, config, folder, output, schema, len(parts))
         with progress.stage(NAME, None, unit="records"), _temporary_files(work):
             calls = _read_and_group(work, parts, executor, progress)
@@ -170,7 +173,8 @@ def _read_and_group(
         for start in range(0, call["rows"], RANGE_ROWS)
     ]
     [group] = each(executor, group_rows, [(work, total, [low for low, _ in ranges])])
-    shards, bad = group["shards"], Rejected(*group["first"]) if group["first"] else None
+    shards = group["shards"]
+    bad = Rejected(*group["first"]) if group["first"] else None
     if bad is not None and work.config.strict:
         raise ValueError(_described(work.source, bad))
     if not any(shards):
@@ -178,12 +182,15 @@ def _read_and_group(
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
     # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
     calls: list[tuple[Any, ...]] = []
-    start, rejected_from, total = 0, 0, sum(shards)
+    start = 0
+    rejected_from = 0
+    total = sum(shards)
     for (low, high), count in zip(ranges, shards, strict=True):
         if count:
             rejected_to = high if start + count < total else work.parts << PART_BITS
             calls.append((work, low, high, start, (rejected_from, rejected_to)))
-            start, rejected_from = start + count, high
+            start = start + count
+            rejected_from = high
     return calls
 
 
@@ -223,7 +230,8 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
             rows_of_parts = grouping.read_blocks(map(work.rows, range(work.parts)), grouping.DECIDING)
             with grouping.grouped(rows_of_parts, work.config.limit, keys, work.folder / "duckdb") as connection:
                 for path in files:
-                    to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
+                    to = str(path).replace("'", "''")
+                    rows_sorted = f"FROM {path.stem} ORDER BY ALL"
                     connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
@@ -241,7 +249,8 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     """
     check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
-    home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
+    home = placed["home"].to_numpy()
+    number = placed["number"].to_numpy()
     rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
     refused = _refused(work, *bad)
     counts = Counter(f"rejected.{record.reason}" for record in refused)
@@ -266,7 +275,8 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
             made = work.output.write(index, StageResult(made_tables, +counts))
         shards.append(made)
         first += size
-        counts, tables = Counter(), {}
+        counts = Counter()
+        tables = {}
         report_done(len(shards))
     return shards
 

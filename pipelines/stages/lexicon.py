@@ -23,7 +23,8 @@ from ...schemas.fields import table_of
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
 
-CAPTIONS, TRAIN = "captions", "train"
+CAPTIONS = "captions"
+TRAIN = "train"
 LEMMA = "lemma"  # the kind of the counts of all nouns, by which the corpus is compared with everyday photos
 
 
@@ -109,7 +110,8 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
     counts, counted = of_train_splits(counts)
     is_lemma = pc.equal(counts["kind"], LEMMA)
-    lemmas, counts = counts.filter(is_lemma), counts.filter(pc.invert(is_lemma)).cast(LEXICON)
+    lemmas = counts.filter(is_lemma)
+    counts = counts.filter(pc.invert(is_lemma)).cast(LEXICON)
     nearness = nearness_of(dict(zip(lemmas["entry"].to_pylist(), lemmas["count"].to_pylist(), strict=True)))
     if nearness is not None:
         counted["nearness"] = int(1000 * nearness)  # not rounded up, which might reach the limit

@@ -18,7 +18,8 @@ def make(
 ) -> StageResult:
     """The tables and counters of `generate_tables` for one shard."""
     cloze = load_cloze(config.cloze)
-    entries, known = load_balanced(lexicon, balance, cloze), load_truth(lexicon, truth, config.max_true, cloze)
+    entries = load_balanced(lexicon, balance, cloze)
+    known = load_truth(lexicon, truth, config.max_true, cloze)
     return StageResult(*generate_tables(parses, entries, config, known))
 
 

@@ -28,7 +28,8 @@ def make(
     text; `<operator>.rows` kept and `<operator>.captions` with one; `rejected.<operator>.<reason>`; `captions.without`.
     """
     cloze = load_cloze(config.cloze)
-    entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
+    entries = load_lexicon(lexicon, cloze)
+    known = load_truth(lexicon, truth, config.max_true, cloze)
     captions = from_parses(parses)
     offered = _offered(proposals, {caption.image_id for caption in captions})
     own = [offered.get(caption.caption_id, []) for caption in captions]
@@ -40,7 +41,8 @@ def make(
 
 def _tables(parses: pa.Table, proposed: list[list[Record]], results: list[list[Verdict]]) -> StageResult:
     """The tables of a shard. results: for each caption, those of its proposals that have a text."""
-    negatives, rejections = RowCollector(FAMILIES_OF.__getitem__), RowCollector(FAMILIES_OF.__getitem__)
+    negatives = RowCollector(FAMILIES_OF.__getitem__)
+    rejections = RowCollector(FAMILIES_OF.__getitem__)
     counts = Counter({"captions": len(proposed)})
     records: list[Record] = []
     for row, (rows, judged) in enumerate(zip(proposed, results, strict=True)):

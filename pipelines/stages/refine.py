@@ -109,11 +109,14 @@ def calls_of(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, 
 
 def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
     """Ranges of shards refined by themselves, of at most `most` rows: [5, 5, 5], 10: [range(0, 2), range(2, 3)]."""
-    groups, start, total = [], 0, 0
+    groups = []
+    start = 0
+    total = 0
     for index, size in enumerate(rows):
         if index > start and total + size > (most or GROUP_ROWS):
             groups.append(range(start, index))
-            start, total = index, 0
+            start = index
+            total = 0
         total += size
     return [*groups, range(start, len(rows))]
 
@@ -150,7 +153,8 @@ def choose(
     from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)
-    captions, parts = 0, []
+    captions = 0
+    parts = []
     for name in operators:
         number, rows = read_rows(run, name, config, shards)
         captions += number
@@ -265,10 +269,12 @@ def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) 
     """
     names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
     more = {name.removesuffix(".more"): number for name, number in counts.items() if name.endswith(".more")}
-    rows, reasons = [("", "captions", "kept", "yield")], []
+    rows = [("", "captions", "kept", "yield")]
+    reasons = []
     for name in names:
         if name not in more or counts.get(f"{name}.kept"):
-            eligible, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
+            eligible = counts[f"{name}.captions"]
+            kept = counts.get(f"{name}.kept", 0)
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
             images = counts.get(f"{name}.images", 0)  # none of a paraphrase, which is left out
             if images and not kept and not (together and counts.get("left")):

@@ -38,7 +38,8 @@ from ..scenes.judge import scene_of
 from ..scenes.world import Scene, compose
 from ..tables.columns import having
 
-IMAGES, NEEDED = "images", 'scenes need Pillow: pip install "negcap[features]"'
+IMAGES = "images"
+NEEDED = 'scenes need Pillow: pip install "negcap[features]"'
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
 BATCH = 25
@@ -82,7 +83,9 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
     from ..scenes.draw import draw, encode, png
 
-    scenes, lines, pictures = [], [], []
+    scenes = []
+    lines = []
+    pictures = []
     names = [f"scene_{number:06d}" for number in numbers]
     for number, name in zip(numbers, names, strict=True):
         split = SPLITS[number % len(SPLITS)]

@@ -30,7 +30,8 @@ from ..tables.pairs import with_true
 
 NAME = "vet"
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text", "replaced")
-CAPTION, NEGATIVE = "caption", "negative"
+CAPTION = "caption"
+NEGATIVE = "negative"
 OTHER = {CAPTION: NEGATIVE, NEGATIVE: CAPTION}
 Row = dict[str, Any]
 

@@ -146,7 +146,9 @@ def chosen_names(
 
 
 OPTIONS = 4
-POSITIVE, NEGATIVE, HYBRID = "positive", "negative", "hybrid"
+POSITIVE = "positive"
+NEGATIVE = "negative"
+HYBRID = "hybrid"
 
 
 class Question(NamedTuple):

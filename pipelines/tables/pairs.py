@@ -24,7 +24,8 @@ COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
-NEGATION, TRUE_NEGATION = "negation", "true_negation"
+NEGATION = "negation"
+TRUE_NEGATION = "true_negation"
 DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_unnatural does not know
 Row = dict[str, Any]
 
@@ -241,13 +242,16 @@ def _joined(
     owner = pc.fill_null(pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks()), -1).to_numpy()
     at = np.flatnonzero(owner >= 0)
     bare = np.setdiff1d(np.arange(len(captions)), owner) if every else np.empty(0, np.int64)
-    owner, at = np.concatenate([owner[at], bare]), np.concatenate([at, np.full(len(bare), -1)])
+    owner = np.concatenate([owner[at], bare])
+    at = np.concatenate([at, np.full(len(bare), -1)])
     order = np.argsort(owner, kind="stable")
-    owner, at = owner[order], at[order]
+    owner = owner[order]
+    at = at[order]
     for name, of in (("siblings", "text"), ("sibling_ids", "caption_id")):
         if name in columns:
             captions = captions.append_column(name, pa.array(_siblings(captions, of), pa.list_(pa.string())))
-    captions, rows = captions.take(owner), rows.take(pa.array(at, mask=at < 0))
+    captions = captions.take(owner)
+    rows = rows.take(pa.array(at, mask=at < 0))
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
     rows = rows.drop_columns([name for name in rows.column_names if name in captions.column_names])

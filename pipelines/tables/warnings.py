@@ -19,13 +19,16 @@ from ..engine.manifest import read_manifest
 from ..engine.tables import read_table, shards_of
 from ..readers.record import MAX_CAPTIONS, ReadOptions
 
-SHARDS, CAPTIONS = 8, 250  # looked at: so many shards, evenly spread, and the first captions of each
+SHARDS = 8
+CAPTIONS = 250  # looked at: so many shards, evenly spread, and the first captions of each
 NOT_ENGLISH = 0.05  # share of captions from which on the user is told
 REJECTED = 0.02  # share of records
 ASKED_FOR = ("other_language", "boilerplate", "duplicate_text", "near_duplicate_text")  # reasons that users set
-REPEATED, LEAST_REPEATED = 0.01, 10  # share of captions that are one text, and how many at least
+REPEATED = 0.01
+LEAST_REPEATED = 10  # share of captions that are one text, and how many at least
 # Share of words in -s, -ed or -ing: 0.17 to 0.35 in six sets of captions, 0.01 to 0.06 in the same ones as lemmas.
-INFLECTED, LEAST_WORDS = 0.09, 100
+INFLECTED = 0.09
+LEAST_WORDS = 100
 TRAIN_FURTHER = (
     "it helps most to train the model that judges them further on these captions: "
     "python -m negcap.pipelines.resources cloze CAPTIONS --continue shipped --output own.npz (with negcap[train]), "
@@ -58,7 +61,8 @@ def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     by_reason = Counter({name.removeprefix("rejected."): n for name, n in counts.items() if name[:9] == "rejected."})
     for reason in ASKED_FOR:
         del by_reason[reason]
-    rejected, kept = by_reason.total(), counts.get("captions", 0)
+    rejected = by_reason.total()
+    kept = counts.get("captions", 0)
     if rejected <= REJECTED * (rejected + kept):
         return
     reason, number = by_reason.most_common(1)[0]
@@ -134,7 +138,8 @@ def _far_from_photos(run: Path) -> str:
     is_noun = (pc.field("kind") == "noun") & (pc.field("place") == "")
     nouns = pa.concat_tables(read_table(run, "lexicon")).filter(is_noun)
     counted = dict(zip(nouns["entry"].to_pylist(), nouns["count"].to_pylist(), strict=True))
-    total, shares = sum(counted.values()), reference_shares()
+    total = sum(counted.values())
+    shares = reference_shares()
     typical = sorted(counted, key=lambda noun: (shares.get(noun, 0.0) - counted[noun] / total, noun))[:5]
     common = f"their nouns ({', '.join(typical)} …) have {nearness:.0%} in common with the reference lexicon's"
     weight = ""

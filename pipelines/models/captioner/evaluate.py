@@ -60,7 +60,8 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     images = embed_images(model.image, features.values, rows, device)
 
     def judge(texts: pa.Array) -> dict[str, float]:
-        encoded, each = vocabularies[config.languages[0]].encode(texts), torch.arange(len(texts))
+        encoded = vocabularies[config.languages[0]].encode(texts)
+        each = torch.arange(len(texts))
         vectors = embed_texts(model.sentences, encoded, device)
         metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
         similarity = model.similarity.pairs(images, vectors).mean().item()
@@ -118,7 +119,8 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
         return {gram: count * (log_documents - math.log(max(frequency[gram], 1))) for gram, count in counts.items()}
 
     def similarity(candidate: Words, reference: Words, n: int) -> float:
-        given, true = vector(candidate, n), vector(reference, n)
+        given = vector(candidate, n)
+        true = vector(reference, n)
         shared = sum(min(value, true.get(gram, 0.0)) * true.get(gram, 0.0) for gram, value in given.items())
         norm = math.hypot(*given.values()) * math.hypot(*true.values())
         return shared / norm * math.exp(-((len(candidate) - len(reference)) ** 2) / (2 * SIGMA**2)) if norm else 0.0
@@ -151,11 +153,13 @@ class ReferenceCaptions:
         self, captions: Captions, available: Tensor, train: Sequence[str], config: CaptionerEvaluateConfig
     ) -> None:
         chosen = captions.to_evaluate(config.split, available, config.limit)
-        texts, images = normalize(captions.texts).to_pylist(), captions.image[chosen].tolist()
+        texts = normalize(captions.texts).to_pylist()
+        images = captions.image[chosen].tolist()
         sentences: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
         for row, image in zip(chosen.tolist(), images, strict=True):
             sentences[image].append(texts[row].split())
-        self.rows, self.captions = torch.tensor(list(sentences)), list(sentences.values())
+        self.rows = torch.tensor(list(sentences))
+        self.captions = list(sentences.values())
         self.ids = [captions.image_ids[image] for image in sentences]
         self.train = {texts[row] for row in captions.of_splits(train).tolist()}
 
@@ -198,7 +202,8 @@ def write_captions(
     an image together, and the mean of the discriminator's r for the first ones.
     """
     discriminator = captioner.nets.discriminator
-    images, device = len(people.ids), discriminator.image.weight.device
+    images = len(people.ids)
+    device = discriminator.image.weight.device
     values = transform_features(features.values[people.rows], captioner.config.transform).to(device)
     wanted = np.repeat(np.arange(images), config.per_image), np.tile(np.arange(config.per_image), images)
     writing = WritingConfig.of({**vars(config), "decoding": decoding})

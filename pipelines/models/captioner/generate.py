@@ -40,7 +40,8 @@ def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int)
 
 def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Array:
     """The words of B sentences joined by spaces, without <end>: `a dog 's ball .`"""
-    words, inside = sentences.words, sentences.mask & (sentences.words != END_ID)
+    words = sentences.words
+    inside = sentences.mask & (sentences.words != END_ID)
     flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
     texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
     offsets = pa.array(starts_of(inside.sum(1)).cpu().numpy().astype(np.int32))
@@ -97,10 +98,12 @@ def complete(
     each of `positions`, a number of further words, that was reached: it, the sentences (b,) that went on there, and
     their states before their last word.
     """
-    words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
+    words = prefixes.words.clone()
+    lengths = prefixes.lengths.clone()
     max_words = words.shape[1]
     rows = (lengths < max_words).nonzero()[:, 0]
-    state, stops = state.select(rows), []
+    state = state.select(rows)
+    stops = []
     for step in range(max_words):
         if not len(rows):
             break
@@ -113,7 +116,8 @@ def complete(
         words[rows, at] = chosen
         lengths[rows] = at + 1
         unfinished = ((chosen != END_ID) & (at + 1 < max_words)).nonzero()[:, 0]
-        rows, state = rows[unfinished], state.select(unfinished)
+        rows = rows[unfinished]
+        state = state.select(unfinished)
     return PaddedSentences(words, lengths), stops
 
 
@@ -136,7 +140,8 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a finished sentence stays in it while
     it is among them. A width of 1 is greedy decoding.
     """
-    rows, device = len(features), features.device
+    rows = len(features)
+    device = features.device
     state = generator.first_state(features, noise)
     words = torch.full((rows, width, max_words), PAD_ID, device=device)
     row = torch.arange(rows, device=device)
@@ -152,7 +157,8 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
         scores = logits.log_softmax(1).view(rows, width, -1)
         sums = total[..., None] + torch.where(ended, stay, scores)
         total, at = sums.flatten(1).topk(width, 1)
-        source, chosen = at // scores.shape[2], at % scores.shape[2]
+        source = at // scores.shape[2]
+        chosen = at % scores.shape[2]
         words = words[row[:, None], source]
         words[..., step] = chosen
         state = state.select((row[:, None] * width + source).flatten())
@@ -176,13 +182,15 @@ def write_sentences(
     """Write n captions, AT_ONCE at a time; the result is on the CPU. features: (I, D), transformed. keys: (I,)
     `stream_keys` of the images. wanted: the image index and the number of each caption, both (n,).
     """
-    sizes, device = writer.config, features.device
+    sizes = writer.config
+    device = features.device
     generator = writer.nets.generator
     parts = []
     for part in np.split(np.arange(len(wanted[0])), range(AT_ONCE, len(wanted[0]), AT_ONCE)):
         image, number = (values[part] for values in wanted)
         normal, uniforms = caption_noise(keys[image], number.astype(np.uint64), sizes.noise, sizes.words)
-        of_images, noise = features[torch.from_numpy(image).to(device)], normal.to(device)
+        of_images = features[torch.from_numpy(image).to(device)]
+        noise = normal.to(device)
         if config.decoding == "sample":
             sentences = sample_sentences(generator, of_images, noise, uniforms.to(device))
         else:
@@ -203,8 +211,10 @@ def generate_captions(
     captions that they already have. Returns one row per caption, in the order of images and numbers: image, its index;
     number, of the attempts for this image, from 0; reason, of CAPTION_REASONS, null for an accepted caption; text.
     """
-    keys, names = stream_keys(config.seed, ids), pa.array(ids, pa.string())
-    missing, begun = np.full(len(ids), config.per_image), np.zeros(len(ids), np.int64)
+    keys = stream_keys(config.seed, ids)
+    names = pa.array(ids, pa.string())
+    missing = np.full(len(ids), config.per_image)
+    begun = np.zeros(len(ids), np.int64)
     rounds: list[pa.Table] = []
     kept = pa.array([], pa.string())
     for _ in range(config.tries):

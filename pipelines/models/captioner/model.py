@@ -181,7 +181,8 @@ class Captioner:
         try:
             given = {name: value for name, value in identity["config"].items() if name not in CAPTIONER_RESUMABLE}
             self.config = CaptionerConfig(run=Path(), output=folder, **given)
-            self.features, self.backbone = int(identity["features"]), identity["backbone"]
+            self.features = int(identity["features"])
+            self.backbone = identity["backbone"]
             self.nets = build_nets(self.config, self.features, len(self.vocabulary))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             rule = f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote"

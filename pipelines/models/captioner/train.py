@@ -119,7 +119,8 @@ class Training:
     """
 
     def __init__(self, config: CaptionerConfig) -> None:
-        self.config, self.device = config, choose_device(config.device)
+        self.config = config
+        self.device = choose_device(config.device)
         captions = read_captions(config.run)
         features = read_features(config.run, captions.image_ids)
         train, self.validation = split_captions(
@@ -137,7 +138,8 @@ class Training:
         known = train[~has_unknown[train]]
         self.known = known if len(known) > 1 else train
         self.tokens, self.offsets = (torch.from_numpy(part).to(self.device) for part in encoded)
-        self.image, self.backbone = captions.image, features.backbone
+        self.image = captions.image
+        self.backbone = features.backbone
         self.distinct_images = captions.image[self.validation].unique()[:DISTINCT_IMAGES]
         self.features = transform_features(features.values, config.transform).to(self.device)
         self.nets = build_nets(config, self.features.shape[-1], len(self.vocabulary))
@@ -173,7 +175,8 @@ class Training:
 
     def likelihood(self, rows: Tensor, noise: torch.Generator) -> Tensor:
         """The mean negative log-likelihood per word of captions `rows` (B,), a scalar."""
-        sentences, generator = self.sentences(rows), self.nets.generator
+        sentences = self.sentences(rows)
+        generator = self.nets.generator
         state = generator.first_state(self.features_of(rows), self.normal(len(rows), noise))
         return likelihood_loss(generator(state, sentences), sentences)
 
@@ -234,8 +237,10 @@ class Training:
         `stages` times `generator_steps` steps of policy gradient, then one of the discriminator. After the first phase
         the generator is that with the least validation loss.
         """
-        config, generator = self.config, self.nets.generator
-        order, noise = torch.Generator().manual_seed(seed), torch.Generator(self.device).manual_seed(seed)
+        config = self.config
+        generator = self.nets.generator
+        order = torch.Generator().manual_seed(seed)
+        noise = torch.Generator(self.device).manual_seed(seed)
         if number == 1 and (phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)):
             checkpoint.restore(config.output, MLE, {"generator": generator})
         if phase == MLE:
@@ -279,9 +284,12 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
 
 def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
-    training, folder = Training(config), config.output
-    nets, vocabulary = training.nets, training.vocabulary
-    size, tables = training.features.shape[-1], ("captions", "features")
+    training = Training(config)
+    folder = config.output
+    nets = training.nets
+    vocabulary = training.vocabulary
+    size = training.features.shape[-1]
+    tables = ("captions", "features")
     words = {LANGUAGE: vocabulary}
     checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite, say)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
@@ -328,7 +336,8 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
         "policy": (nets.generator, config.learning_rate),
         "discrimination": (nets.discriminator, config.supervised_rate),
     }
-    captions, images = len(training.train), len(training.image[training.train].unique())
+    captions = len(training.train)
+    images = len(training.image[training.train].unique())
     history = fit(
         nets._asdict(),
         {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()},

@@ -21,7 +21,8 @@ PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 OPEN_CLIP_NEEDED = (
     'models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install "negcap[score]" open-clip-torch'
 )
-CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
+CONFIG = "open_clip_config.json"
+WEIGHTS = "open_clip_model.safetensors"
 PICKLED = "open_clip_pytorch_model.bin"  # the same, of which only tensors are read
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own names
@@ -98,7 +99,8 @@ def reading(path: Path, what: str) -> Iterator[None]:
     """Silence transformers while it reads a part of a folder; errors become a ValueError that names both."""
     from transformers.utils import logging
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:

@@ -27,7 +27,8 @@ FILLED = ("siglip",)  # models trained on texts that are filled up to their full
 UNLIMITED = 512  # tokens of a text that are read where neither the model nor its tokenizer sets a limit
 LONGEST = 40  # tokens of a text of the tiny CLIP
 TOGETHER = 64  # texts that are read at a time
-MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
+MEAN = (0.5,) * 3
+STD = (0.5,) * 3  # of its pictures
 
 
 class _Clip(Contrast):
@@ -52,7 +53,8 @@ class HuggingFace(_Clip):
         self.padding = tokenizer.pad_token_id or 0
         self.filled = self.clip.config.model_type.startswith(FILLED)
         # The token of a word that is not known. Those of CLIP and others know all texts, and have another in its place
-        unknown, special = tokenizer.unk_token_id, (tokenizer.eos_token_id, tokenizer.pad_token_id)
+        unknown = tokenizer.unk_token_id
+        special = (tokenizer.eos_token_id, tokenizer.pad_token_id)
         self.unknown: int | None = None if unknown in special else unknown
         # CLIP's own tokenizer fills up with the end token, which its mask does not need
         self.masked = self.padding != tokenizer.eos_token_id and not self.filled
@@ -80,7 +82,8 @@ class HuggingFace(_Clip):
     def texts(self, ids: Tensor) -> Tensor:
         """Unit vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
         lengths = (ids != self.padding).sum(1)
-        order, parts = lengths.argsort(stable=True), []
+        order = lengths.argsort(stable=True)
+        parts = []
         for rows in order.split(TOGETHER):
             longest = ids.shape[1] if self.filled else int(lengths[rows[-1]]) + 1  # with the end token as padding
             some = ids[rows, :longest]

@@ -52,20 +52,25 @@ class Pairs:
         columns: dict[str, Any] = {"of_captions": ("caption_id", "image", "text"), "of_negatives": COLUMNS}
         captions, rows, starts = joined(captions_with_negatives(config.run, (), splits, table=table, **columns))
         if not len(captions):
-            lacking, there = " or ".join(splits), ", ".join(splits_of(config.run))
+            lacking = " or ".join(splits)
+            there = ", ".join(splits_of(config.run))
             raise ValueError(f"{config.run} has no captions of split {lacking}, only of {there}: see --train-split")
         image = captions["image"].combine_chunks().dictionary_encode()
         images = Images(config.images)
         files = {name: images.find(name) for name in image.dictionary.to_pylist()}
         if missing := [name for name, file in files.items() if file is None]:
             raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
-        self.ids, self.texts = captions["caption_id"].to_pylist(), captions["text"].to_pylist()
+        self.ids = captions["caption_id"].to_pylist()
+        self.texts = captions["text"].to_pylist()
         self.files = [config.images / str(file) for file in files.values()]
-        self.image, self.starts = to_indices(image.indices), torch.from_numpy(starts)
+        self.image = to_indices(image.indices)
+        self.starts = torch.from_numpy(starts)
         self.owner = torch.repeat_interleave(torch.arange(len(self.ids)), self.starts.diff())
-        self.negatives, self.operators = rows["negative"].to_pylist(), rows["operator"].to_pylist()
+        self.negatives = rows["negative"].to_pylist()
+        self.operators = rows["operator"].to_pylist()
         self.families = rows["family"].to_pylist()
-        self.concreteness, self.first = concreteness(rows), torch.from_numpy(earlier(rows) == 0)
+        self.concreteness = concreteness(rows)
+        self.first = torch.from_numpy(earlier(rows) == 0)
 
     def known_to(self, model: Towers) -> Tensor:
         """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""
@@ -80,7 +85,8 @@ class Pairs:
 
     def inserting(self, known: Tensor) -> dict[str, Inserting]:
         """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
-        made, unknown = np.array(self.operators), ~known.numpy()
+        made = np.array(self.operators)
+        unknown = ~known.numpy()
         return {
             str(name): Inserting(int((made == name).sum()), int(unknown[made == name].sum()))
             for name in np.unique(made)
@@ -106,7 +112,8 @@ def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> 
     """One counterpart of each caption of a batch (B,) that has any: their numbers (n,), and where in the batch (n,).
     owner: (N,) the caption of each counterpart, in ascending order.
     """
-    first, last = torch.searchsorted(owner, captions), torch.searchsorted(owner, captions, right=True)
+    first = torch.searchsorted(owner, captions)
+    last = torch.searchsorted(owner, captions, right=True)
     places = (last > first).nonzero()[:, 0]
     chance = torch.rand(len(captions), generator=generator)[places]
     return first[places] + (chance * (last - first)[places]).long(), places
@@ -185,10 +192,12 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     inserting = pairs.inserting(known)
     if sampler is not None and (lost := tell_unknown(inserting, f"they are not trained on; {KNOWN_WORDS}")):
         say(lost)
-    kind, pictures = config.objective, None
+    kind = config.objective
+    pictures = None
     if kind == TRIPLET:
         files, texts, of_caption = read_counterparts(config, pairs.ids)
-        kind, pictures = "negclip", Encoded(model, files, texts, ())
+        kind = "negclip"
+        pictures = Encoded(model, files, texts, ())
     held_out = Pairs(config, [config.validation_split])
     validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
     held_out.first &= held_out.known_to(model)
@@ -230,8 +239,10 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
 
     def report(history: Sequence[Line]) -> None:
         write_history(config.output / "metrics.jsonl", list(history))
-        line, best = history[-1], max(its["validation"]["rsum"] for its in history)
-        rsum, right = line["validation"]["rsum"], line["validation"]["pairs"]["mean"]
+        line = history[-1]
+        best = max(its["validation"]["rsum"] for its in history)
+        rsum = line["validation"]["rsum"]
+        right = line["validation"]["pairs"]["mean"]
         shown = f"rsum {rsum:.1f} (best {best:.1f}), pairs right {right:.1f} %"
         say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
@@ -278,12 +289,14 @@ def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, dev
     def embed(table: Tensor) -> Tensor:
         return torch.cat([model.texts(part.long().to(device)) for part in table.split(4 * config.batch_size)])
 
-    captions, owner = embed(data.captions), pairs.image.to(device)
+    captions = embed(data.captions)
+    owner = pairs.image.to(device)
     metrics: dict[str, Any] = dict(retrieval_metrics(rank(images, captions, owner)))
     metrics["pairs"] = {"mean": math.nan}
     first = pairs.first.nonzero()[:, 0]
     if len(first):
-        false, of = embed(data.negatives[first]), pairs.owner[first].to(device)
+        false = embed(data.negatives[first])
+        of = pairs.owner[first].to(device)
         right = (images[owner[of]] * (captions[of] - false)).sum(1).cpu() > 0
         made_by = np.array(pairs.operators)[first.numpy()]
         names, counts = np.unique(made_by, return_counts=True)

@@ -187,12 +187,15 @@ def read_questions(
         nouns = sorted(name for name in {item["object"] for item in graph["objects"]} if known(name))
         pairs = [*permutations(nouns, 2)]
         for item in graph["attributes"]:
-            name, of = item["attribute"], item["object"]
+            name = item["attribute"]
+            of = item["object"]
             if len(nouns) > 1 and of in nouns and known(name):
                 right = [(noun == of,) for noun in nouns]
                 found["attribute"].append(Question(at, [(name, noun) for noun in nouns], right))
         for item in graph["relations"]:
-            subject, name, object = item["subject"], item["relation"], item["object"]
+            subject = item["subject"]
+            name = item["relation"]
+            object = item["object"]
             if (subject, object) in pairs and name not in vague and known(name):
                 right_ends = [(one == subject, other == object) for one, other in pairs]
                 found["relation"].append(Question(at, [(one, name, other) for one, other in pairs], right_ends))

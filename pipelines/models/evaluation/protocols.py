@@ -66,7 +66,8 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
 def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
     """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none."""
-    image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
+    image = corpus.captions.image
+    few = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
         owners = corpus.negative_caption[corpus.made_by(made) & corpus.known]
         few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
@@ -95,7 +96,9 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tup
     UniVSE, for each image (I,) the number of its negatives that score at least as high as the image's best caption.
     Every negative is embedded once, and only its scores are kept. best: (I,) the score of each image's best caption.
     """
-    corpus, images, similarity = split.corpus, split.images, split.model.similarity
+    corpus = split.corpus
+    images = split.images
+    similarity = split.model.similarity
     outranking = {name: torch.zeros_like(best, dtype=torch.long) for name in attacks if name.startswith("univse:")}
     shared = torch.zeros(len(outranking), len(corpus.operator), dtype=torch.bool)
     for inside, name in zip(shared, outranking, strict=True):
@@ -184,7 +187,8 @@ def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[
     return encode_components(pa.concat_tables(parts), vocabulary, torch.device("cpu"))
 
 
-FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of at least 5,000 images
+FOLD = 1000
+FOLDED_FROM = 5000  # images per fold; folds are used for splits of at least 5,000 images
 
 
 def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor) -> pd.DataFrame:
@@ -223,7 +227,8 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
     metrics, rows = plain_retrieval(split, plain, "plain")
     if not len(split.corpus.operator):
         return Results(metrics, rows, NO_PAIRS)
-    tables, pairs = [rows], [NO_PAIRS]
+    tables = [rows]
+    pairs = [NO_PAIRS]
     own, outranking = score_negatives(split, attacks, plain.best)
     metrics |= {"vse-c": {}, "univse": {}, "pairwise": {}}
     for name, negatives in attacks.items():
@@ -282,7 +287,8 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     counting[split.corpus.negative_caption[split.corpus.was_plural]] = True
     inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
-    images, vectors = split.images[image.to(split.images.device)], split.vectors[inside.to(split.images.device)]
+    images = split.images[image.to(split.images.device)]
+    vectors = split.vectors[inside.to(split.images.device)]
     places = split.captions[inside], split.image[image], owner
     part = EmbeddedSplit(split.model, split.corpus, *places, images, vectors, split.seed)
     plain = part.rank()
@@ -302,7 +308,8 @@ def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> tuple[dic
     owner = split.owner.to(split.images.device)
     true[split.captions] = retrieval.own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
     right = true[split.corpus.negative_caption[negatives]] > own[negatives]
-    image, known = split.image_of_negative(negatives), split.corpus.known[negatives]
+    image = split.image_of_negative(negatives)
+    known = split.corpus.known[negatives]
     found: dict[str, Any] = _shares(split, right, image)
     if known.any():
         found["known"] = _shares(split, right[known], image[known])

@@ -111,13 +111,15 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> tuple[np.ndarray, n
     """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, (I, 3), and that of all, (I, 1). ranks: (n,)
     of queries, from 1. owner: (n,) the image index of each query. images: I.
     """
-    own, of = ranks.cpu().numpy(), owner.cpu().numpy()
+    own = ranks.cpu().numpy()
+    of = owner.cpu().numpy()
     counts = [np.bincount(of, own <= k, images) for k in TOP]
     return np.stack(counts, 1), np.bincount(of, minlength=images)[:, None]
 
 
 EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
-IMAGES, WORDS = 4096, 1 << 15  # per batch; this bounds the memory for activations
+IMAGES = 4096
+WORDS = 1 << 15  # per batch; this bounds the memory for activations
 NUMBERS = 1 << 25  # of features per batch
 
 
@@ -146,7 +148,8 @@ def embed_texts(
     embed: EmbedTexts, encoded: EncodedTexts, device: torch.device, graphs: SceneGraphs | None = None, language: int = 0
 ) -> Tensor:
     """Vectors (n, d) of n texts in one language, by its number; graphs: their components, if a model reads them."""
-    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
+    tokens = torch.from_numpy(encoded.tokens).to(device)
+    offsets = torch.from_numpy(encoded.offsets)
     every = torch.arange(len(offsets) - 1)
     return embed_sentences(embed, Texts(tokens, offsets, len(every), graphs, torch.full_like(every, language)), every)
 

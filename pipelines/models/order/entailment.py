@@ -29,7 +29,8 @@ from ..vocabulary import build_vocabulary, read_vectors
 from .hypernyms import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
-SNLI, SICK = ("sentence1", "sentence2", "gold_label"), ("sentence_A", "sentence_B", "entailment_judgment")
+SNLI = ("sentence1", "sentence2", "gold_label")
+SICK = ("sentence_A", "sentence_B", "entailment_judgment")
 COLUMNS = (SNLI, SICK, ("premise", "hypothesis", "label"))
 ENTAILED = "entailment"
 LABELS = (ENTAILED, "neutral", "contradiction")
@@ -119,7 +120,8 @@ class SentencePairs(nn.Module):
         self.similarity = SIMILARITIES[similarity]
         with torch.random.fork_rng(devices=[]):
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
-            sizes, finish = (config.word_dim, config.joint), self.similarity.finish
+            sizes = (config.word_dim, config.joint)
+            finish = self.similarity.finish
             self.text = TextEncoder(embedding, *sizes, generator, finish, bidirectional=False, pooling="last")
 
     def forward(self, pairs: EncodedPairs, rows: Tensor) -> Tensor:
@@ -201,7 +203,8 @@ def train_pairs(
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
     def step(rows: Tensor, epoch: int) -> Step:
-        penalties, entailed = model(train, rows), train.entailed[rows].to(device)
+        penalties = model(train, rows)
+        entailed = train.entailed[rows].to(device)
         return Step(pair_loss(penalties[entailed], penalties[~entailed], margin))
 
     def evaluate(line: Line) -> Line:

@@ -33,7 +33,8 @@ EVALUATED_EVERY = 100  # batches
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
 # Settings that do not decide what is learned
 NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", "threads"}
-PLANE_STEPS, RESTARTS = 500, 5
+PLANE_STEPS = 500
+RESTARTS = 5
 PLANE_RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
 Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused

@@ -46,8 +46,10 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
     language = corpus.captions.languages[0]
     chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
-    embedded, words = embed_split(model, corpus, chosen), corpus.texts.offsets.diff()[chosen] - 2  # without the marks
-    images, owner = len(embedded.images), embedded.owner
+    embedded = embed_split(model, corpus, chosen)
+    words = corpus.texts.offsets.diff()[chosen] - 2  # without the marks
+    images = len(embedded.images)
+    owner = embedded.owner
     name = getattr(trained, "similarity", "cosine")
     metrics: dict[str, Any] = {"model": trained.model, "similarity": name, "images": images}
     given = embedded.images, embedded.vectors, owner, words, model.similarity
@@ -66,7 +68,8 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
             cells = []
             for name, (scores, true) in found.items():
                 metrics[name] = {"queries": len(true), "mAP": 100 * average_precision(scores, true).mean().item()}
-                share, its = 100 * true.double().mean().item(), metrics[name]
+                share = 100 * true.double().mean().item()
+                its = metrics[name]
                 cells.append([name, str(its["queries"]), f"{share:.1f}", f"{its['mAP']:.1f}"])
             parts.append(markdown_table(["composition", "queries", "images to find, %", "mAP, %"], cells))
             parts.append(_examples([" + ".join(names[n] for n in pair) for pair in pairs], *found[BOTH], embedded))

@@ -85,9 +85,11 @@ def count_chains(edges: Pairs, concepts: int) -> tuple[Pairs, npt.NDArray[np.int
 
 def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
     """All pairs (P, 2) that chains of edges (E, 2) connect, in ascending order; without pairs of equal concepts."""
-    reached, known = csr_array((np.ones(len(edges), bool), edges.T), shape=(concepts, concepts)), -1
+    reached = csr_array((np.ones(len(edges), bool), edges.T), shape=(concepts, concepts))
+    known = -1
     while known < reached.nnz:
-        known, reached = reached.nnz, reached + reached @ reached  # chains of twice the length
+        known = reached.nnz
+        reached = reached + reached @ reached  # chains of twice the length
     reached.sort_indices()
     pairs = np.stack(reached.nonzero(), 1).astype(np.int64)
     return pairs[pairs[:, 0] != pairs[:, 1]]

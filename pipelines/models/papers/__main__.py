@@ -78,7 +78,8 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
     output is in OUTPUT/log, its arguments in OUTPUT/done; what is done, see `finished`, is not run again. say: called
     with a line after each command. If this call is interrupted, the commands that it has begun are ended.
     """
-    done, failed = finished(steps, source, output), list[str]()
+    done = finished(steps, source, output)
+    failed = list[str]()
     waiting = [step for step in steps if step.name not in done]
     running: dict[Step, subprocess.Popen[bytes]] = {}
     for folder in ("done", "log"):

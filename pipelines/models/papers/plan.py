@@ -23,7 +23,8 @@ from ....augment.settings import AtLeastOne, Settings
 PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
 # In the text of a command, what is in brackets is for the sizes short and trained, [of short|of trained] if they
 # differ; names of folders are in braces
-OF_SIZES, FOLDER = re.compile(r"\[(.*?)\]"), re.compile(r"\{\w+\}[^ ,|\]]*")
+OF_SIZES = re.compile(r"\[(.*?)\]")
+FOLDER = re.compile(r"\{\w+\}[^ ,|\]]*")
 Part = Literal["vse-c", "univse", "ablations", "words", "blanks", "saliency", "augmented", "order", "mha-d"]
 # By recipe: sizes and, at the size short, the learning rate
 SMALL = {
@@ -123,7 +124,8 @@ def steps(settings: PapersConfig) -> list[Step]:
     named = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
     places = {name: getattr(settings, name) for name in named}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
-    made, writers = list[Step](), dict[str, set[str]]()
+    made = list[Step]()
+    writers = dict[str, set[str]]()
     for job, texts in jobs.items():
         for number, text in enumerate(texts):
             name = f"{job}-{number}".replace(" ", "-")

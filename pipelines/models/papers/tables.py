@@ -165,15 +165,18 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
     """A table of COMPARED: the paper's figures, those of each recipe and model, `more` rows, and differences."""
-    its, rows = COMPARED[name], more(settings)
-    reported, pairs = its["reported"], its.get("differences", ())
+    its = COMPARED[name]
+    rows = more(settings)
+    reported = its["reported"]
+    pairs = its.get("differences", ())
     titles, places, names = zip(*its["columns"], strict=True)
 
     def at_the_end(title: str, cells: list[str]) -> list[str]:
         return [f"{title}, reported", *[""] * (len(names) - len(cells)), *cells]
 
     printed = [at_the_end(TITLES[model], _reported(reported[model])) for model in its["models"] if model in reported]
-    measured, differences = [], []
+    measured = []
+    differences = []
     for one, other in pairs:
         if one in reported and other in reported:
             both = zip(names[-len(reported[one]) :], reported[one], reported[other], strict=True)
@@ -197,7 +200,8 @@ def _coverage(settings: PapersConfig) -> str:
     """How many of the trainings of each part are evaluated, and the models of which none is. Without the parts whose
     models all belong to another one.
     """
-    rows, counted = [], set[str]()
+    rows = []
+    counted = set[str]()
     for part, jobs in PARTS.items():
         trainings = [name for name, texts in jobs(settings) if texts[0].startswith("train ")]
         if counted.issuperset(trainings):
@@ -219,7 +223,8 @@ def _without_seed(training: str) -> str:
 
 def _claims(settings: PapersConfig) -> str:
     """Which differences of models that a paper reports come out, and how many of them would by chance."""
-    rows, verdicts = [], []
+    rows = []
+    verdicts = []
     for name, its in COMPARED.items():
         for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
             reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
@@ -241,7 +246,8 @@ def _claims(settings: PapersConfig) -> str:
 def _by_chance(verdicts: Sequence[str]) -> str:
     """How many of the verdicts say what, and how many would say so if no model differed from any other."""
     judged = [shape for shape in verdicts if not shape.startswith("one seed")]
-    come, do_not = judged.count("comes out"), judged.count("does not")
+    come = judged.count("comes out")
+    do_not = judged.count("does not")
     return (
         f"{len(verdicts)} rows; {len(judged)} of more than one seed: {come} come out, {do_not} do not, "
         f"{len(judged) - come - do_not} are not shown. If no model differed from any other, "
@@ -291,7 +297,8 @@ def _supply(settings: PapersConfig) -> str:
 
 def _words(settings: PapersConfig) -> str:
     """VSE-C's Table 6: MAP, with its interval over images."""
-    found, paper = read_probe(settings, "words"), REPORTED["words"]
+    found = read_probe(settings, "words")
+    paper = REPORTED["words"]
     rows = []
     for name in dict.fromkeys((*paper, *found)):
         measured = format_interval(found[name]["MAP"], found[name]["interval"]) if name in found else ""

@@ -21,7 +21,11 @@ from .task import FILE, NOUNS, Task, word_tables
 
 KINDS = ("noun", "preposition")
 TOP = (1, 10)
-STATES, EPOCHS, BATCH_SIZE, LEARNING_RATE, WEIGHT_DECAY = 512, 10, 128, 1e-3, 1e-4  # of VSE-C
+STATES = 512
+EPOCHS = 10
+BATCH_SIZE = 128
+LEARNING_RATE = 1e-3
+WEIGHT_DECAY = 1e-4  # of VSE-C
 HIDDEN = 1024  # units of the hidden layer
 AT_ONCE = 256  # captions tested at a time
 
@@ -57,7 +61,8 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if they are in the
     vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without parses.
     """
-    parses, sets = read_caption_rows(run, "parses", ids), prepositions().sets
+    parses = read_caption_rows(run, "parses", ids)
+    sets = prepositions().sets
     tokens, offsets = map(torch.from_numpy, vocabulary.encode(parses["text"]))
     found: list[tuple[int, int, int]] = []  # caption, position and kind of each blank
     columns = (parses[name].to_pylist() for name in ("text", "tokens", "chunks"))
@@ -196,14 +201,17 @@ def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
 
 def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
     """VSE-C's Table 7, as metrics and Markdown: how well words are found with each table of vectors, or no image."""
-    config, captions, features = task.config, task.captions, task.features
+    config = task.config
+    captions = task.captions
+    features = task.features
     vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
     texts = ((rows, [captions.ids[n] for n in rows.tolist()]) for rows in (task.train, task.test))
     seen, tested = (read_blanks(task.run, ids, captions.image[rows], vocabulary, known) for rows, ids in texts)
-    epochs, states = config.epochs or EPOCHS, config.hidden or STATES
+    epochs = config.epochs or EPOCHS
+    states = config.hidden or STATES
     found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
     for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
         words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()]).to(task.device)

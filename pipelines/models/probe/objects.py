@@ -24,7 +24,10 @@ from ..figures import Figure, figures, markdown_table
 from ..fit import Step, fit
 from .task import FILE, NOUNS, Task, word_tables
 
-EPOCHS, BATCH_SIZE, LEARNING_RATE, DROPOUT = 15, 128, 0.01, 0.5  # of VSE-C
+EPOCHS = 15
+BATCH_SIZE = 128
+LEARNING_RATE = 0.01
+DROPOUT = 0.5  # of VSE-C
 
 
 class Objects(NamedTuple):
@@ -42,7 +45,9 @@ def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None 
     min_count: None: more than 200 in all of COCO, scaled to the run. An image has the objects of all its captions.
     Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
     """
-    images, heads, captions = [], [], 0
+    images = []
+    heads = []
+    captions = 0
     for table in read_table(run, "parses"):
         own = table["image_id"].to_numpy(zero_copy_only=False)
         at, found = noun_heads(table)
@@ -136,8 +141,10 @@ def train_classifier(
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
     def step(rows: Tensor, epoch: int) -> Step:
-        shown, other = one_each(objects.present[rows]), one_each(objects.absent[rows])
-        w, x = words[to_device(torch.cat([shown, other]), device)], take(features, rows, device).repeat(2, 1)
+        shown = one_each(objects.present[rows])
+        other = one_each(objects.absent[rows])
+        w = words[to_device(torch.cat([shown, other]), device)]
+        x = take(features, rows, device).repeat(2, 1)
         kept = (torch.rand(part.shape, generator=generator) < keep for part in (w, x))
         w, x = (part * to_device(mask, device) / keep for part, mask in zip((w, x), kept, strict=True))
         labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
@@ -177,14 +184,17 @@ def mean_average_precision(
 
 def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
     """VSE-C's Table 6, as metrics and Markdown: how well each table of vectors tells which objects an image shows."""
-    config, captions, features = task.config, task.captions, task.features
+    config = task.config
+    captions = task.captions
+    features = task.features
     objects = frequent_objects(task.run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)
     known = ~tables[FILE].isnan().any(1)
     train, test = (captions.image[rows].unique() for rows in (task.train, task.test))
     words = list(compress(objects.words, known.tolist()))
     seen, tested = (Objects(words, objects.present[at][:, known], objects.absent[at][:, known]) for at in (train, test))
-    epochs, frequent = config.epochs or EPOCHS, seen.present.sum(0).double()
+    epochs = config.epochs or EPOCHS
+    frequent = seen.present.sum(0).double()
     scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
     for name, table in tables.items():
         vectors = table[known].to(task.device)

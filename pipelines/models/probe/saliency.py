@@ -129,13 +129,16 @@ def gradients(
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             seen = features.float().requires_grad_()
             rows = torch.arange(len(features))
-            net, embedding, pooling = model.text.net, model.text.embedding, model.text.pooling
+            net = model.text.net
+            embedding = model.text.embedding
+            pooling = model.text.pooling
             texts = model.text.finish(run_packed(net, embedding, pooling, tokens, offsets, rows))
             scores = similarity.pairs(model.image(seen), texts)
             of_words, of_features = (part.cpu() for part in torch.autograd.grad(scores.sum(), [fed[0], seen]))
     finally:
         hook.remove()
-    packed, lengths = pack_sentences(offsets, rows), offsets.diff()
+    packed = pack_sentences(offsets, rows)
+    lengths = offsets.diff()
     words = of_words.new_zeros(len(rows), int(lengths.max()))
     words[torch.arange(words.shape[1]) < lengths[:, None]] = of_words.abs().mean(1)[packed.positions.argsort()]
     regions = of_features.nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
@@ -144,7 +147,8 @@ def gradients(
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
     """For each word of a negative, by its span (start, end), whether an edit, in the caption's places, put it in."""
-    put, shift = [], 0
+    put = []
+    shift = 0
     for edit in edits:
         start = edit["start"] + shift
         put.append((start, start + len(edit["new"])))
@@ -159,7 +163,8 @@ def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
         of_image = rows.groupby("image")[["share", "chance", "beyond"]]
-        counts, sizes = of_image.sum().to_numpy(), of_image.size().to_numpy()[:, None]
+        counts = of_image.sum().to_numpy()
+        sizes = of_image.size().to_numpy()[:, None]
         share, chance, beyond = figures(counts, sizes, seed)
         both = {"share": share, "beyond chance": beyond}
         values = {key: figure.value for key, figure in {**both, "chance": chance}.items()}
@@ -190,7 +195,8 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
     figure = new_figure(9.0 + 1.8 * bool(photos), sum(heights))
     cells = figure.add_gridspec(len(negatives), 2, height_ratios=heights, width_ratios=(1.7 if photos else 0.01, 9.0))
     for row, (one, own) in enumerate(zip(rows, lines, strict=True)):
-        image, text = figure.add_subplot(cells[row, 0]), figure.add_subplot(cells[row, 1])
+        image = figure.add_subplot(cells[row, 0])
+        text = figure.add_subplot(cells[row, 1])
         for axis in (image, text):
             axis.set_axis_off()
         if one.image in photos:
@@ -204,11 +210,14 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
         text.set_ylim(-len(own), 0.1)
         for line, places in enumerate(own):
             for number, at in places:
-                word, share, edited = one.words[number], one.shares[number], one.edited[number]
+                word = one.words[number]
+                share = one.shares[number]
+                edited = one.edited[number]
                 shade = share / max(one.shares)
                 colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
                 box = {"facecolor": colour, "edgecolor": "black" if edited else "none", "pad": 2.0, "linewidth": 1.0}
-                x, y = at + max(len(word), 3) / 2, -line - 0.35
+                x = at + max(len(word), 3) / 2
+                y = -line - 0.35
                 style: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}
                 text.text(x, y, word, fontsize=9, bbox=box, **style)
                 weight = "bold" if edited else "normal"

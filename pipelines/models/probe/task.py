@@ -20,7 +20,8 @@ from ..univse.model import WordEncoder
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vector_size
 
 NOUNS = ("NN", "NNS")
-FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
+FILE = "vectors of the file"
+RANDOM = "with random numbers"  # the first rows of the tables
 
 
 class Task:
@@ -31,8 +32,12 @@ class Task:
 
     def __init__(self, run: Path, config: ProbeConfig, say: Say) -> None:
         self.device = choose_device(config.device)
-        self.run, self.config, self.say, self.captions = run, config, say, read_captions(run)
-        captions, features = self.captions, read_features(run, self.captions.image_ids, config.features)
+        self.run = run
+        self.config = config
+        self.say = say
+        self.captions = read_captions(run)
+        captions = self.captions
+        features = read_features(run, self.captions.image_ids, config.features)
 
         def chosen(splits: Sequence[str]) -> Tensor:
             rows = captions.for_metrics(captions.of_splits(splits))
@@ -43,7 +48,8 @@ class Task:
                 raise ValueError(f"{rule}, was: {', '.join(splits)}")
             return rows
 
-        self.train, self.test = chosen(config.train_splits), chosen([config.split])
+        self.train = chosen(config.train_splits)
+        self.test = chosen([config.split])
         values = features.values.float()
         values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
         self.features = place(values, self.device)

@@ -35,7 +35,8 @@ from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
 # How often in % a caption is above its negative: of negatives of known words, and of all; ":noun" is of one operator
-PAIRS, EVERY_PAIR = "pairs", "every pair"
+PAIRS = "pairs"
+EVERY_PAIR = "every pair"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -208,7 +209,8 @@ def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, OfTraining
     operators = sorted(set().union(*(evaluation.pairs["operator"] for evaluation in evaluations)))
     found = {}
     for prefix, operator in product((PAIRS, EVERY_PAIR), ("", *operators)):
-        right, asked = [], []
+        right = []
+        asked = []
         for evaluation in evaluations:
             rows = evaluation.pairs
             if prefix == PAIRS:
@@ -218,7 +220,8 @@ def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, OfTraining
             image = pd.Categorical(rows["image"], images).codes
             right.append(np.bincount(image, rows["right"].to_numpy(), len(images))[:, None])
             asked.append(np.bincount(image, minlength=len(images))[:, None])
-        counts, sizes = np.stack(right), np.stack(asked)  # (S, I, 1)
+        counts = np.stack(right)
+        sizes = np.stack(asked)  # (S, I, 1)
         if sizes.any((1, 2)).all():
             shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
             samples = bootstrap(counts.sum(0), sizes.sum(0), seed)[:, 0]
@@ -235,7 +238,8 @@ def conclude(first: VariantResult, last: VariantResult) -> list[str]:
         share, other = (result.metrics[PAIRS].values.mean() for result in (last, first))
         what = f"{last.name} puts {share:.1f} % of the captions above their negatives, {first.name} {other:.1f} %"
         sentences.append(f"{what} (chance is 50): {_verdict(first, last, PAIRS)}.")
-    attack, plain = "vse-c:total i2t R@1", "plain i2t R@1"
+    attack = "vse-c:total i2t R@1"
+    plain = "plain i2t R@1"
     if attack in first.metrics:
         falls = [
             f"{one.name} from {one.metrics[plain].values.mean():.1f} to {one.metrics[attack].values.mean():.1f} %"
@@ -324,8 +328,10 @@ def cells(result: VariantResult) -> dict[str, str]:
 
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row per variant, those with data, below the paragraph `setting`."""
-    parts, shown = [setting], {result.name: cells(result) for result in results}
-    of_some, of_all = set[str]().union(*shown.values()), set.intersection(*map(set, shown.values()))
+    parts = [setting]
+    shown = {result.name: cells(result) for result in results}
+    of_some = set[str]().union(*shown.values())
+    of_all = set.intersection(*map(set, shown.values()))
 
     def table(first: str, columns: Mapping[str, str], known: set[str] = of_all) -> None:
         """Add a table; columns: by its head, the name of what it shows, left out if it is not known."""
@@ -341,7 +347,8 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
         language = name.partition(":")[2]
         table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": f"{name} rsum"}, of_some)
     if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
-        attacks, columns = {"": "plain", ", attacked": "vse-c:total"}, ("R@1", "R@10", "mean rank")
+        attacks = {"": "plain", ", attacked": "vse-c:total"}
+        columns = ("R@1", "R@10", "mean rank")
         table("image to text", {f"{one}{of}": f"{name} i2t {one}" for of, name in attacks.items() for one in columns})
     families = {**{name: f"vse-c:{name}" for name in FAMILIES}, "plural": "plural", "plural, numeral": "plural:numeral"}
     table("R@1 under attack by", {head: f"{name} i2t R@1" for head, name in families.items()})  # its Tables 3 and 4

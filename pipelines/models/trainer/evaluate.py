@@ -69,15 +69,18 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     asks for; or config.components or config.alpha for a model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
-    chosen_device, its_negatives = choose_device(config.device), data.Selection(splits=(config.split,))
+    chosen_device = choose_device(config.device)
+    its_negatives = data.Selection(splits=(config.split,))
     model, trained, corpus = load_with_corpus(model_folder, run, chosen_device, its_negatives, **config.changes)
-    captions, features = corpus.captions, corpus.features
+    captions = corpus.captions
+    features = corpus.features
     needs_components = OBJECTIVES[trained.model].needs_components
     if config.drop_components and not needs_components:
         raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
-    of_split, n = (config.split, features.available, config.limit), config.captions_per_image
+    of_split = (config.split, features.available, config.limit)
+    n = config.captions_per_image
     chosen, *others = (captions.to_evaluate(*of_split, n, language) for language in captions.languages)
     if config.complete:
         chosen = complete_captions(corpus, chosen, config.complete)
@@ -113,7 +116,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             files = data.image_files(run)
             found = components.detected_queries(config.instances, [files[name] for name in split.image_ids])
             queries[components.DETECTED] = found
-        words, embed = corpus.vocabulary, getattr(model, "plain_sentences", model.sentences)
+        words = corpus.vocabulary
+        embed = getattr(model, "plain_sentences", model.sentences)
 
         def read(phrases: Sequence[data.Phrase]) -> Tensor:  # as sentences
             return embed_texts(embed, words.encode([phrase.text for phrase in phrases]), corpus.device)
@@ -126,7 +130,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             metrics["alpha"] = alpha_curve(model, split, attacks)
             metrics["parsing"] = parsing_accuracy(model, split, rows.to_pylist())
         else:
-            metrics["unified"], names = retrieve(queries, read), set(data.component_names(run))
+            metrics["unified"] = retrieve(queries, read)
+            names = set(data.component_names(run))
 
             def known(name: str) -> bool:  # to UniVSE, trained on the same captions
                 return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
@@ -158,7 +163,8 @@ def load_with_corpus(
 
 def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
     """The features of images for a model. Raises as `read_features`, and ValueError for another size."""
-    features, size = read_features(run, image_ids, table), model.image.linear.in_features
+    features = read_features(run, image_ids, table)
+    size = model.image.linear.in_features
     if (found := features.values.shape[-1]) != size:
         raise ValueError(f"features of {run} must have {size} numbers for this model, have {found}")
     return features
@@ -208,7 +214,8 @@ ATTACKS = {
 
 def to_markdown(metrics: Mapping[str, Any]) -> str:
     """The tables of an evaluation, with 95 % bootstrap intervals in brackets; metrics: as in evaluation.json."""
-    families, without = metrics["negative_families"], metrics["images_without_features"]
+    families = metrics["negative_families"]
+    without = metrics["images_without_features"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
     if "caption" in metrics:
         name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"

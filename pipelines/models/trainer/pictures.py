@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 SIDE = 224  # pixels of a photo in a figure
 TEMPERATURE = 0.1  # of the softmax over regions
-IN_THE_PLANE, LINKED = 200, 25  # images in the plane, and those that are linked to their captions by lines
+IN_THE_PLANE = 200
+LINKED = 25  # images in the plane, and those that are linked to their captions by lines
 COMMON = 3  # default queries per kind of component
 COLOURS = 10  # most frequent words that have a colour of their own
 PERPLEXITY = 12
@@ -49,7 +50,8 @@ class Subject:
     """
 
     def __init__(self, model_folder: Path, run: Path, photos: Path | None, device: torch.device) -> None:
-        self.run, self.device = run, device
+        self.run = run
+        self.device = device
         self.model, self.vocabularies, self.trained = load_model(model_folder, device)
         if not isinstance(self.model, (UniVSE, MultiHeadAttention)):
             raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {self.trained.model}")
@@ -87,14 +89,16 @@ def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, con
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
     """The photo of each of a run's images that has one, by the image's index in `image_ids`."""
-    folder, names = Images(photos), data.image_files(run)
+    folder = Images(photos)
+    names = data.image_files(run)
     found = {image: folder.find(names[name]) for image, name in enumerate(image_ids)}
     return {image: photos / file for image, file in found.items() if file is not None}
 
 
 def covered(photo: Path, run: Path, table: str) -> Image:
     """The part of a photo that the regions of a table of features cover."""
-    image, manifest = decode(photo.read_bytes()), manifest_of(run, table)
+    image = decode(photo.read_bytes())
+    manifest = manifest_of(run, table)
     made = manifest.identity.config if manifest else {}
     if made.get("grid"):
         image = cropped(image, made["resize"], made["crop"])
@@ -136,8 +140,10 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
     model, (vocabulary, *_), run = subject.model, subject.vocabularies.values(), subject.run
-    captions, files = subject.captions, subject.files
-    neighbours, relevance = output / "neighbours.png", output / "relevance.png"
+    captions = subject.captions
+    files = subject.files
+    neighbours = output / "neighbours.png"
+    relevance = output / "relevance.png"
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
         return [neighbours]
@@ -201,7 +207,8 @@ def find_relevance(
     by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
     does not know.
     """
-    side, rows = grid_side(regions), []
+    side = grid_side(regions)
+    rows = []
     for query in queries:
         ids = data.component_ids(vocabulary, query.words)
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
@@ -240,8 +247,13 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 
 def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
-    model, vocabularies, trained, run = subject.model, subject.vocabularies, subject.trained, subject.run
-    captions, features, files = subject.captions, subject.features, subject.files
+    model = subject.model
+    vocabularies = subject.vocabularies
+    trained = subject.trained
+    run = subject.run
+    captions = subject.captions
+    features = subject.features
+    files = subject.files
     texts = data.encode_run(run, captions, vocabularies, device=subject.device, selection=None).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
@@ -255,7 +267,8 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
     shown = [image for image in whole if files is None or image in files][: config.best]
     if not shown:
         raise FileNotFoundError(f"there must be photos of images with features in {run} that are not trained on")
-    heads, views = output / "heads.png", output / "views.png"
+    heads = output / "heads.png"
+    views = output / "views.png"
     columns = [1.9] * model.head_count + [4.6] * len(vocabularies)
     figure = new_figure(sum(columns), 2.1 * len(shown))
     axes = figure.subplots(len(shown), len(columns), squeeze=False, width_ratios=columns)

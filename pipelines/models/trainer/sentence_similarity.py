@@ -52,7 +52,8 @@ def read_pairs(path: Path) -> list[Pair]:
     columns = [next((name for name in names if name in head), "") for names in (SCORES, *SENTENCES)]
     first = 1 if all(columns) else 0
     if not first:
-        head, columns = list(WITHOUT_HEADER), ["score", "sentence1", "sentence2"]
+        head = list(WITHOUT_HEADER)
+        columns = ["score", "sentence1", "sentence2"]
     pairs = []
     for line, row in enumerate(rows[first:], first + 1):
         if not row:
@@ -126,9 +127,11 @@ def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output:
     groups = {part: torch.tensor([pair.part == part for pair in pairs]) for part in parts}
     if len(parts) > 1:
         groups["all"] = torch.ones(len(pairs), dtype=torch.bool)
-    found, rows = {}, []
+    found = {}
+    rows = []
     for part, inside in groups.items():
-        r, number = correlation(cosines[inside], scores[inside], config.seed), int(inside.sum())
+        r = correlation(cosines[inside], scores[inside], config.seed)
+        number = int(inside.sum())
         known = math.isfinite(r.value)
         if known:
             found[part] = {"pairs": number, "r": r.value / 100, "interval": [bound / 100 for bound in r.interval]}

@@ -55,7 +55,8 @@ class TrainingData(Corpus):
 
 def read_training_data(config: Any) -> TrainingData:
     """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
-    device, objective = choose_device(config.device), OBJECTIVES[config.model]
+    device = choose_device(config.device)
+    objective = OBJECTIVES[config.model]
     captions = read_captions(config.run, config.extra, config.languages)
     features = read_features(config.run, captions.image_ids, config.table)
     train, validation = split_captions(
@@ -90,7 +91,8 @@ def read_training_data(config: Any) -> TrainingData:
         if config.drop_components:
             graphs = graphs.thinned(train, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
-    sampler, train = objective.sampler(config, corpus, train), captions.in_language(train, config.languages[0])
+    sampler = objective.sampler(config, corpus, train)
+    train = captions.in_language(train, config.languages[0])
     return TrainingData(**vars(corpus), train=train, validation=validation, attack=attack, sampler=sampler)
 
 
@@ -118,7 +120,8 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
 
 def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
-    data, objective = read_training_data(config), OBJECTIVES[config.model]
+    data = read_training_data(config)
+    objective = OBJECTIVES[config.model]
     size = data.features.values.shape[-1]
     grounded = getattr(config, "grounded_dim", 0)
     if grounded and not config.vectors:
@@ -136,7 +139,8 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
-    sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
+    sampler = str(data.sampler or "")
+    without = int((~data.features.available).sum())
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
     about += f"; {without:,} images have no features" if without else ""
@@ -149,7 +153,8 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
-        line, best = history[-1], max(history, key=selected)
+        line = history[-1]
+        best = max(history, key=selected)
         rsum, highest = (its["validation"]["rsum"] for its in (line, best))
         shown = f"rsum {rsum:.1f} on validation (best {highest:.1f}, epoch {best['epoch']})"
         on = plateau(config, line)
@@ -189,7 +194,8 @@ def plateau(config: Any, line: Line) -> str:
     together, down to one margin for each hinge: of the image, of the caption, and of the hardest own negative. Recalls
     rise there already, but models that end there are compared before they have learned to tell anything apart.
     """
-    epoch, hinges = line["epoch"], 2
+    epoch = line["epoch"]
+    hinges = 2
     if "sent" not in line["terms"] or config.model in SUMMED or epoch <= config.warm_up:
         return ""
     if config.trained_families and epoch > config.negatives_after:
@@ -202,8 +208,10 @@ def plateau(config: Any, line: Line) -> str:
 def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[Batch, Any]]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
-    generator, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
-    chosen, image = data.train, data.captions.image
+    generator = Generator().manual_seed(seed)
+    noise = Generator(data.device).manual_seed(seed)
+    chosen = data.train
+    image = data.captions.image
     if config.extra_share < 1:
         drawn = torch.rand(len(chosen), generator=generator) < config.extra_share
         chosen = chosen[~data.captions.are_extra(chosen) | drawn]
@@ -217,7 +225,8 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: A
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
     of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
     """
-    device, image = data.device, data.captions.image[captions]
+    device = data.device
+    image = data.captions.image[captions]
     if getattr(config, "image_pooling", "") == "crop" and features.dim() == 3:
         chosen = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
         features = features[torch.arange(len(features), device=device), chosen]
@@ -233,7 +242,8 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
     all languages. With an attack also `attacked`, the sum of R@1, R@5 and R@10 of images when English negatives join
     their candidates.
     """
-    split, languages = embed_split(model, data, data.validation), data.captions.languages
+    split = embed_split(model, data, data.validation)
+    languages = data.captions.languages
     ranks = {language: split.rank(number) for number, language in enumerate(languages)}
     metrics = retrieval_metrics(ranks[languages[0]])
     for language in languages[1:]:
@@ -252,7 +262,8 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
     """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
     figure = new_figure(11, 3.6)
     left, middle, right = figure.subplots(1, 3)
-    steps, losses = [], []
+    steps = []
+    losses = []
     for line in history:
         parts = line["losses"]
         steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]

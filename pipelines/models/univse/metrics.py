@@ -25,7 +25,9 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %. The entry
     `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
-    images, texts, d = split.images, split.corpus.texts, split.images.shape[1]
+    images = split.images
+    texts = split.corpus.texts
+    d = split.images.shape[1]
 
     def parts(texts: Texts, rows: Tensor) -> Tensor:
         """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
@@ -35,7 +37,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     def blended(vectors: Tensor, alpha: float) -> Tensor:
         return blend(vectors[:, :d], vectors[:, d : 2 * d], vectors[:, -1] > 0, alpha)
 
-    captions, owner = retrieval.embed_sentences(parts, texts, split.captions), split.owner.to(images.device)
+    captions = retrieval.embed_sentences(parts, texts, split.captions)
+    owner = split.owner.to(images.device)
     plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
     rsum = {alpha: retrieval.retrieval_metrics(ranks)["rsum"] for alpha, ranks in plain.items()}
     curve = {alpha: {"rsum": value, "attacked": 0.0} for alpha, value in rsum.items()}
@@ -58,7 +61,9 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[
     rows of `components`. An attributed noun scores its highest similarity to a region, less the noun's own for
     "attribute alone"; a triple its similarity to the image.
     """
-    images, features, vocabulary = split.images, split.corpus.features.values, split.corpus.vocabulary
+    images = split.images
+    features = split.corpus.features.values
+    vocabulary = split.corpus.vocabulary
     with torch.inference_mode():
         parts = (take(features, rows, images.device) for rows in split.image.split(retrieval.images_at_once(features)))
         regions = torch.cat([model.image.with_regions(part)[1] for part in parts])

@@ -59,9 +59,11 @@ def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduc
     return total
 
 
-FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
+FALSE_NOUNS = 16
+FALSE_ATTRIBUTES = 8  # per object: nouns; per pair: attributes and nouns
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
-FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
+FALSE_RELATIONS = 4
+FALSE_ENDS = 2  # per triple: relations; subjects, and as many objects
 # the index in the triple that each false word replaces
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
@@ -112,7 +114,9 @@ class ComponentSource:
     def sample(self, captions: Tensor, generator: Generator) -> ComponentBatch:
         """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-        sampler, graphs, ids = self.sampler, self.graphs, self.ids
+        sampler = self.sampler
+        graphs = self.graphs
+        ids = self.ids
         absent = ids["noun"][sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
         rows, owner = graphs.objects.known_components(captions)
         objects = Sampled(rows, owner, absent[owner])
@@ -137,7 +141,9 @@ def univse_losses(model: UniVSE, batch: Batch, sampled: ComponentBatch, config: 
     images, if α is learned; `obj`, `attr`, `rel`: of objects, attributed objects and triples against false ones.
     sampled: the components. epoch: from 1.
     """
-    graphs, device, size = require_graphs(batch.texts), batch.features.device, len(batch.captions)
+    graphs = require_graphs(batch.texts)
+    device = batch.features.device
+    size = len(batch.captions)
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     comp_weight, obj_weight, attr_weight, rel_weight = config.weights
     with_relations = "rel" in config.contrast and epoch > config.relations_after
@@ -206,7 +212,8 @@ def _replace_words(words: Tensor, triples: Sampled, device: torch.device) -> Ten
     negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
     true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
-    places, false = torch.tensor(REPLACED_WORD, device=device), to_device(triples.false, device)[..., None]
+    places = torch.tensor(REPLACED_WORD, device=device)
+    false = to_device(triples.false, device)[..., None]
     places = places[None, :, None].expand(len(true), -1, -1)
     return true.scatter(2, places, torch.where(false >= 0, false, true.gather(2, places))).flatten(0, 1)
 

@@ -14,8 +14,12 @@ from ...report.rows import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-WIDTH, HEIGHT = 320, 160
-LEFT, RIGHT, TOP, BOTTOM = 36, 8, 8, 30
+WIDTH = 320
+HEIGHT = 160
+LEFT = 36
+RIGHT = 8
+TOP = 8
+BOTTOM = 30
 SHOWN = 60  # words plotted
 NAMED = 14  # words labelled with their name
 SPAN = 12  # larger differences in characters go into the bins at the ends
@@ -69,9 +73,11 @@ def _histogram(
     outline: Sequence[tuple[float, float]] = (),
 ) -> Chart:
     """A histogram of bins one unit wide: start, share in %, tooltip, CSS class; outline: points (value, share)."""
-    low, high = bins[0][0], bins[-1][0] + 1
+    low = bins[0][0]
+    high = bins[-1][0] + 1
     top = max(1.0, *(share for _, share, *_ in bins), *(share for _, share in outline))
-    x, y = scale(low, high, LEFT, WIDTH - RIGHT), scale(0, top, HEIGHT - BOTTOM, TOP)
+    x = scale(low, high, LEFT, WIDTH - RIGHT)
+    y = scale(0, top, HEIGHT - BOTTOM, TOP)
     unit = max(0, ceil(low))
     wide = round(x(unit + 1) - x(unit) - 1, 1)
     shapes = [
@@ -90,8 +96,10 @@ def _histogram(
 def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
     """Histograms of words per text, in % of pairs, negatives as bars, captions as an outline; given texts by length."""
     both = caption.add(negative, fill_value=0)
-    low, high = both.index[0], both.index[both.cumsum() >= 0.995 * both.sum()][0]
-    bins, outline = [], []
+    low = both.index[0]
+    high = both.index[both.cumsum() >= 0.995 * both.sum()][0]
+    bins = []
+    outline = []
     for n in range(low, high + 1):
         false, true = (100 * some.get(n, 0) / negative.sum() for some in (negative, caption))
         bins.append((n - 0.5, false, f"{n} words: negatives {false:.1f} %, captions {true:.1f} %", ""))
@@ -126,7 +134,8 @@ def positions(counts: pd.Series, number: int) -> Chart:
         (n, share, f"{100 * n // number}–{100 * (n + 1) // number} % of the caption: {share:.1f} % of the edits", "")
         for n, share in enumerate(shares)
     ]
-    first, second = shares[: number // 2].sum(), shares[number // 2 :].sum()
+    first = shares[: number // 2].sum()
+    second = shares[number // 2 :].sum()
     summary = f"Edits in the first half of the caption {first:.1f} %, in the second {second:.1f} %"
     ticks = [(number * share, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))]
     return _histogram(summary, "place in the caption", bins, ticks)
@@ -137,27 +146,34 @@ def words(uses: pd.DataFrame) -> Chart | None:
     some = uses[uses["corpus"].notna()][:SHOWN]
     if not len(some):
         return None
-    width, height = 2 * WIDTH, 260
+    width = 2 * WIDTH
+    height = 260
     numbers = some[["out", "put"]].to_numpy()
     least = floor(log10(numbers[numbers > 0].min()))
     zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
-    first, last = log10(min(some["corpus"])) - 0.1, log10(max(some["corpus"])) + 0.1
+    first = log10(min(some["corpus"])) - 0.1
+    last = log10(max(some["corpus"])) + 0.1
     top = max(log10(numbers.max()), least + 1) + 0.1
-    x, y = scale(first, last, LEFT, width - RIGHT), scale(zero if 0 in numbers else least, top, height - BOTTOM, TOP)
+    x = scale(first, last, LEFT, width - RIGHT)
+    y = scale(zero if 0 in numbers else least, top, height - BOTTOM, TOP)
 
     def place(n: int) -> float:
         return y(log10(n) if n else zero)
 
     frame = ((LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))
-    stems, dots, labels = [line("frame", *frame)], [], []
+    stems = [line("frame", *frame)]
+    dots = []
+    labels = []
     for word, corpus, out, put in some.itertuples(index=False):
-        at, said = x(log10(corpus)), f"{word}: {corpus:,} in the corpus, taken out {out:,}, put in {put:,}"
+        at = x(log10(corpus))
+        said = f"{word}: {corpus:,} in the corpus, taken out {out:,}, put in {put:,}"
         stems.append(line("stem", (at, place(out)), (at, place(put))))
         dots += [shape("circle", said, kind, cx=at, cy=place(n), r=3) for kind, n in (("out", out), ("put", put))]
     taken: list[tuple[float, float]] = []
     lean = ((some["put"] - some["out"]) / (some["put"] + some["out"]) ** 0.5).abs()  # standard deviations of coin flips
     for word, corpus, out, put, _ in some.assign(lean=-lean).sort_values(["lean", "word"]).itertuples(index=False):
-        at, above = x(log10(corpus)), min(place(out), place(put)) - 4
+        at = x(log10(corpus))
+        above = min(place(out), place(put)) - 4
         if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
             taken.append((at, above))
             labels.append(label(min(max(at, LEFT + 16), width - 22), max(above, 9), word, kind="word"))
@@ -178,7 +194,8 @@ def accuracy(percent: float, low: float, high: float) -> Markup:
     """A blind accuracy (%) as a bar from 50 %, its 95 % interval as a line, dashed the publish limit. Its colour is
     that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
-    wide, tall = 84, 14
+    wide = 84
+    tall = 14
     x = scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
     apart = max(low - 50, 50 - high)

@@ -121,7 +121,9 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
     import pandas as pd
 
-    counted, estimates, changes = [], [], []
+    counted = []
+    estimates = []
+    changes = []
     families: dict[str, str] = {}
     for shard in shards_of(run, table):
         estimated = [] if table == "positives" else ["p_true"]
@@ -145,7 +147,9 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
         total, estimated = p_true.loc[name]
         own = change[change["operator"] == name]
         size, covered = (int(mine.pop(measure).sum()) for measure in ("rows", "covered"))
-        mean, words, changed = total / estimated if estimated else None, word_changes(own, corpus), exchanges(own)
+        mean = total / estimated if estimated else None
+        words = word_changes(own, corpus)
+        changed = exchanges(own)
         made[name] = Made(families[name], size, covered, mean, int(estimated), mine, words, changed)
     return made
 
@@ -154,7 +158,8 @@ def _counts(rows: pa.Table, first: pa.Table) -> pd.Series:
     """By operator, measure and item the number of rows of a shard, or of first draws or edits of these."""
     import pandas as pd
 
-    operator, length = first["operator"].to_numpy(), pc.utf8_length(first["caption"]).to_numpy()
+    operator = first["operator"].to_numpy()
+    length = pc.utf8_length(first["caption"]).to_numpy()
     edits = first["edits"].combine_chunks()
     of = pc.list_parent_indices(edits).to_numpy()
     start, end = (pc.struct_field(edits.flatten(), name).to_numpy() for name in ("start", "end"))

@@ -41,9 +41,11 @@ from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
 
-PAGE, TABLE = "audit.html", "audit.parquet"
+PAGE = "audit.html"
+TABLE = "audit.parquet"
 REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
-SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
+SIDE = 320
+QUALITY = 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
 SHOWN = {"exchanges": 12, "words": 40}  # of each operator
 
 
@@ -73,7 +75,8 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     provenance = manifest.identity.provenance() if manifest is not None else package()
     data = searched(run, config)
     html = _page(run, config, figures, table, blindness=blindness, provenance=provenance, searched=data)
-    numbers, sink = to_table(figures, blindness), pa.BufferOutputStream()
+    numbers = to_table(figures, blindness)
+    sink = pa.BufferOutputStream()
     check(numbers, AUDIT)
     pq.write_table(numbers.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})), sink, **PARQUET)
     with locked(output):
@@ -98,7 +101,8 @@ def _page(run: Path, config: AuditConfig, figures: Figures, table: str, **given:
 
     def section(name: str, of_table: str, rows: Mapping[tuple[str, ...], list[Row]]) -> dict[str, Any]:
         """What the page shows of any operator; reasons, refused: the number of refused candidates, and a sample."""
-        counts, family = figures.refused.get(name, {}), figures.families[name]
+        counts = figures.refused.get(name, {})
+        family = figures.families[name]
         sample = {reason: refused[name, reason] for reason in counts if (name, reason) in refused}
         own = figures.made.get(of_table, {}).get(name, Made(family))
         return {"name": name, "made": own, "rows": rows.get((name,), []), "reasons": counts, "refused": sample}
@@ -197,15 +201,20 @@ def searched(run: Path, config: AuditConfig) -> dict[str, Any]:
     refined = set[str]()
     for ids in read_table(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
         refined.update(ids["negative_id"].to_pylist())
-    files, held, rows, images = list[bytes](), list[Any](), 0, 0
+    files = list[bytes]()
+    held = list[Any]()
+    rows = 0
+    images = 0
     for image in chain(_images(run, config.splits, chosen, refined), [None]):
         if held and (image is None or rows >= PER_FILE):
             data = json.dumps(held, ensure_ascii=False, separators=(",", ":")).encode()
             files.append(b'unpack("%b");\n' % base64.b64encode(zlib.compress(data)))
-            held, rows = [], 0
+            held = []
+            rows = 0
         if image is not None:
             held.append(image)
-            rows, images = rows + len(image[2]), images + 1
+            rows = rows + len(image[2])
+            images = images + 1
     return {"files": files, "images": images}
 
 
@@ -227,7 +236,8 @@ def _chosen(run: Path, config: AuditConfig) -> set[str]:
         for part in read_table(run, table, ["image_id", "split"]) if has_table(run, table) else ():
             for one in part.filter(having({"split": config.splits}))["image_id"].value_counts().to_pylist():
                 counts[one["values"]] = counts.get(one["values"], 0) + one["counts"] * (table != "captions")
-    left, chosen = config.search, set[str]()
+    left = config.search
+    chosen = set[str]()
     for image_id in sorted(counts, key=lambda name: blake2b(f"{config.seed}\x1f{name}".encode()).digest()):
         left -= counts[image_id]
         if left < 0:

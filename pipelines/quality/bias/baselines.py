@@ -137,12 +137,11 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     top = np.argsort(-strength, kind="stable")[:CUES]
     top = top[strength[top] > SIGNIFICANT]
     counts = (side[top].astype(int).tolist() for side in (in_true, in_negative))
-    rule, short, spelt = (
-        format_rule(pairs),
-        shorter(pairs),
-        tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts)),
-    )
-    grams, odds = cross_validated(found.matrix, regression), cross_validated(single.matrix, log_odds)
+    rule = format_rule(pairs)
+    short = shorter(pairs)
+    spelt = tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts))
+    grams = cross_validated(found.matrix, regression)
+    odds = cross_validated(single.matrix, log_odds)
     captions = corpus or list(dict.fromkeys((pair.true, pair.image_id) for pair in pairs))
     said = read if corpus else vocabulary.encode([text for text, _ in captions])
     of = [image for _, image in captions]

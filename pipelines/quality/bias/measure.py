@@ -87,7 +87,9 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     """Measure a run's negatives operator by operator, in their configured order; those of fewer than 5 images are
     `unmeasured`. Raises FileNotFoundError without the table, ValueError for an operator or split without rows.
     """
-    table, splits, operators = config.table, config.splits, config.operators
+    table = config.table
+    splits = config.splits
+    operators = config.operators
     pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.max_pairs)
     check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
     if not pairs:
@@ -181,7 +183,8 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] =
     determines them. A damaged one is measured again; nothing is kept where none can write. corpus: see `blind`.
     """
     check_libraries()
-    folder, base = scratch_folder(run, FOLDER), hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
+    folder = scratch_folder(run, FOLDER)
+    base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def measure(name: str, pairs: Sequence[Pair]) -> BlindReport:
         some = of_random_images(pairs, limit, seed)

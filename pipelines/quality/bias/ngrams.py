@@ -15,7 +15,8 @@ from ....augment.reproducible import log
 
 ORDER = 3
 BITS = 20
-START, END = 1, 2
+START = 1
+END = 2
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 CHUNK = 50_000
 
@@ -28,7 +29,9 @@ class NgramVocabulary:
 
     def encode(self, texts: Sequence[str]) -> Texts:
         """The lower-cased words of texts, "A dog." as <s> a dog . </s>. ValueError for more than 2^20 words."""
-        number, flat, offsets = self.number, [], [0]
+        number = self.number
+        flat = []
+        offsets = [0]
         for text in texts:
             flat.append(START)
             flat += [number.setdefault(word, len(number)) for word in WORD.findall(text.lower())]
@@ -79,13 +82,15 @@ def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def windows(true: Texts, negative: Texts) -> Windows:
     """For each pair, the smallest window outside of which its two texts agree."""
     n = len(true)
-    common, behind = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    common = np.zeros(n, np.int64)
+    behind = np.zeros(n, np.int64)
     for low in range(0, n, CHUNK):
         rows = np.arange(low, min(low + CHUNK, n))
         shorter = np.minimum(np.diff(true.offsets)[rows], np.diff(negative.offsets)[rows])
         front = _agreeing(true, negative, rows, shorter, 0)
         back = _agreeing(true, negative, rows, shorter, 1)
-        common[rows], behind[rows] = front, np.minimum(back, shorter - front)
+        common[rows] = front
+        behind[rows] = np.minimum(back, shorter - front)
     return Windows(*((texts.offsets[:-1] + common, texts.offsets[1:] - behind) for texts in (true, negative)))
 
 
@@ -93,7 +98,8 @@ def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarra
     """How many words the texts of each pair in `rows` share at the start (side 0) or the end (1)."""
     steps = np.arange(int(shorter.max(initial=0)))
     columns = -1 - steps if side else steps
-    first, second = true.offsets[rows + side], negative.offsets[rows + side]
+    first = true.offsets[rows + side]
+    second = negative.offsets[rows + side]
     inside = steps < shorter[:, None]
     left = true.flat.take(first[:, None] + columns, mode="clip")
     right = negative.flat.take(second[:, None] + columns, mode="clip")
@@ -118,7 +124,9 @@ def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.
     sorted by pair and n-gram, never 0; keys: (n-grams,) ascending.
     """
     around = windows(true, negative)
-    rows, keys, values = [], [], []
+    rows = []
+    keys = []
+    values = []
     for order in range(1, ORDER + 1):
         for texts, window, sign in ((true, around.true, 1), (negative, around.negative, -1)):
             row, key = grams_of(texts, window, order)
@@ -126,10 +134,12 @@ def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.
             keys.append(key)
             values.append(np.full(len(row), sign, np.int8))
     names, column = np.unique(np.concatenate(keys), return_inverse=True)
-    row, value = np.concatenate(rows), np.concatenate(values)
+    row = np.concatenate(rows)
+    value = np.concatenate(values)
     cell, where = np.unique(row * max(len(names), 1) + column, return_inverse=True)
     total = np.bincount(where, value, len(cell))
-    cell, total = cell[total != 0], total[total != 0]
+    cell = cell[total != 0]
+    total = total[total != 0]
     return (cell // max(len(names), 1), cell % max(len(names), 1), total), names
 
 
@@ -218,7 +228,10 @@ def train(texts: Texts, folds: np.ndarray, count: int, entries: int) -> Language
             at_end = np.zeros((1, count), np.int32)
             counts, follow, types = (np.concatenate([part, at_end]) for part in (counts, follow, types))
             by = np.argsort(names)
-            names, counts, follow, types = names[by], counts[by], follow[by], types[by]
+            names = names[by]
+            counts = counts[by]
+            follow = follow[by]
+            types = types[by]
         orders.append(Counts(names, counts, follow, types))
     for order in range(1, ORDER):
         names, counts = tables[order]

@@ -15,7 +15,8 @@ from .ngrams import Texts
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-TOPICS, ROUNDS = 20, 10
+TOPICS = 20
+ROUNDS = 10
 LEAST_IMAGES = 2  # words of fewer images tell no topic
 COMMON = 0.1  # share of the images; words of more of them tell no topic
 UNIT = 2.0**10  # weights and vectors are whole numbers, in parts of it: the same on every processor
@@ -42,7 +43,8 @@ def documents(
     size = int(max(captions.flat.max(initial=0), true.flat.max(initial=0))) + 1
     row = np.repeat(number[: len(of)], np.diff(captions.offsets))
     said = csr_matrix((np.ones(len(row), np.int32), (row, captions.flat)), (len(names), size))
-    pair, at = np.repeat(np.arange(len(true)), np.diff(true.offsets)), np.arange(len(true.flat))
+    pair = np.repeat(np.arange(len(true)), np.diff(true.offsets))
+    at = np.arange(len(true.flat))
     inside = (at >= window[0][pair]) & (at < window[1][pair])
     own = csr_matrix((np.ones(inside.sum(), np.int32), (pair[inside], true.flat[inside])), (len(true), size))
     seen = np.bincount(said.indices, minlength=size)
@@ -82,7 +84,8 @@ def by_topic(matrix: csr_matrix, topic: np.ndarray) -> csr_matrix:
     """The columns of a matrix once for all rows, then once for the rows of each topic (Daume 2007)."""
     from scipy.sparse import coo_array, csr_matrix, hstack
 
-    cells, width = matrix.tocoo(), matrix.shape[1]
+    cells = matrix.tocoo()
+    width = matrix.shape[1]
     columns = cells.col + width * topic[cells.row].astype("int64")
     apart = coo_array((cells.data, (cells.row, columns)), (matrix.shape[0], width * TOPICS))
     return csr_matrix(hstack([matrix, apart]))

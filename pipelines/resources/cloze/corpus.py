@@ -43,7 +43,8 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
     texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
-    without, rejected = Counter[bool](), 0
+    without = Counter[bool]()
+    rejected = 0
     for record in readers.read(source, readers.detect(source), readers.ReadOptions.of({})):
         if isinstance(record, readers.Rejected):
             rejected += 1
@@ -98,7 +99,9 @@ def vocabulary(
     known: the names of units that it has in any case; then come words and phrases that occur `min_count` times, the
     most frequent first. The count of UNKNOWN is that of all rarer words; START and END have the number of captions.
     """
-    first, counter, total = by_first_word(phrases), Counter[str](), 0
+    first = by_first_word(phrases)
+    counter = Counter[str]()
+    total = 0
     for words in captions:
         sizes = joined(words, first)
         units = (words[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True) if size)

@@ -58,7 +58,8 @@ class Cloze(nn.Module):
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
         super().__init__()
-        self.sizes, self.fixed_point = sizes, False
+        self.sizes = sizes
+        self.fixed_point = False
         self.embedding = nn.Embedding(units, sizes.words)
         nn.init.normal_(self.embedding.weight, std=sizes.words**-0.5)
         self.bias = nn.Parameter(torch.zeros(units))
@@ -73,14 +74,18 @@ class Cloze(nn.Module):
 
     def contexts(self, units: Tensor) -> Tensor:
         """The contexts (captions, length - 2, words) of all places in units (captions, length), with START and END."""
-        sizes, length = self.sizes, units.shape[1]
+        sizes = self.sizes
+        length = units.shape[1]
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
         after = self._states(self.backward_gru, vectors.flip(1)[:, :-2])
         after = after.flip(1)  # row i: the state after reading END back to place i + 2
-        before, after = self.dropout(before), self.dropout(after)
+        before = self.dropout(before)
+        after = self.dropout(after)
         both = torch.cat([before, after], -1)
-        n, heads, width = length - 2, sizes.heads, sizes.states // sizes.heads
+        n = length - 2
+        heads = sizes.heads
+        width = sizes.states // sizes.heads
         query = self._linear(self.query, both).view(-1, n, heads, width).transpose(1, 2) * width**-0.5
         query = self._rounded(query, int(math.log2(ROW // width)), ROW // width)
         sides = zip(self.memory, (before, after), strict=True)
@@ -105,11 +110,13 @@ class Cloze(nn.Module):
             return states
         (from_vector, from_state, bias, state_bias), each_state = gru.all_weights[0], list[Tensor]()
         gates = vectors @ self._quantised(from_vector).T + bias
-        weight, state = self._quantised(from_state).T, vectors.new_zeros(len(vectors), gru.hidden_size)
+        weight = self._quantised(from_state).T
+        state = vectors.new_zeros(len(vectors), gru.hidden_size)
         for gate in gates.unbind(1):
             reset, update, candidate = gate.chunk(3, -1)
             from_reset, from_update, from_candidate = (state @ weight + state_bias).chunk(3, -1)
-            reset, update = reset + from_reset, update + from_update
+            reset = reset + from_reset
+            update = update + from_update
             reset = self._tabulated(SIGMOID, reset, torch.sigmoid(reset))
             update = self._tabulated(SIGMOID, update, torch.sigmoid(update))
             candidate = candidate + reset * from_candidate
@@ -171,14 +178,17 @@ def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
     normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
     """
     net.eval()
-    loss, log_sum, words = 0.0, 0.0, 0
+    loss = 0.0
+    log_sum = 0.0
+    words = 0
     for _, group in groupby(sorted(captions, key=len), key=len):
         rows = list(group)
         for at in range(0, len(rows), BATCH):
             units = torch.from_numpy(np.stack(rows[at : at + BATCH])).long()
             targets = units[:, 1:-1].flatten()
             known = targets != UNKNOWN_UNIT
-            contexts, targets = net.contexts(units).flatten(0, 1)[known], targets[known]
+            contexts = net.contexts(units).flatten(0, 1)[known]
+            targets = targets[known]
             scores = contexts @ net.vectors.T + net.bias
             scores[:, : len(SPECIAL)] = -torch.inf
             total = torch.logsumexp(scores, -1)
@@ -252,7 +262,8 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
     network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
     """
     units, arrays = read_model(path)
-    words, states = arrays["embedding.weight"].shape[1], len(arrays["query.bias"])
+    words = arrays["embedding.weight"].shape[1]
+    states = len(arrays["query.bias"])
     sizes = Sizes(words=words, states=states, hidden=len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
     net = Cloze(len(units.names), sizes, dropout)
     own = net.state_dict().keys()
@@ -267,9 +278,11 @@ def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
     A new word has the vector of UNKNOWN, a new phrase the mean of those of its words: the network reads them as before.
     Their biases are the logs of their relative frequencies by counts (units,), of `new`.
     """
-    made, parameters = Cloze(len(new.names), net.sizes, net.dropout.p), dict(net.state_dict())
+    made = Cloze(len(new.names), net.sizes, net.dropout.p)
+    parameters = dict(net.state_dict())
     if added := new.names[len(old.names) :]:
-        vectors, unknown = parameters["embedding.weight"], old.number[UNKNOWN]
+        vectors = parameters["embedding.weight"]
+        unknown = old.number[UNKNOWN]
         rows = [vectors[[old.number.get(word, unknown) for word in name.split(" ")]].mean(0) for name in added]
         parameters["embedding.weight"] = torch.cat([vectors, torch.stack(rows)])
         parameters["bias"] = torch.cat([parameters["bias"], log_frequencies(counts)[len(old.names) :].float()])

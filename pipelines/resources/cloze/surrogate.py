@@ -35,7 +35,8 @@ FLOOR = -6.5  # of log p(new unit | rest)
 PLACES = {"noun": 2, "other": 1}  # of a caption that are tried, at most
 REPLACEMENTS = 4  # of a place, at most
 READ_TOGETHER = 250  # captions
-LEAST, MOST = -6.0, 8.0  # nats; what a unit loses is cut to these
+LEAST = -6.0
+MOST = 8.0  # nats; what a unit loses is cut to these
 HELD_OUT = 0.05  # of the places
 
 
@@ -66,10 +67,15 @@ class Surrogate(nn.Module):
 
     def forward(self, slots: Sequence[Slot], embedding: Tensor) -> tuple[Tensor, Tensor]:
         """What each replacement takes from each place of its text: (pairs,), and the number of the replacement."""
-        contexts, distances, pairs, of, far = [], [], [], [], []
+        contexts = []
+        distances = []
+        pairs = []
+        of = []
+        far = []
         first = replacement = 0
         for vectors, units, place, lost, _ in slots:
-            size, there = len(units), np.arange(len(units)) - place
+            size = len(units)
+            there = np.arange(len(units)) - place
             words = embedding[torch.from_numpy(units)] / self.scale
             both = torch.from_numpy(vectors).float(), words
             one = [its[place].expand(size, -1) for its in both]
@@ -78,7 +84,8 @@ class Surrogate(nn.Module):
             pairs.append(np.tile(np.arange(first, first + size), len(lost)))
             of.append(np.repeat(np.arange(replacement, replacement + len(lost)), size))
             far.append(np.tile(there > 0, len(lost)))
-            first, replacement = first + size, replacement + len(lost)
+            first = first + size
+            replacement = replacement + len(lost)
         distance = torch.from_numpy(np.concatenate(distances).clip(-FARTHEST, FARTHEST) + FARTHEST)
         hidden = gelu(self.context(torch.cat(contexts)) + self.distance(distance), approximate="tanh")
         moved = torch.from_numpy(np.concatenate([slot.moved for slot in slots], 1)).float() * 2.0 ** (1 - STATE)
@@ -139,16 +146,21 @@ def _read(
         return
     texts = []
     for number, place, unit in tried:
-        own, of = words[number], encodings[number].place_of
-        first, last = of.index(place), of.index(place) + of.count(place)
+        own = words[number]
+        of = encodings[number].place_of
+        first = of.index(place)
+        last = of.index(place) + of.count(place)
         texts.append([*own[:first], *model.units.names[unit].split(" "), *own[last:]])
     changed = [encodings[number] for number, *_ in tried]
     _, places, units = np.array(tried).T
-    beside, slots = np.column_stack([places - 1, places + 1]), np.arange(len(units))
+    beside = np.column_stack([places - 1, places + 1])
+    slots = np.arange(len(units))
     moved = state_changes(model.network, changed, beside, slots, units).astype(np.int16)
     read = zip(tried, model.read_edited(changed, texts), moved.transpose(1, 0, 2), strict=True)
     for (number, place), group in groupby(read, key=lambda one: one[0][:2]):
-        old, lost, changes = encodings[number], [], []
+        old = encodings[number]
+        lost = []
+        changes = []
         for (_, _, unit), new, change in group:
             if list(new.units) == [*old.units[:place], unit, *old.units[place + 1 :]]:  # no phrase has come or gone
                 lost.append(np.array(old.scores) - np.array(new.scores))
@@ -180,7 +192,8 @@ def _losses(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> tuple[t
     estimated, number = net(slots, embedding)
     lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in slots])).float()
     other = ~lost.isnan()
-    pair, none = (estimated[other], lost[other]), torch.zeros(sum(len(slot.lost) for slot in slots))
+    pair = (estimated[other], lost[other])
+    none = torch.zeros(sum(len(slot.lost) for slot in slots))
     return pair, torch.stack([none.index_add(0, number[other], its.clamp_min(0.0)) for its in pair])
 
 

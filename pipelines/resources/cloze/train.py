@@ -65,7 +65,8 @@ def drawing(counts: np.ndarray, samples: int) -> Drawing:
     weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
     weights[: len(SPECIAL)] = 0.0
     samples = min(samples, len(weights) - len(SPECIAL))
-    low, high = 0.0, 1e12
+    low = 0.0
+    high = 1e12
     for _ in range(200):
         scale = (low + high) / 2
         expected = float((1 - torch.exp(-weights * scale)).sum())
@@ -80,7 +81,8 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
     stacked = []
     for length, group in groupby(order, key=lambda i: len(captions[i])):
-        numbers, rows = list(group), max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
+        numbers = list(group)
+        rows = max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
         stacked += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
     return [stacked[i] for i in generator.permutation(len(stacked))]
 
@@ -109,8 +111,11 @@ def train(
     epoch. The same arguments give the same weights on the same machine with the same number of threads.
     """
     torch.manual_seed(config.seed)  # of dropout, which takes no generator
-    order, generator = np.random.default_rng(config.seed), torch.Generator().manual_seed(config.seed)
-    sampling, average, done = drawing(counts, config.samples), copy.deepcopy(net), count(1)
+    order = np.random.default_rng(config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
+    sampling = drawing(counts, config.samples)
+    average = copy.deepcopy(net)
+    done = count(1)
     per_epoch = len(batches(captions, config.batch, np.random.default_rng(0)))
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
 
@@ -204,7 +209,8 @@ def train_on(
         raise ValueError(f"output must be a file, is a folder: {output}")
     if continued == Path(SHIPPED):
         continued = data_path("cloze") / "model.npz"
-    config, sizes = TrainingConfig.of({**(CONTINUED if continued else {}), **given}), Sizes.of(given)
+    config = TrainingConfig.of({**(CONTINUED if continued else {}), **given})
+    sizes = Sizes.of(given)
     # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
     # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
     torch.set_num_threads(config.threads)
@@ -231,7 +237,8 @@ def train_on(
         net = network.enlarged(old_net, old_units, units, counts)
     else:
         net = new_network(counts, sizes, config)
-    encoded, measured = corpus.encode(words, units), corpus.encode(corpus.tokenised(held_out_texts), units)
+    encoded = corpus.encode(words, units)
+    measured = corpus.encode(corpus.tokenised(held_out_texts), units)
     report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(held_out_texts)} captions held out")
 
     def after_epoch(net: Cloze, epoch: int) -> None:

@@ -84,7 +84,8 @@ def intransitive(rng: Random, form: str) -> Node:
         node = verb(rng.choice(WORDS["moving"]), form)
         return node.after(location(rng)) if chance(rng, 0.75) else node
     name = rng.choice(sorted(WORDS["intransitive"]))
-    node, follows = verb(name, form), rng.choice(WORDS["intransitive"][name])
+    node = verb(name, form)
+    follows = rng.choice(WORDS["intransitive"][name])
     if follows == "down" and name in ("kneel", "crouch", "bend", "squat"):
         return node.after(leaf("down/RP/prt"))
     if follows != "-":
@@ -98,8 +99,10 @@ def transitive(rng: Random, form: str) -> Node:
     name = rng.choice(["hold", "wear", "ride", "carry"] if common else sorted(WORDS["transitive"]))
     kinds = WORDS["transitive"][name]
     if chance(rng, 0.25):
-        name, kinds = rng.choice(WORDS["handling"]), "thing food vehicle animal person body clothes".split()
-    node, target = verb(name, form), object_of(rng, rng.choice(kinds)).labelled("dobj")
+        name = rng.choice(WORDS["handling"])
+        kinds = "thing food vehicle animal person body clothes".split()
+    node = verb(name, form)
+    target = object_of(rng, rng.choice(kinds)).labelled("dobj")
     if chance(rng, 0.12):
         target.after(noun_modifier(rng))
     node.after(target)
@@ -252,7 +255,8 @@ def noun_modifier(rng: Random) -> Node:
 def passive(rng: Random) -> Node:
     """Return a participle with its preposition: "parked on the street", "surrounded by trees" (agent)."""
     name = rng.choice(sorted(WORDS["participles"]))
-    node, names = verb(name, "VBN"), WORDS["participles"][name]
+    node = verb(name, "VBN")
+    names = WORDS["participles"][name]
     if chance(rng, 0.04):
         node.before(Node(rng.choice(["partially", "neatly", "completely", "brightly"]), "RB", "advmod"))
     if not names:

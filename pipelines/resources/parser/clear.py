@@ -59,7 +59,8 @@ def expand_fixed(tree: Tree) -> None:
         if not rest:
             continue
         phrase = " ".join(tree.forms[word].lower() for word in [first, *rest])
-        head, dep = tree.heads[first], tree.deps[first]
+        head = tree.heads[first]
+        dep = tree.deps[first]
         if phrase in ("each other", "one another"):
             _replace(tree, first, rest[0])
             tree.attach(first, rest[0], "det")
@@ -83,7 +84,8 @@ def expand_fixed(tree: Tree) -> None:
 
 def _replace(tree: Tree, old: int, new: int) -> None:
     """Give the word `new` the head, label and dependents of the word `old`."""
-    head, dep = tree.heads[old], tree.deps[old]
+    head = tree.heads[old]
+    dep = tree.deps[old]
     for child in tree.children(old):
         if child != new:
             tree.attach(child, new)
@@ -121,7 +123,8 @@ def invert_copulas(tree: Tree) -> None:
 def _predicate_label(tree: Tree, predicate: int) -> str:
     if any(tree.tags[child] != "POS" for child in tree.children(predicate, "case")):
         return "obl"
-    tag, pos = tree.tags[predicate], tree.pos[predicate]
+    tag = tree.tags[predicate]
+    pos = tree.pos[predicate]
     if tag.startswith("VB") and pos != "ADJ":
         if tree.children(predicate, "nsubj", "nsubj:pass"):
             return "ccomp"
@@ -212,7 +215,8 @@ def raise_gerund_markers(tree: Tree) -> None:
     for mark in range(len(tree)):
         if tree.deps[mark] != "mark" or tree.tags[mark] not in ("IN", "RB", "VBG", "TO"):
             continue
-        verb, word = tree.heads[mark], tree.forms[mark].lower()
+        verb = tree.heads[mark]
+        word = tree.forms[mark].lower()
         if verb < 0 or verb < mark:
             continue
         subjects = tree.children(verb, "nsubj", "nsubj:pass", "nsubj:outer")
@@ -221,7 +225,8 @@ def raise_gerund_markers(tree: Tree) -> None:
         gerund = tree.tags[verb] == "VBG" and not subjects and not finite and word in GERUND_PREPOSITIONS
         if not absolute and not gerund:
             continue
-        tag, label = tree.tags[verb], "pcomp"
+        tag = tree.tags[verb]
+        label = "pcomp"
         if absolute:
             label = "acl" if tag.startswith("VB") else "amod" if tag.startswith("JJ") else "advmod"
             if tree.deps[verb] == "prep" or tree.children(verb, "prep", "pobj") and tag in ("IN", "TO"):
@@ -244,7 +249,9 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
     """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
     What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
     """
-    outer, head, dep = cases[0], tree.heads[nominal], tree.deps[nominal]
+    outer = cases[0]
+    head = tree.heads[nominal]
+    dep = tree.deps[nominal]
     label = "agent" if dep == "obl:agent" else dep if dep in OWN_LABEL else "prep"
     if dep == "conj":
         previous = _conjoined_preposition(tree, head)
@@ -255,7 +262,8 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
             head = previous
     if len(cases) > 1 and tree.forms[outer].lower() == "such":  # such -> as (amod), as -> head (prep)
         tree.attach(outer, cases[1], "amod")
-        outer, cases = cases[1], cases[1:]
+        outer = cases[1]
+        cases = cases[1:]
     if label == "prep" and tree.tags[outer] in ("RB", "JJ") and len(cases) > 1:
         label = "advmod"  # instead of, next to: the preposition depends on the adverb
     tree.attach(outer, head, label)
@@ -303,7 +311,9 @@ def convert_clauses(tree: Tree) -> None:
     red": red is oprd. "not": neg. "to V": aux. Prepositions without an object: prep.
     """
     for word in range(len(tree)):
-        dep, head, form = tree.deps[word], tree.heads[word], tree.forms[word].lower()
+        dep = tree.deps[word]
+        head = tree.heads[word]
+        form = tree.forms[word].lower()
         if dep == "expl" and form in ("there", "ther"):
             if tree.lemmas[head] in ("be", "'s"):
                 for subject in tree.children(head, "nsubj"):
@@ -330,7 +340,8 @@ def convert_clauses(tree: Tree) -> None:
 def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
     """Convert an xcomp of UD, whose subject is that of its head or its object, see `convert_clauses`."""
     objects = [child for child in tree.children(head, "obj") if child < word]
-    tag, pos = tree.tags[word], tree.pos[word]
+    tag = tree.tags[word]
+    pos = tree.pos[word]
     marked = any(tree.tags[child] == "TO" for child in tree.children(word))
     if pos in ("VERB", "AUX"):
         if not objects:
@@ -351,7 +362,8 @@ def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
 def rename(tree: Tree) -> None:
     """Rename the remaining labels to those of CLEAR; bare nominals become npadvmod, adverbs of numbers quantmod."""
     for word in range(len(tree)):
-        dep, head = tree.deps[word], tree.heads[word]
+        dep = tree.deps[word]
+        head = tree.heads[word]
         if dep == "nmod:desc":
             tree.deps[word] = "compound" if word < head else "appos"
         elif dep == "nmod":

@@ -103,7 +103,8 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
     comma, becomes a dependent of the previous one. oxford: with a comma before the conjunction of more than two.
     """
     for index in range(len(parts) - 1, 0, -1):
-        previous, last = parts[index - 1], index == len(parts) - 1
+        previous = parts[index - 1]
+        last = index == len(parts) - 1
         if not last or oxford and len(parts) > 2:
             previous.after(comma())
         if last:
@@ -130,7 +131,9 @@ def preposition(name: str, complement: Node, dep: str = "prep") -> Node:
 
 
 T = TypeVar("T")
-NOUNS, ADJECTIVES, OBJECTS = WORDS["nouns"], WORDS["adjectives"], WORDS["objects"]
+NOUNS = WORDS["nouns"]
+ADJECTIVES = WORDS["adjectives"]
+OBJECTS = WORDS["objects"]
 COLOURS = ADJECTIVES["colour"]
 ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}  # the adjectives of these are those of others
 PLAIN_NOUNS = [
@@ -198,7 +201,8 @@ def adjectives(word: str) -> list[Node]:
 
 def modified(rng: Random, kind: str, node: Node) -> Node:
     """Add zero to two adjectives (or a colour, a material, an age) that suit the kind before the noun `node`."""
-    suitable, front = ADJECTIVES[ADJECTIVE_KINDS.get(kind, kind)], list[Node]()
+    suitable = ADJECTIVES[ADJECTIVE_KINDS.get(kind, kind)]
+    front = list[Node]()
     if chance(rng, 0.42):
         front += adjectives(rng.choice(suitable))
         if chance(rng, 0.25) and kind != "place":

@@ -55,7 +55,8 @@ class Tree:
 
     def subtree(self, word: int) -> list[int]:
         """Return the indices of a word and all its descendants, in ascending order."""
-        below, stack = {word}, [word]
+        below = {word}
+        stack = [word]
         while stack:
             new = set(self.children(stack.pop())) - below
             below |= new
@@ -75,7 +76,8 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
     """Yield the sentences of a CoNLL-U file, plain or gzipped, with its labels. hosts: if given, only documents whose
     `meta::sourceURL` is on one of these. Raises ValueError for another line, with the file and the line.
     """
-    wanted, rows = hosts is None, list[list[str]]()
+    wanted = hosts is None
+    rows = list[list[str]]()
     glued: dict[int, bool] = {}  # by the number of a word that is part of a token: whether no space follows
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as lines:
         for number, line in enumerate(chain(lines, ["\n"]), 1):
@@ -90,7 +92,8 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
                     spaces = [not glued.get(i, "SpaceAfter=No" in note) for i, note in enumerate(notes, 1)]
                     yield Tree([*forms], spaces, [*tags], [*pos], [int(head) - 1 for head in heads], [*deps],
                                [lemma.lower() for lemma in lemmas])  # fmt: skip
-                rows, glued = [], {}
+                rows = []
+                glued = {}
             elif line.startswith("#"):
                 continue
             elif len(columns) != 10:
@@ -104,7 +107,8 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
 
 def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
     """Return one spaCy document with one or more sentences and their gold annotation."""
-    joined, starts = Tree([], [], [], [], [], []), list[bool | int | None]()
+    joined = Tree([], [], [], [], [], [])
+    starts = list[bool | int | None]()
     for tree in trees:
         offset = len(joined)
         joined.forms += tree.forms
@@ -118,8 +122,12 @@ def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
                deps=joined.deps, sent_starts=starts)  # fmt: skip
 
 
-LOWER, UNSTOPPED, SPACED_STOP, JOINED = 0.30, 0.35, 0.50, 0.12
-SHORTEST, LONGEST = 5, 30  # words of a caption that is trained on as models parse it
+LOWER = 0.30
+UNSTOPPED = 0.35
+SPACED_STOP = 0.50
+JOINED = 0.12
+SHORTEST = 5
+LONGEST = 30  # words of a caption that is trained on as models parse it
 
 
 def augment(tree: Tree, rng: Random) -> Tree:
@@ -162,7 +170,8 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
     for verb in range(len(tree)):
         if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
             continue
-        auxiliaries, subjects = tree.children(verb, "aux", "neg", "mark"), tree.children(verb, "nsubj", "nsubjpass")
+        auxiliaries = tree.children(verb, "aux", "neg", "mark")
+        subjects = tree.children(verb, "nsubj", "nsubjpass")
         if len(auxiliaries) != 1 or len(subjects) != 1 or tree.children(verb, "conj", "parataxis"):
             continue
         (auxiliary,), (subject,) = auxiliaries, subjects
@@ -211,12 +220,15 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
 
 def agreed_trees(first: "Language", second: "Language", captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
     """Return up to `count` parses of random captions on which both models agree in every tag, head and label."""
-    texts, agreed = sorted(set(captions)), list[Tree]()
+    texts = sorted(set(captions))
+    agreed = list[Tree]()
     for one, other in zip(first.pipe(texts), second.pipe(texts), strict=True):
         pairs = zip(one, other, strict=True)
         if all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs) and _is_plausible(one):
-            forms, spaces = [token.text for token in one], [bool(token.whitespace_) for token in one]
-            tags, pos = [token.tag_ for token in one], [token.pos_ for token in one]
+            forms = [token.text for token in one]
+            spaces = [bool(token.whitespace_) for token in one]
+            tags = [token.tag_ for token in one]
+            pos = [token.pos_ for token in one]
             heads = [-1 if token.head.i == token.i else token.head.i for token in one]
             agreed.append(Tree(forms, spaces, tags, pos, heads, [token.dep_ for token in one]))
     return agreed if len(agreed) <= count else rng.sample(agreed, count)
