@@ -112,18 +112,28 @@ def log_probabilities(
     return log_p
 
 
+class KeptRun(NamedTuple):
+    """Consecutive tokens of a caption that no edit touches.
+
+    first, end: the first token, and the one after the last. position: of the first in the words after the edits.
+    """
+
+    first: int
+    end: int
+    position: int
+
+
 class Edited(NamedTuple):
     """A caption after edits.
 
     words: in lower case. starts: for each edit, the position in `words` of its first new word; if it only deletes, of
-    the word that follows. ends: that of the word after its last new word. kept: of the tokens that are not edited, runs
-    of the caption and where they are now: (first token, one past the last, position in `words`).
+    the word that follows. ends: that of the word after its last new word. kept: the tokens that are not edited.
     """
 
     words: list[str]
     starts: list[int]
     ends: list[int]
-    kept: list[tuple[int, int, int]]
+    kept: list[KeptRun]
 
 
 def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
@@ -136,14 +146,14 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     for start, end, new in edits:
         first = bisect_left(begins, start, token)
         if first > token:
-            edited.kept.append((token, first, len(edited.words)))
+            edited.kept.append(KeptRun(token, first, len(edited.words)))
             edited.words.extend(lowered[token:first])
         edited.starts.append(len(edited.words))
         edited.words.extend(WORD.findall(new.lower()))
         edited.ends.append(len(edited.words))
         token = bisect_left(begins, end, first)
     if last > token:
-        edited.kept.append((token, last, len(edited.words)))
+        edited.kept.append(KeptRun(token, last, len(edited.words)))
         edited.words.extend(lowered[token:])
     return edited
 
@@ -172,43 +182,89 @@ def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], r
     the model's surrogate (see `negcap.augment.cloze.surrogate`). All other negatives are read as a whole, and so are
     these if the model has no surrogate. `log_odds` is the row's plausibility if it has one, else `whole`.
     """
-    changes: dict[int, Comparison] = {}
-    together: dict[int, list[tuple[int, Place, int]]] = {}
-    for i, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
-        if replaced := _replaced_unit(caption, encoding, row):
-            together.setdefault(id(encoding.states), []).append((i, *replaced))
-    for own in together.values():
-        slots: dict[tuple[int, Place], int] = {}
-        of = [slots.setdefault((encodings[i].number, place), len(slots)) for i, place, _ in own]
-        numbers, places, units = zip(*(own[at] for at in np.argsort(of, kind="stable").tolist()), strict=True)
-        of_slot = {slot: encodings[i] for slot, (i, *_) in zip(of, own, strict=True)}
-        asked = [of_slot[slot] for slot in range(len(slots))]
-        surrogate = surrogate_of(asked[0].model)
-        assert surrogate is not None
-        beside = np.array([place for _, place in slots])
-        estimates = surrogate.estimate(surrogate.at_slots(asked, beside), np.sort(of), np.array(units), WINDOW)
-        for i, change in zip(numbers, zip(*(its.tolist() for its in estimates), strict=True), strict=True):
-            odds = rows[i].plausibility
-            changes[i] = Comparison(change[3] if odds is None else odds, *change[1:])
-    rest = [i for i in range(len(captions)) if i not in changes]
-    left = [captions[i] for i in rest], [encodings[i] for i in rest], [rows[i] for i in rest]
-    changes |= zip(rest, read_and_compare(*left), strict=True)
-    return [changes[i] for i in range(len(captions))]
+    # The surrogate estimates together what was read in one call: encodings of one call share their states.
+    replaced_together: dict[int, list[ReplacedUnit]] = {}
+    for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
+        replaced = _replaced_unit(number, caption, encoding, row)
+        if replaced is not None:
+            replaced_together.setdefault(id(encoding.states), []).append(replaced)
+    comparisons: dict[int, Comparison] = {}
+    for together in replaced_together.values():
+        comparisons |= _estimated_comparisons(together, encodings, rows)
+    rest = [number for number in range(len(captions)) if number not in comparisons]
+    read = read_and_compare(
+        [captions[number] for number in rest],
+        [encodings[number] for number in rest],
+        [rows[number] for number in rest],
+    )
+    comparisons |= zip(rest, read, strict=True)
+    return [comparisons[number] for number in range(len(captions))]
 
 
-def _replaced_unit(caption: Caption, encoding: CaptionEncoding, row: Row) -> tuple[Place, int] | None:
-    """The place of the one unit that a row replaces, and the number of the new one, or of the head of a phrase
-    that is no unit; None if it does anything else, but for "an" in place of "a", or there is no surrogate.
+class ReplacedUnit(NamedTuple):
+    """A negative that replaces one unit of its caption.
+
+    negative: its number. place: of the unit that is replaced. unit: the number of the new one.
+    """
+
+    negative: int
+    place: Place
+    unit: int
+
+
+def _replaced_unit(number: int, caption: Caption, encoding: CaptionEncoding, row: Row) -> ReplacedUnit | None:
+    """What negative `number` replaces, if that is one unit and there is a surrogate; None otherwise.
+
+    A new phrase that is no unit is given by its head. "an" in place of "a" does not count as a change.
     """
     if row.change not in REPLACED or surrogate_of(encoding.model) is None or encoding.states is None:
         return None
-    found = list(_changed(caption, row.edits))
-    if len(found) != 1:
+    changes = list(_changed(caption, row.edits))
+    if len(changes) != 1:
         return None
-    first, last, new = found[0]
-    place = encoding.place(first, last)
-    unit = encoding.model.units.of_head(new)
-    return None if place is None or unit is None else (place, unit)
+    place = encoding.place(changes[0].first, changes[0].end)
+    unit = encoding.model.units.of_head(changes[0].new)
+    return None if place is None or unit is None else ReplacedUnit(number, place, unit)
+
+
+def _estimated_comparisons(
+    replaced: Sequence[ReplacedUnit], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]
+) -> dict[int, Comparison]:
+    """The surrogate's comparisons of negatives whose captions were read in one call, by the negative's number.
+
+    encodings, rows: of all negatives.
+    """
+    # A slot is a place in a caption; the surrogate does the work of a slot once for all units that may stand there.
+    slot_number: dict[tuple[int, Place], int] = {}
+    slot_encodings: list[CaptionEncoding] = []
+    slot_of = []  # of each negative
+    for change in replaced:
+        encoding = encodings[change.negative]
+        slot = (encoding.number, change.place)
+        if slot not in slot_number:
+            slot_number[slot] = len(slot_number)
+            slot_encodings.append(encoding)
+        slot_of.append(slot_number[slot])
+    surrogate = surrogate_of(slot_encodings[0].model)
+    assert surrogate is not None
+    slots = surrogate.at_slots(slot_encodings, np.array([place for _, place in slot_number]))
+    by_slot = np.argsort(slot_of, kind="stable").tolist()  # the surrogate wants ascending slots
+    estimates = surrogate.estimate(
+        slots,
+        np.array([slot_of[row] for row in by_slot]),
+        np.array([replaced[row].unit for row in by_slot]),
+        WINDOW,
+    )
+    comparisons = {}
+    for row, loss, lowest, whole in zip(
+        by_slot, estimates.loss.tolist(), estimates.lowest.tolist(), estimates.whole.tolist(), strict=True
+    ):
+        negative = replaced[row].negative
+        log_odds = rows[negative].plausibility
+        comparisons[negative] = Comparison(
+            log_odds=whole if log_odds is None else log_odds, loss=loss, lowest=lowest, whole=whole
+        )
+    return comparisons
 
 
 def replacements(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
@@ -218,20 +274,28 @@ def replacements(caption: Caption, encoding: CaptionEncoding, row: Row) -> Itera
     Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
     asked for when the caption was read, has the place of its last word.
     """
-    for first, last, new in _changed(caption, row.edits):
-        if first < last and (row.change != "numeral" or normalised(new) == row.replacement):
-            place = encoding.place(first, last) or encoding.around(last - 1)
+    for change in _changed(caption, row.edits):
+        if change.first < change.end and (row.change != "numeral" or normalised(change.new) == row.replacement):
+            place = encoding.place(change.first, change.end) or encoding.around(change.end - 1)
             if place is not None:
-                yield place, encoding.model.units.of_head(new)
+                yield place, encoding.model.units.of_head(change.new)
 
 
-def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[tuple[int, int, str]]:
-    """The first token of each edit, the one after its last, and the new text; not of "an" in place of "a"."""
+class ChangedTokens(NamedTuple):
+    """The tokens that an edit replaces, from `first` to the one before `end`, and the new text."""
+
+    first: int
+    end: int
+    new: str
+
+
+def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
+    """What each edit changes; "an" in place of "a" is no change."""
     for start, end, new in edits:
         first = bisect_left(caption.begins, start)
         last = bisect_left(caption.begins, end)
         if last != first + 1 or normalised(new) != normalised(caption.lowered[first]):
-            yield first, last, new
+            yield ChangedTokens(first, last, new)
 
 
 def read_and_compare(
@@ -299,37 +363,61 @@ def lowest_number(old: str, new: str) -> str:
 
 
 def _losses(
-    old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[tuple[int, int, int]]]
+    old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[KeptRun]]
 ) -> np.ndarray:
-    """How much log p is lost in all that caption and negative share (`Comparison`): (negatives,); kept: of `Edited`."""
-    before = list[int]()
-    after = list[int]()
-    of = list[int]()  # places in both texts of tokens that are kept
-    for one, other, runs in zip(old, new, kept, strict=True):
-        for start, end, position in runs:
-            before += one.place_of[start:end]
-            after += other.place_of[position : position + end - start]
-        of.append(len(before))
-    number = np.repeat(np.arange(len(of)), np.diff(of, prepend=0))
-    units = []
-    scores = []
-    counted = np.ones(len(number), bool)
-    for encodings, places in ((old, np.array(before, np.int64)), (new, np.array(after, np.int64))):
-        counts = np.array([len(encoding.scores) for encoding in encodings], np.int64)
-        counted &= places <= counts[number]
-        flat = np.fromiter(chain.from_iterable(encoding.units for encoding in encodings), np.int64, (counts + 2).sum())
-        units.append(flat[(np.cumsum(counts + 2) - counts - 2)[number] + places])
-        flat = np.fromiter(chain.from_iterable(encoding.scores for encoding in encodings), np.float64, counts.sum())
-        at = (np.cumsum(counts) - counts)[number] + places - 1
-        scores.append(flat[np.minimum(at, len(flat) - 1)] if len(flat) else np.zeros(len(at)))
-    counted &= units[0] == units[1]
-    # The tokens of a phrase are one unit.
-    number = number[counted]
-    places = np.array(after, np.int64)[counted]
-    lost = (scores[0] - scores[1])[counted]
-    again = np.zeros(len(number), bool)
-    again[1:] = (number[1:] == number[:-1]) & (places[1:] == places[:-1])
-    return np.bincount(number[~again], np.maximum(lost[~again], 0.0), len(of))
+    """How much log p is lost in all that caption and negative share (`Comparison.loss`): (negatives,).
+
+    old, new: how each caption and its negative were read. kept: the tokens of the caption that the negative keeps.
+    """
+    # One entry per kept token, those of all negatives one after the other: its place in both texts.
+    old_places: list[int] = []
+    new_places: list[int] = []
+    ends: list[int] = []  # of each negative's tokens in these lists
+    for old_encoding, new_encoding, runs in zip(old, new, kept, strict=True):
+        for run in runs:
+            old_places += old_encoding.place_of[run.first : run.end]
+            new_places += new_encoding.place_of[run.position : run.position + run.end - run.first]
+        ends.append(len(old_places))
+    negative = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    before = _scores_at(old, negative, np.array(old_places, np.int64))
+    after = _scores_at(new, negative, np.array(new_places, np.int64))
+    # The tokens of a phrase have one place, since they are one unit: it is counted once.
+    counts = before.has_score & after.has_score & (before.units == after.units)
+    negative = negative[counts]
+    place = np.array(new_places, np.int64)[counts]
+    lost = (before.scores - after.scores)[counts]
+    is_repeated = np.zeros(len(negative), bool)
+    is_repeated[1:] = (negative[1:] == negative[:-1]) & (place[1:] == place[:-1])
+    return np.bincount(negative[~is_repeated], np.maximum(lost[~is_repeated], 0.0), len(ends))
+
+
+class ScoresAtPlaces(NamedTuple):
+    """The unit and log p(unit | rest) at places of texts, and whether the place has one; all (places,)."""
+
+    units: np.ndarray
+    scores: np.ndarray
+    has_score: np.ndarray
+
+
+def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: np.ndarray) -> ScoresAtPlaces:
+    """What stands at places of texts.
+
+    Args:
+        encodings: of each text. Its units are `<s> unit_1 … unit_n </s>`, its scores those of unit_1 … unit_n.
+        text: of each place, the number of its text, (places,).
+        places: positions among the units of that text, (places,); those past the last unit have no score.
+    """
+    counts = np.array([len(encoding.scores) for encoding in encodings], np.int64)
+    units = np.fromiter(chain.from_iterable(encoding.units for encoding in encodings), np.int64, (counts + 2).sum())
+    first_unit = np.cumsum(counts + 2) - (counts + 2)
+    scores = np.fromiter(chain.from_iterable(encoding.scores for encoding in encodings), np.float64, counts.sum())
+    first_score = np.cumsum(counts) - counts
+    position = first_score[text] + places - 1
+    return ScoresAtPlaces(
+        units=units[first_unit[text] + places],
+        scores=scores[np.minimum(position, len(scores) - 1)] if len(scores) else np.zeros(len(position)),
+        has_score=places <= counts[text],
+    )
 
 
 def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:

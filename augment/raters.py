@@ -45,9 +45,11 @@ OPPOSITES = 0.05  # the share of opposites ("in front of", "behind") that raters
 SURE = 0.01  # the lowest probability of being unnatural or compatible that counts
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
+# Nats; what is lower, or outside, is taken for these.
 LOWEST = -12.0
 WHOLE = (-15.0, 5.0)
-MEAN = -6.0  # nats: what is lower, or outside, is taken for these
+MEAN = -6.0
+UNKNOWN_UNIT = -1
 TOGETHER = 128  # negatives that are rated together: they fit into a core's cache
 EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that sums are the same in any order
 
@@ -73,10 +75,10 @@ class RaterModel:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, own: bool) -> None:
         """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order."""
-        self._place, self._unit, self._features, self._changes, self._output = (
-            arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS
-        )
-        self._bias, self._last = (arrays[f"{JUDGEMENT}{name}.bias"].astype(np.float64) for name in ("hidden", "output"))
+        weights = {name: arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS}
+        self._place, self._unit, self._features, self._changes, self._output = weights.values()
+        self._bias = arrays[f"{JUDGEMENT}hidden.bias"].astype(np.float64)
+        self._last = arrays[f"{JUDGEMENT}output.bias"].astype(np.float64)
         self._own = own
         self._vocabulary: np.ndarray | None = None  # the projections of units that were asked for
         self._is_projected = np.zeros(0, bool)
@@ -179,11 +181,16 @@ def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) 
     mean word vector of the units that the caption has there, (places, 2 * width); and the lowest log p(unit | rest) of
     these units, (places,). A place has at least one unit; there is an encoding for each, that of its caption.
     """
-    old_log_p = [min(its.scores[before : after - 1]) for its, (before, after) in zip(encodings, places, strict=True)]
-    units = [its.units[before + 1 : after] for its, (before, after) in zip(encodings, places, strict=True)]
-    counts = np.array([len(its) for its in units])
-    words = encodings[0].model.embedding[np.fromiter(chain.from_iterable(units), np.int64)]
-    means = _exact(np.add.reduceat(words, np.cumsum(counts) - counts) / counts.astype(np.float32)[:, None])
+    old_log_p: list[float] = []
+    old_units: list[Sequence[int]] = []
+    for encoding, (before, after) in zip(encodings, places, strict=True):
+        # The scores of a text have no entry for its start, its units have one.
+        old_log_p.append(min(encoding.scores[before : after - 1]))
+        old_units.append(encoding.units[before + 1 : after])
+    counts = np.array([len(units) for units in old_units])
+    words = encodings[0].model.embedding[np.fromiter(chain.from_iterable(old_units), np.int64)]
+    sums = np.add.reduceat(words, np.cumsum(counts) - counts)
+    means = _exact(sums / counts.astype(np.float32)[:, None])
     vectors = np.stack([encoding.at(place) for encoding, place in zip(encodings, places, strict=True)])
     return np.concatenate([vectors, means], axis=1), np.array(old_log_p)
 
@@ -233,20 +240,32 @@ def inputs(
     units = np.zeros((len(rows), embedding.shape[1]))
     places = np.zeros((len(rows), 2 * embedding.shape[1]))
     old_log_p = np.zeros(len(rows))
-    counts = np.ones(len(rows))
-    every = enumerate(zip(captions, encodings, rows, strict=True))
-    if found := [(i, *replaced) for i, its in every for replaced in replacements(*its)]:
-        slots: dict[tuple[int, Place], tuple[int, CaptionEncoding, Place]] = {}  # of each place, its number
-        of = [slots.setdefault((id(encodings[i]), at), (len(slots), encodings[i], at))[0] for i, at, _ in found]
-        _, asked, at = zip(*slots.values(), strict=True)
-        vectors, lowest = place_inputs(asked, at)
-        new = np.array([-1 if unit is None else unit for *_, unit in found])
-        words = np.where(new[:, None] < 0, 0.0, embedding[new]).astype(float)
-        which, first, number = np.unique([i for i, *_ in found], return_index=True, return_counts=True)
-        places[which] = np.add.reduceat(vectors.astype(float)[of], first)
-        units[which] = np.add.reduceat(words, first)
-        old_log_p[which] = np.minimum.reduceat(lowest[of], first)
-        counts[which] = number
+    counts = np.ones(len(rows))  # of the words that each row replaces, but at least 1
+    # One entry per replaced word, those of a row one after the other.
+    row_of: list[int] = []
+    slot_of: list[int] = []
+    new_units: list[int] = []
+    # A slot is a place in a caption: many rows replace the word there, and its vector is looked up once.
+    slot_number: dict[tuple[int, Place], int] = {}
+    slot_encodings: list[CaptionEncoding] = []
+    for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
+        for place, unit in replacements(caption, encoding, row):
+            slot = (id(encoding), place)
+            if slot not in slot_number:
+                slot_number[slot] = len(slot_number)
+                slot_encodings.append(encoding)
+            row_of.append(number)
+            slot_of.append(slot_number[slot])
+            new_units.append(UNKNOWN_UNIT if unit is None else unit)
+    if row_of:
+        vectors, lowest = place_inputs(slot_encodings, [place for _, place in slot_number])
+        is_unknown = np.array(new_units) == UNKNOWN_UNIT
+        words = np.where(is_unknown[:, None], 0.0, embedding[new_units]).astype(float)
+        changed_rows, first, number_of_words = np.unique(row_of, return_index=True, return_counts=True)
+        places[changed_rows] = np.add.reduceat(vectors.astype(float)[slot_of], first)
+        units[changed_rows] = np.add.reduceat(words, first)
+        old_log_p[changed_rows] = np.minimum.reduceat(lowest[slot_of], first)
+        counts[changed_rows] = number_of_words
     sizes, means = scores_of(encodings)
     return Inputs(
         changes=np.array([change_number(row.change) for row in rows]),

@@ -38,7 +38,7 @@ TOGETHER_ESTIMATED = 4000  # replacements, whose arrays take some 60 MB
 
 class Estimates(NamedTuple):
     """For replacements of a unit, each (replacements,), in nats: the log-odds of the new unit to what it replaces, and
-    `loss`, `lowest` and `whole` of `negcap.augment.plausibility.Change`.
+    `loss`, `lowest` and `whole` of `negcap.augment.plausibility.Comparison`.
     """
 
     log_odds: np.ndarray
@@ -92,31 +92,43 @@ class Surrogate:
         encodings: for each slot, how the model has read its text; all made by one call of `ClozeModel.read`. places:
         for each slot, the positions in the text of the units before and after it, (slots, 2).
         """
-        row: dict[int, int] = {}
-        text = np.array([row.setdefault(encoding.number, len(row)) for encoding in encodings], int)
+        # The units of all texts, one after the other; `text_of_slot` is the number of each slot's text, (slots,).
+        text_number: dict[int, int] = {}
+        text_of_slot = np.array(
+            [text_number.setdefault(encoding.number, len(text_number)) for encoding in encodings], int
+        )
         texts = list({encoding.number: encoding for encoding in encodings}.values())
-        lengths = np.array([len(its.units) for its in texts], int)
+        lengths = np.array([len(text.units) for text in texts], int)
         firsts = np.cumsum(lengths) - lengths
-        flat = np.fromiter(chain.from_iterable(its.units for its in texts), np.int64, lengths.sum())
-        inner = np.ones(len(flat), bool)  # of units but START and END; those have neither a vector nor a score
-        inner[firsts] = inner[firsts + lengths - 1] = False
-        scores = np.zeros(len(flat))
-        at_unit = np.zeros((len(flat), self._distance.shape[1]), np.float32)
-        scores[inner] = np.fromiter(chain.from_iterable(its.scores for its in texts), np.float64, inner.sum())
-        vectors = np.concatenate([its.vectors[: len(its.scores)] for its in texts])
-        at_unit[inner] = vectors @ self._place + self._embedding[flat[inner]] @ self._unit
-        before, after = places.T
-        own = np.stack([encoding.at((b, a)) for encoding, (b, a) in zip(encodings, places.tolist(), strict=True)])
-        at_slot = own @ self._slot + self._embedding[flat[firsts[text] + after - 1]] @ self._old
+        units = np.fromiter(chain.from_iterable(text.units for text in texts), np.int64, lengths.sum())
+        is_inner = np.ones(len(units), bool)  # START and END have neither a vector nor a score
+        is_inner[firsts] = False
+        is_inner[firsts + lengths - 1] = False
+        scores = np.zeros(len(units))
+        scores[is_inner] = np.fromiter(chain.from_iterable(text.scores for text in texts), np.float64, is_inner.sum())
 
-        # Each slot with each other place of its text.
-        counts = before + lengths[text] - 1 - after
+        # B [v_i; e_i; v_s; e_s] is the sum of what belongs to the place i and what belongs to the slot s.
+        vectors = np.concatenate([text.vectors[: len(text.scores)] for text in texts])
+        at_unit = np.zeros((len(units), self._distance.shape[1]), np.float32)
+        at_unit[is_inner] = vectors @ self._place + self._embedding[units[is_inner]] @ self._unit
+        before, after = places.T
+        slot_vectors = np.stack(
+            [encoding.at((first, last)) for encoding, (first, last) in zip(encodings, places.tolist(), strict=True)]
+        )
+        old_unit = units[firsts[text_of_slot] + after - 1]
+        at_slot = slot_vectors @ self._slot + self._embedding[old_unit] @ self._old
+
+        # The pairs: each slot with each other place of its text. With `old` as the slot's units (one, or several of a
+        # phrase), the places of a text are numbered   0 1 … before-1 [old] before … , and their distances to the slot
+        # are                                      -before …   -1     [old]   1   …
+        counts = before + lengths[text_of_slot] - 1 - after
         starts = np.cumsum(counts) - counts
-        slot = np.repeat(np.arange(len(text)), counts)
+        slot = np.repeat(np.arange(len(text_of_slot)), counts)
         place = np.arange(len(slot)) - starts[slot]
         distance = place - before[slot]
         distance[distance >= 0] += 1
-        unit = (firsts[text] + 1)[slot] + place + np.where(distance > 0, (after - before - 1)[slot], 0)
+        old_length = (after - before - 1)[slot]
+        unit = (firsts[text_of_slot] + 1)[slot] + place + np.where(distance > 0, old_length, 0)
         points = at_unit[unit]
         points += at_slot[slot]
         points += self._distance[np.clip(distance, -FARTHEST, FARTHEST) + FARTHEST]
@@ -126,74 +138,87 @@ class Surrogate:
         return SlotShares(
             encodings=encodings,
             places=places,
-            vectors=own,
+            vectors=slot_vectors,
             starts=starts,
             counts=counts,
             distance=distance,
             shares=rounded(shares),
             scores=scores[unit],
-            replaced=cumulated[firsts[text] + after] - cumulated[firsts[text] + before + 1],
+            replaced=cumulated[firsts[text_of_slot] + after] - cumulated[firsts[text_of_slot] + before + 1],
         )
 
     @single_threaded()
-    def estimate(self, slots: SlotShares, of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+    def estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
         """Estimate what each replacement does to its text.
 
-        slots: of the texts. of: for each replacement, the number of its slot, ascending; units: and the number of the
-        new unit, both (replacements,). window: `lowest` looks at this number of places on either side.
+        Args:
+            slots: what `at_slots` says of the slots.
+            slot_of: the number of each replacement's slot, ascending, (replacements,).
+            units: the number of each new unit, (replacements,).
+            window: `lowest` looks at this number of places on either side.
         """
         parts = []
         for start in range(0, len(units), TOGETHER_ESTIMATED):
             block = slice(start, start + TOGETHER_ESTIMATED)
-            parts.append(self._estimate(slots, of[block], units[block], window))
+            parts.append(self._estimate(slots, slot_of[block], units[block], window))
         return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def _estimate(self, slots: SlotShares, of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
-        # Each replacement with each other place of its text: `sums` has one part for each replacement.
-        moved = state_changes(self._network, slots.encodings, slots.places, of, units)
-        behind, ahead = (
-            rounded(its @ by, largest=LARGEST_CHANGE) for its, by in zip(moved, self._changes, strict=True)
+    def _estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+        """As `estimate`, of so few replacements that their arrays fit into memory."""
+        state_change = state_changes(self._network, slots.encodings, slots.places, slot_of, units)
+        # F (h' - h) of each replacement: what the places before the slot see, and those behind it.
+        seen_before, seen_behind = (
+            rounded(change @ weights, largest=LARGEST_CHANGE)
+            for change, weights in zip(state_change, self._changes, strict=True)
         )
-        used, first = np.unique(of, return_index=True)
-        ends = [*first[1:].tolist(), len(of)]
-        size = slots.counts[of]
+        # `sums` has the d_i of each replacement and each other place of its text, those of a replacement together.
+        size = slots.counts[slot_of]
         sums = np.empty(int(size.sum()), np.float32)
+        used_slots, first = np.unique(slot_of, return_index=True)
+        ends = [*first[1:].tolist(), len(slot_of)]
         filled = 0
-        for slot, begin, end in zip(used.tolist(), first.tolist(), ends, strict=True):
+        for slot, begin, end in zip(used_slots.tolist(), first.tolist(), ends, strict=True):
             start = int(slots.starts[slot])
             count = int(slots.counts[slot])
             left = int(slots.places[slot, 0])
             block = sums[filled : filled + (end - begin) * count].reshape(end - begin, count)
-            block[:, :left] = behind[begin:end] @ slots.shares[start : start + left].T
-            block[:, left:] = ahead[begin:end] @ slots.shares[start + left : start + count].T
+            block[:, :left] = seen_before[begin:end] @ slots.shares[start : start + left].T
+            block[:, left:] = seen_behind[begin:end] @ slots.shares[start + left : start + count].T
             filled += block.size
+        # Of each number in `sums`: its replacement, and its pair of slot and place.
         replacement = np.repeat(np.arange(len(units)), size)
-        pair = np.arange(len(sums)) + np.repeat(slots.starts[of] - np.cumsum(size) + size, size)
+        first_sum = np.cumsum(size) - size
+        pair = np.arange(len(sums)) + np.repeat(slots.starts[slot_of] - first_sum, size)
         old = slots.scores[pair]
         lost = np.maximum(sums.astype(np.float64) * 2.0 ** -(SHARE + CHANGE), old)  # no log p is above 0
 
-        new = slots.encodings[0].model.scores(slots.vectors[of], units).astype(np.float64)
+        new = slots.encodings[0].model.scores(slots.vectors[slot_of], units).astype(np.float64)
         lowest = new.copy()
-        near = (np.abs(slots.distance) <= window)[pair]
-        np.minimum.at(lowest, replacement[near], (old - lost)[near])
-        odds = new - slots.replaced[of]
-        total = np.bincount(replacement, lost, len(units))
+        is_near = (np.abs(slots.distance) <= window)[pair]
+        np.minimum.at(lowest, replacement[is_near], (old - lost)[is_near])
+        log_odds = new - slots.replaced[slot_of]
         return Estimates(
-            log_odds=odds,
+            log_odds=log_odds,
             loss=np.bincount(replacement, np.maximum(lost, 0.0), len(units)),
             lowest=lowest,
-            whole=odds - total,
+            whole=log_odds - np.bincount(replacement, lost, len(units)),
         )
 
 
 def state_changes(
-    network: Network, encodings: Sequence[CaptionEncoding], places: np.ndarray, of: np.ndarray, units: np.ndarray
+    network: Network, encodings: Sequence[CaptionEncoding], places: np.ndarray, slot_of: np.ndarray, units: np.ndarray
 ) -> np.ndarray:
     """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
 
-    In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where the text has no further unit in that direction. network:
-    of the model that has made the encodings; the other arguments are those of `Surrogate.estimate`. Raises ValueError
-    for a encoding that `ClozeModel.read` has not made.
+    In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where the text has no further unit in that direction.
+
+    Args:
+        network: that of the model that has made the encodings.
+        encodings, places: of the slots, as for `Surrogate.at_slots`.
+        slot_of, units: of the replacements, as for `Surrogate.estimate`.
+
+    Raises:
+        ValueError: an encoding was not made by `ClozeModel.read`.
     """
     read = encodings[0].states
     if read is None:
@@ -202,25 +227,27 @@ def state_changes(
     lengths = np.array([len(encoding.units) for encoding in encodings])
     before, after = places.T
     changes = np.zeros((2, len(units), read.states.state.shape[1]), np.float32)
+    # Of each direction: the states, the step before the slot, the step that has read its last old unit, and whether
+    # another unit of the text sees the state after that. The backward GRU counts its steps from the end of the text.
     sides = (
         (read.behind, lengths - 1 - after, lengths - 2 - before, before > 0),
         (read.ahead, before, after - 1, after < lengths - 1),
     )
-    for side, new, (trie, parent, old, seen) in zip(network.sides[::-1], changes, sides, strict=True):
-        # Where a text ends, no other unit sees the state.
-        parents, olds = (trie.rows[numbers[seen], at[seen]] for at in (parent, old))
-        rows = np.flatnonzero(seen[of])
-        slot = (np.cumsum(seen) - 1)[of[rows]]
-        for at in range(0, len(rows), TOGETHER):
-            row = rows[at : at + TOGETHER]
-            its = slot[at : at + TOGETHER]
-            first = its[0]
-            last = its[-1] + 1
-            changed = buffer("changed", (len(row), new.shape[1]))
-            side.step(read.states.state[parents[first:last]], units[row], changed, its - first)
-            changed -= read.states.state[olds[its]]
+    for side, change, (trie, parent_step, old_step, is_seen) in zip(network.sides[::-1], changes, sides, strict=True):
+        parents = trie.rows[numbers[is_seen], parent_step[is_seen]]
+        old_states = trie.rows[numbers[is_seen], old_step[is_seen]]
+        seen_replacements = np.flatnonzero(is_seen[slot_of])
+        seen_slot = (np.cumsum(is_seen) - 1)[slot_of[seen_replacements]]
+        for start in range(0, len(seen_replacements), TOGETHER):
+            rows = seen_replacements[start : start + TOGETHER]
+            slots = seen_slot[start : start + TOGETHER]
+            first = slots[0]
+            end = slots[-1] + 1
+            changed = buffer("changed", (len(rows), change.shape[1]))
+            side.step(read.states.state[parents[first:end]], units[rows], changed, slots - first)
+            changed -= read.states.state[old_states[slots]]
             changed *= np.float32(0.5)
-            new[row] = rounded(changed)
+            change[rows] = rounded(changed)
     return changes
 
 
