@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..caption import read_only
 from ..data import data_path
 from .file import read_model
 from .network import Network, Read, singles
-from .states import SPECIAL, Place, Units
+from .states import SPECIAL, Place, Units, UnitsOfText
 
 EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
 Span = tuple[int, int]  # token numbers, the second exclusive
@@ -66,16 +65,17 @@ class ClozeModel:
         encoded = [self.units.read(words) for words in texts]
         all_places = []
         rows = []
-        for (units, of_token), its in zip(encoded, spans or [()] * len(texts), strict=True):
-            row = dict[Place, int]()
-            for start, end in its:
-                before, after = place = _place(units, of_token, start, end)
+        for text, spans_of_text in zip(encoded, spans or [()] * len(texts), strict=True):
+            # First the places of single units, then those of the spans that are none.
+            row: dict[Place, int] = {}
+            for start, end in spans_of_text:
+                before, after = place = _place(text.units, text.place_of, start, end)
                 if after - before != 2 and place not in row:
-                    row[place] = len(units) - 2 + len(row)
-            places = singles(len(units))
+                    row[place] = len(text.units) - 2 + len(row)
+            places = singles(len(text.units))
             all_places.append(np.concatenate([places, list(row)]) if row else places)
             rows.append(row)
-        return self._readings(encoded, all_places, rows)
+        return self._encodings(encoded, all_places, rows)
 
     def read_edited(
         self, encodings: Sequence[CaptionEncoding], texts: Sequence[Sequence[str]]
@@ -88,44 +88,59 @@ class ClozeModel:
         if any(encoding.states is None for encoding in encodings):
             raise ValueError("encodings must be made by `read`, was one of an edited text")
         encoded = [self.units.read(words) for words in texts]
+        # Those whose originals were read in one call share their states; some EDITED units of them at a time.
         together: dict[tuple[int, int], list[int]] = {}
         total = 0
-        for i, (encoding, (units, _)) in enumerate(zip(encodings, encoded, strict=True)):
-            together.setdefault((id(encoding.states), total // EDITED), []).append(i)
-            total += len(units)
+        for number, (encoding, text) in enumerate(zip(encodings, encoded, strict=True)):
+            together.setdefault((id(encoding.states), total // EDITED), []).append(number)
+            total += len(text.units)
         results: dict[int, CaptionEncoding] = {}
         for numbers in together.values():
-            own = [encoded[i] for i in numbers]
-            places = [singles(len(units)) for units, _ in own]
-            results |= zip(numbers, self._readings(own, places, known=encodings[numbers[0]].states), strict=True)
-        return [results[i] for i in range(len(texts))]
+            some_texts = [encoded[number] for number in numbers]
+            places = [singles(len(text.units)) for text in some_texts]
+            read = self._encodings(some_texts, places, known=encodings[numbers[0]].states)
+            results |= zip(numbers, read, strict=True)
+        return [results[number] for number in range(len(texts))]
 
-    def _readings(
+    def _encodings(
         self,
-        encoded: Sequence[tuple[list[int], list[int]]],
+        texts: Sequence[UnitsOfText],
         places: Sequence[np.ndarray],
         rows: Sequence[Mapping[Place, int]] | None = None,
         known: Read | None = None,
     ) -> list[CaptionEncoding]:
-        """Read texts together: encoded: the units of each, and the place of each token. places: of each, first those of
-        its units; rows: those of the others.
+        """Read texts together.
+
+        Args:
+            texts: their units.
+            places: the places of each text that can be asked for, first those of its units, (places, 2).
+            rows: the rows of the other places; None if there are none.
+            known: the states of texts that share units with these.
         """
-        texts = [units for units, _ in encoded]
-        vectors, states = self.network.read(texts, places, known)
-        sizes = [len(units) - 2 for units in texts]
-        every = [of_text[:size] for size, of_text in zip(sizes, vectors, strict=True)]
-        inner = np.array([unit for units in texts for unit in units[1:-1]], np.int64)
-        scores = self.scores(
-            np.concatenate([np.zeros((0, self.embedding.shape[1]), np.float32), *every]), inner
-        ).tolist()
-        return [
-            CaptionEncoding(
-                self, *of_text, scores[end - size : end], its, row, states if known is None else None, number
+        vectors, states = self.network.read([text.units for text in texts], places, known)
+        counts = [len(text.units) - 2 for text in texts]
+        unit_vectors = [of_text[:count] for of_text, count in zip(vectors, counts, strict=True)]
+        no_vectors = np.zeros((0, self.embedding.shape[1]), np.float32)
+        inner_units = np.array([unit for text in texts for unit in text.units[1:-1]], np.int64)
+        scores = self.scores(np.concatenate([no_vectors, *unit_vectors]), inner_units).tolist()
+        encodings = []
+        end = 0
+        for number, text in enumerate(texts):
+            start = end
+            end += counts[number]
+            encodings.append(
+                CaptionEncoding(
+                    model=self,
+                    units=text.units,
+                    place_of=text.place_of,
+                    scores=scores[start:end],
+                    vectors=vectors[number],
+                    rows={} if rows is None else rows[number],
+                    states=states if known is None else None,
+                    number=number,
+                )
             )
-            for number, (of_text, size, end, its, row) in enumerate(
-                zip(encoded, sizes, accumulate(sizes), vectors, rows or [{}] * len(texts), strict=True)
-            )
-        ]
+        return encodings
 
     def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
         """log p(unit | rest) of one unit at each of n places: (n,). For UNKNOWN it is the lowest bias.
@@ -170,11 +185,14 @@ class CaptionEncoding:
         """The place of the tokens from `start` to `end` (exclusive); None if they are not whole units, or `at` does not
         know the place.
         """
-        of = self.place_of
-        last = len(self.place_of)
-        if start >= end or (start and of[start - 1] == of[start]) or (end < last and of[end] == of[end - 1]):
+        place_of = self.place_of
+        if start >= end:
             return None
-        before, after = place = _place(self.units, of, start, end)
+        begins_inside_a_unit = start > 0 and place_of[start - 1] == place_of[start]
+        ends_inside_a_unit = end < len(place_of) and place_of[end] == place_of[end - 1]
+        if begins_inside_a_unit or ends_inside_a_unit:
+            return None
+        before, after = place = _place(self.units, place_of, start, end)
         return place if after - before == 2 or place in self.rows else None
 
     def around(self, token: int) -> Place | None:

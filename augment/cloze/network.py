@@ -93,55 +93,83 @@ class Network:
     ) -> tuple[list[np.ndarray], Read]:
         """For each caption, the vectors of its places, (places, width of the word vectors); and the states of all.
 
-        captions: the numbers of the units of each, from START to END. places: of each caption, any number, (places, 2).
-        known: what was read before; its states are not computed again, and the next such call overwrites the memory of
-        those that are returned. The vectors are multiples of 2^-VECTOR and do not depend on what is read together, see
-        `fixed_point`.
+        The vectors are multiples of 2^-VECTOR and do not depend on what is read together, see `fixed_point`.
+
+        Args:
+            captions: the numbers of the units of each, from START to END.
+            places: of each caption, any number, (places, 2).
+            known: what was read before. Its states are not computed again, and the next such call overwrites the memory
+                of those that are returned.
         """
-        lengths, counts = (np.array([len(one) for one in its], np.int64) for its in (captions, places))
-        ends = np.cumsum(counts)
-        beside = np.concatenate([np.zeros((0, 2), np.int64), *(its for its in places if len(its))])
-        reach = np.ones(len(captions), np.int64)  # of each caption, the states on either side that its places look at
-        either = np.maximum(beside[:, 0] + 1, np.repeat(lengths, counts) - beside[:, 1])
-        np.maximum.at(reach, np.repeat(np.arange(len(captions)), counts), either)
+        lengths = np.array([len(units) for units in captions], np.int64)
+        counts = np.array([len(of_caption) for of_caption in places], np.int64)
+        no_places = np.zeros((0, 2), np.int64)
+        beside = np.concatenate([no_places, *(of_caption for of_caption in places if len(of_caption))])
+        reach = _reach(lengths, counts, beside)
+        read = self._states(captions, lengths, reach, known)
+        vectors = self._vectors_of_all(lengths, counts, reach, beside, read)
+        return np.split(vectors, np.cumsum(counts)[:-1]) if len(counts) else [], read
+
+    def _states(
+        self, captions: Sequence[Sequence[int]], lengths: np.ndarray, reach: np.ndarray, known: Read | None
+    ) -> Read:
+        """Compute the states of captions that are not `known`; reach: how many of each from either end, (captions,)."""
+        # The first `reach` units of each caption forward, and its last ones backward; -1 behind these.
         column = np.arange(reach.max(initial=1))
         inside = column < reach[:, None]
         flat = np.fromiter(chain.from_iterable(captions), np.int64, lengths.sum())
         first = (np.cumsum(lengths) - lengths)[:, None]
-        units = [flat[np.where(inside, at, 0)] for at in (first + column, first + lengths[:, None] - 1 - column)]
-        units = [np.where(inside, of_side, -1) for of_side in units]
+        last = first + lengths[:, None] - 1
+        units_ahead = np.where(inside, flat[np.where(inside, first + column, 0)], -1)
+        units_behind = np.where(inside, flat[np.where(inside, last - column, 0)], -1)
+        # Rows of states: those that are known, new ones of the forward GRU, new ones of the backward GRU.
         used = 0 if known is None else known.used
-        ahead, levels = trie(units[0], used, None if known is None else known.ahead)
-        middle = used + sum(len(level.unit) for level in levels)
-        behind, levels_behind = trie(units[1], middle, None if known is None else known.behind)
-        total = middle + sum(len(level.unit) for level in levels_behind)
-        hidden = len(self.arrays["hidden.bias"])
+        ahead = trie(units_ahead, used, None if known is None else known.ahead)
+        middle = used + ahead.size
+        behind = trie(units_behind, middle, None if known is None else known.behind)
+        total = middle + behind.size
         if known is not None and total <= len(known.states.state):
             states = known.states
         else:
+            hidden = len(self.arrays["hidden.bias"])
             widths = self._size, 2 * self._size, self._size + hidden
             states = States(*(np.empty((ROOM * total, width), np.float32) for width in widths))
-            for rows, values in zip(states, () if known is None else known.states, strict=False):
-                rows[:used] = values[:used]
-        for side, new, row in zip(self.sides, (levels, levels_behind), (used, middle), strict=True):
-            run(side, new, states, row)
+            if known is not None:
+                for rows, known_rows in zip(states, known.states, strict=True):
+                    rows[:used] = known_rows[:used]
+        forward, backward = self.sides
+        run(forward, ahead.levels, states, used)
+        run(backward, behind.levels, states, middle)
+        return Read(ahead.trie, behind.trie, states, total)
+
+    def _vectors_of_all(
+        self, lengths: np.ndarray, counts: np.ndarray, reach: np.ndarray, beside: np.ndarray, read: Read
+    ) -> np.ndarray:
+        """The vectors of the places of all captions: (places, width). Captions of one shape are computed together.
+
+        lengths, counts, reach: of each caption the number of its units, of its places, and of the states on either side
+        that these look at. beside: the places, those of a caption together, (places, 2).
+        """
         vectors = np.empty((len(beside), self._output.shape[1]), np.float32)
+        first_place = np.cumsum(counts) - counts
         order = np.lexsort((reach, counts, lengths))
-        shape = np.stack([lengths, counts, reach])[:, order]
-        cuts = np.flatnonzero((shape[:, 1:] != shape[:, :-1]).any(0)) + 1
-        for group in np.split(order, cuts):
-            if not len(group) or not counts[group[0]]:
+        shapes = np.stack([lengths, counts, reach])[:, order]
+        cuts = np.flatnonzero((shapes[:, 1:] != shapes[:, :-1]).any(0)) + 1
+        for same_shape in np.split(order, cuts):
+            if not len(same_shape) or not counts[same_shape[0]]:
                 continue
-            most = max(1, ATTENDED // (2 * int(reach[group[0]]) * int(counts[group[0]])))
-            for start in range(0, len(group), most):
-                own = group[start : start + most]
-                wide = slice(0, int(reach[own[0]]))
-                at = (ends[own] - counts[own])[:, None] + np.arange(counts[own[0]])
-                rows = np.concatenate([ahead.rows[own, wide], behind.rows[own, wide][:, ::-1]], 1)
-                vectors[at.ravel()] = self._vectors(int(lengths[own[0]]), rows, beside[at], states)
-        return [vectors[end - size : end] for end, size in zip(ends.tolist(), counts.tolist(), strict=True)], Read(
-            ahead, behind, states, total
-        )
+            length = int(lengths[same_shape[0]])
+            count = int(counts[same_shape[0]])
+            states = int(reach[same_shape[0]])
+            most = max(1, ATTENDED // (2 * states * count))
+            for start in range(0, len(same_shape), most):
+                captions = same_shape[start : start + most]
+                place = first_place[captions][:, None] + np.arange(count)
+                ahead = read.ahead.rows[captions, :states]
+                behind = read.behind.rows[captions, :states][:, ::-1]
+                rows = np.concatenate([ahead, behind], axis=1)
+                vectors[place.ravel()] = self._vectors(length, rows, beside[place], read.states)
+        return vectors
 
     def _vectors(self, units: int, rows: np.ndarray, beside: np.ndarray, states: States) -> np.ndarray:
         """The vectors of the places of captions of `units` units, (captions * places, width): multiples of 2^-VECTOR.
@@ -191,20 +219,17 @@ class Network:
 
     def _biases(self, beside: np.ndarray, units: int, reach: int) -> np.ndarray:
         """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, 2 reach)."""
-        before, after = (
-            table[..., of] for table, of in zip(self._near(units), (slice(reach), slice(-reach, None)), strict=True)
-        )
+        near = self._near(units)
+        before = near.before[..., :reach]
+        after = near.after[..., -reach:]
         if (beside == beside[:1]).all():
             beside = beside[:1]
         biases = np.concatenate([before[:, beside[..., 0]], after[:, beside[..., 1] - 1]], -1)
         return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)
-    def _near(self, units: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each place and state, by the unit before (after) the place: (heads, units - 1, units - 1), read-only.
-
-        UNSEEN for states that have seen the place.
-        """
+    def _near(self, units: int) -> DistanceBiases:
+        """The biases of captions with this number of units; UNSEEN for states that have seen the place."""
         table = self.arrays["distance"]
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
         last = table.shape[2] - 1
@@ -212,7 +237,25 @@ class Network:
         after = table[:, 1][:, np.clip(-distance, 0, last)]
         before[:, distance < 0] = UNSEEN
         after[:, distance > 0] = UNSEEN
-        return read_only(before), read_only(after)
+        return DistanceBiases(read_only(before), read_only(after))
+
+
+class DistanceBiases(NamedTuple):
+    """What the distance of a place to a state adds to the attention, of the states before and behind the place.
+
+    By the unit before (after) the place, and the state: (heads, units - 1, units - 1), read-only.
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+
+
+def _reach(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarray) -> np.ndarray:
+    """Of each caption, the number of states on either side that its places look at, at least 1: (captions,)."""
+    reach = np.ones(len(lengths), np.int64)
+    farther = np.maximum(beside[:, 0] + 1, np.repeat(lengths, counts) - beside[:, 1])
+    np.maximum.at(reach, np.repeat(np.arange(len(lengths)), counts), farther)
+    return reach
 
 
 @cached(LENGTHS)

@@ -64,12 +64,11 @@ class Units:
         number = self.of(name)
         return self.of(name.rpartition(" ")[2]) if number is None else number
 
-    def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
+    def read(self, words: Sequence[str]) -> UnitsOfText:
         """Group the words of a tokenised text, in lower case, into units; those not in the vocabulary become UNKNOWN.
 
-        Returns the numbers of the units, from START to END, and for each token the place of its unit: of "two dogs in
-        front of it", with the phrase "in front of", 6 numbers and the places 1, 2, 3, 3, 3, 4. A final full stop has
-        the place of END.
+        "two dogs in front of it", with the phrase "in front of", has 6 units and the places 1, 2, 3, 3, 3, 4. A final
+        full stop has the place of END.
         """
         unknown = self.number[UNKNOWN]
         number = self.number
@@ -83,7 +82,14 @@ class Units:
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
                 units.append(number.get(name, unknown))
                 start += size
-        return [*units, 1], places
+        return UnitsOfText([*units, 1], places)
+
+
+class UnitsOfText(NamedTuple):
+    """The numbers of a text's units, from START to END, and the place of the unit of each token."""
+
+    units: list[int]
+    place_of: list[int]
 
 
 def by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ...]]:
@@ -140,10 +146,11 @@ class Gates:
         return np.take(self._met, rows, axis=0, out=out, mode="clip")
 
     def _meet(self, new: np.ndarray) -> None:
+        """Compute what units add that were not met before. The caller holds the lock."""
         bias, scale, offset = self._points
         old = self._count
         self._count = self._count + len(new)
-        if self._count > len(self._met):
+        if self._count > len(self._met):  # twice the room, so that rows are copied seldom
             met = np.empty((min(2 * self._count, len(self._row)), len(bias)), np.float32)
             met[:old] = self._met[:old]
             self._met = met
@@ -195,16 +202,19 @@ class Recurrent(NamedTuple):
             biases if side == 0 else np.zeros_like(biases),
         )
 
-    def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray, of: np.ndarray | None = None) -> None:
-        """Write the states after one more unit to `new`: units (rows,), new (rows, S). state: before it, (rows, S), or
-        several rows for one state, whose number `of` says, (rows,).
+    def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray, state_of: np.ndarray | None = None) -> None:
+        """Write the states after one more unit to `new`.
+
+        Args:
+            state: the states before the unit, (rows, S), or (states, S) if several rows have one state.
+            units: the unit that each row reads, (rows,).
+            new: is overwritten with the states after it, (rows, S).
+            state_of: for each row, the number of its state; None if each has its own.
         """
         from_state = np.matmul(state, self.weight, out=buffer("recurrent", (len(state), 3 * state.shape[1])))
-        if of is not None:
-            state, from_state = (
-                np.take(its, of, axis=0, out=buffer(name, (len(of), its.shape[1])), mode="clip")
-                for name, its in (("repeated", state), ("repeated recurrent", from_state))
-            )
+        if state_of is not None:
+            state = _repeated(state, state_of, "repeated")
+            from_state = _repeated(from_state, state_of, "repeated recurrent")
         rows, size = state.shape
         gates = self.gates.take(units, out=buffer("gates", from_state.shape))
         both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
@@ -220,6 +230,11 @@ class Recurrent(NamedTuple):
         new *= update
         new += candidate
         np.rint(new, out=new)
+
+
+def _repeated(states: np.ndarray, row: np.ndarray, name: str) -> np.ndarray:
+    """Some rows of an array, in scratch memory of this name."""
+    return np.take(states, row, axis=0, out=buffer(name, (len(row), states.shape[1])), mode="clip")
 
 
 class States(NamedTuple):
@@ -250,10 +265,32 @@ class Level(NamedTuple):
     parent: np.ndarray
 
 
-def trie(units: np.ndarray, row: int, known: Trie | None = None) -> tuple[Trie, list[Level]]:
-    """The prefixes of sequences, and those of each length that are not in `known`, whose rows are numbered from `row`
-    on, shorter ones first. units: as in `Trie`, at least one column.
+class NewPrefixes(NamedTuple):
+    """The prefixes of sequences, and those whose state is to be computed: by length, shorter ones first."""
+
+    trie: Trie
+    levels: list[Level]
+
+    @property
+    def size(self) -> int:
+        """The number of states that are to be computed."""
+        return sum(len(level.unit) for level in self.levels)
+
+
+def trie(units: np.ndarray, row: int, known: Trie | None = None) -> NewPrefixes:
+    """The prefixes of sequences, and which of them are not in `known`.
+
+    Args:
+        units: as in `Trie`, at least one column.
+        row: the row of `States` of the first new prefix; the others follow it.
+        known: prefixes that have rows.
     """
+    # Sorted, sequences with a common prefix stand together, and a prefix is new where a sequence differs from the one
+    # before it. Its number is the count of the prefixes that come before it, shorter ones first:
+    #     a b c     ->   0 2 4
+    #     a b d          0 2 5
+    #     a e            0 3
+    #     f              1
     every = units
     if known is not None:
         length = max(known.units.shape[1], units.shape[1])
@@ -262,29 +299,33 @@ def trie(units: np.ndarray, row: int, known: Trie | None = None) -> tuple[Trie, 
         every[len(known.units) :, : units.shape[1]] = units
     order = np.lexsort(every.T[::-1])
     ordered = every[order]
-    first = np.ones(ordered.shape, bool)  # whether a prefix is not that of the sequence before
-    np.logical_or.accumulate(ordered[1:] != ordered[:-1], axis=1, out=first[1:])
-    first &= ordered >= 0
-    starts = np.concatenate([[0], np.cumsum(first.sum(0))])
-    nodes = np.empty(every.shape, np.int64)  # numbered by length; not used behind the end of a sequence
-    nodes[order] = np.cumsum(first, axis=0) - 1 + starts[:-1]
-    row_of = np.full(starts[-1], -1)
+    is_first = np.ones(ordered.shape, bool)  # whether a prefix is not that of the sequence before
+    np.logical_or.accumulate(ordered[1:] != ordered[:-1], axis=1, out=is_first[1:])
+    is_first &= ordered >= 0
+    first_of_length = np.concatenate([[0], np.cumsum(is_first.sum(0))])
+    prefix = np.empty(every.shape, np.int64)  # the number of each; not used behind the end of a sequence
+    prefix[order] = np.cumsum(is_first, axis=0) - 1 + first_of_length[:-1]
+    prefixes = first_of_length[-1]
+    row_of = np.full(prefixes, -1)
     if known is not None:
-        there = known.units >= 0
-        row_of[nodes[: len(there), : there.shape[1]][there]] = known.rows[there]
-        nodes = nodes[len(there) :, : units.shape[1]]
+        is_known = known.units >= 0
+        row_of[prefix[: len(is_known), : is_known.shape[1]][is_known]] = known.rows[is_known]
+        prefix = prefix[len(is_known) :, : units.shape[1]]
     new = np.flatnonzero(row_of < 0)
     row_of[new] = np.arange(row, row + len(new))
-    last = np.empty(starts[-1], np.int64)
-    above = np.full(starts[-1], -1)
     inside = units >= 0
-    last[nodes[inside]] = units[inside]
-    above[nodes[:, 1:][inside[:, 1:]]] = nodes[:, :-1][inside[:, 1:]]
-    cuts = np.searchsorted(new, starts).tolist()
-    levels = [new[start:end] for start, end in pairwise(cuts) if end > start]
-    parents = [np.where(above[level] < 0, -1, row_of[above[level]]) for level in levels]
-    rows = np.where(inside, row_of[np.where(inside, nodes, 0)], 0)
-    return Trie(units, rows), [Level(last[level], parent) for level, parent in zip(levels, parents, strict=True)]
+    last_unit = np.empty(prefixes, np.int64)
+    last_unit[prefix[inside]] = units[inside]
+    parent = np.full(prefixes, -1)  # the prefix without its last unit
+    parent[prefix[:, 1:][inside[:, 1:]]] = prefix[:, :-1][inside[:, 1:]]
+    levels = []
+    for start, end in pairwise(np.searchsorted(new, first_of_length).tolist()):
+        if end > start:
+            level = new[start:end]
+            parent_row = np.where(parent[level] < 0, -1, row_of[parent[level]])
+            levels.append(Level(last_unit[level], parent_row))
+    rows = np.where(inside, row_of[np.where(inside, prefix, 0)], 0)
+    return NewPrefixes(Trie(units, rows), levels)
 
 
 def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> None:
