@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -159,58 +159,90 @@ def fold(image_id: str) -> int:
     return record_rng(0, "truth fold", image_id).randrange(FOLDS)
 
 
-def count_pairs(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> np.ndarray:
+class WordsOfCaption(NamedTuple):
+    """The ids of the words that a caption mentions, and of the entries that must be true of the image if it is."""
+
+    words: np.ndarray
+    entries: np.ndarray
+
+
+def count_pairs(images: Iterable[Sequence[WordsOfCaption]], words: int, entries: int) -> np.ndarray:
     """Count ordered pairs of captions of one image, by a word of the first and an entry that the second entails.
 
-    images: for each caption of an image, the ids of the words that it mentions, and of the entries that must be true of
-    the image if it is. words, entries: the sizes of the two vocabularies. Returns (1 + words, 1 + entries): row 0 has
-    the pairs whatever the first caption mentions, column 0 those whatever the second entails.
+    Args:
+        images: the captions of each.
+        words, entries: the sizes of the two vocabularies.
+
+    Returns:
+        (1 + words, 1 + entries): row 0 has the pairs whatever the first caption mentions, column 0 those whatever the
+        second entails.
     """
     pairs = np.zeros((1 + words, 1 + entries))
     for captions in images:
         others = len(captions) - 1
-        (word, saying), (entry, entailing) = map(_incidence, zip(*captions, strict=True))
-        word_captions = saying.sum(axis=0)
-        entry_captions = entailing.sum(axis=0)
-        both = word_captions[:, None] * entry_captions - saying.T @ entailing
-        pairs[1 + word[:, None], 1 + entry] += both
+        mentions = _incidence([caption.words for caption in captions])
+        entailments = _incidence([caption.entries for caption in captions])
+        word = mentions.ids
+        entry = entailments.ids
+        word_captions = mentions.has.sum(axis=0)
+        entry_captions = entailments.has.sum(axis=0)
+        # All pairs of a caption with the word and one with the entry, without those of a caption with itself.
+        with_both = word_captions[:, None] * entry_captions - mentions.has.T @ entailments.has
+        pairs[1 + word[:, None], 1 + entry] += with_both
         pairs[1 + word, 0] += word_captions * others
         pairs[0, 1 + entry] += entry_captions * others
         pairs[0, 0] += len(captions) * others
     return pairs
 
 
-def _incidence(ids: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+class Incidence(NamedTuple):
     """The distinct ids of some captions, ascending, and 1.0 where a caption has one, else 0.0: (captions, ids)."""
+
+    ids: np.ndarray
+    has: np.ndarray
+
+
+def _incidence(ids: Sequence[np.ndarray]) -> Incidence:
+    """Which of the captions has which id; ids: those of each caption."""
     distinct, number = np.unique(np.concatenate(ids), return_inverse=True)
     has = np.zeros((len(ids), len(distinct)))
-    has[np.repeat(np.arange(len(ids)), [len(its) for its in ids]), number] = 1.0
-    return distinct, has
+    caption = np.repeat(np.arange(len(ids)), [len(of_caption) for of_caption in ids])
+    has[caption, number] = 1.0
+    return Incidence(distinct, has)
 
 
 def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
     """Count the transitions in images; each image is a list of the assertions of its captions."""
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
-        values: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
+        values_of_thing: dict[str, dict[int, set[str]]] = {}  # the values that each caption, by number, gives a noun
         for number, of_caption in enumerate(captions):
             for thing, asserted in of_caption:
-                values.setdefault(thing, {}).setdefault(number, set()).add(asserted)
-        for thing, given in values.items():
-            news = given  # by caption, the values given to any noun for the same thing
-            same = [values[other] for other in values if is_same_thing(thing, other)]
-            if len(same) > 1:
-                numbers = set(chain.from_iterable(same))
-                news = {number: set[str]().union(*(its.get(number, ()) for its in same)) for number in numbers}
-            total = Counter(new for its in news.values() for new in its)
-            others_asked = len(captions) - 1
+                values_of_thing.setdefault(thing, {}).setdefault(number, set()).add(asserted)
+        for thing, given in values_of_thing.items():
+            news = _joined_values([values_of_thing[other] for other in values_of_thing if is_same_thing(thing, other)])
+            captions_with = Counter(new for of_caption in news.values() for new in of_caption)
+            other_captions = len(captions) - 1
             for number, olds in given.items():
                 for old in olds:
-                    counts[old, thing, ""] += others_asked
-                    for new, often in total.items():
-                        if others := often - (new in news[number]):
+                    counts[old, thing, ""] += other_captions
+                    for new, with_new in captions_with.items():
+                        # A caption is no witness of a second value that it gives itself.
+                        others = with_new - (new in news[number])
+                        if others:
                             counts[old, thing, new] += others
     return counts
+
+
+def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[str]]:
+    """The values that captions give any of the nouns for one thing, by the number of the caption.
+
+    nouns: those that captions give each noun.
+    """
+    if len(nouns) == 1:
+        return nouns[0]
+    numbers = set(chain.from_iterable(nouns))
+    return {number: set[str]().union(*(of_noun.get(number, ()) for of_noun in nouns)) for number in numbers}
 
 
 def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
@@ -224,27 +256,47 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
     words = sorted({noun for nouns, _ in chain.from_iterable(read) for noun in nouns})
     number = {word: row for row, word in enumerate(words)}
 
-    def rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
-        texts = [pa.array(column, pa.string()) for column in (said, of, entry)]
-        return pa.table([pa.repeat(kind, len(pairs)), *texts, pa.array(pairs, pa.int64())], [*KEYS, PAIRS])
-
     tables = []
     for kind in WORDS:  # pairs by the word that the first caption mentions and the entry that the second entails
         names = entailed.lexicon.entries(kind).names
-        of_images = (
-            [(np.array([number[noun] for noun in nouns], int), entries[kind]) for nouns, entries in captions]
+        words_of_images = (
+            [
+                WordsOfCaption(words=np.array([number[noun] for noun in nouns], int), entries=entries[kind])
+                for nouns, entries in captions
+            ]
             for captions in read
         )
-        pairs = count_pairs(of_images, len(words), len(names))
+        pairs = count_pairs(words_of_images, len(words), len(names))
         row, column = pairs.nonzero()
-        firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
-        seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
-        tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, pairs[row, column].astype(int)))
+        tables.append(
+            _counts_table(
+                kind,
+                said=pa.array(["", *words], pa.string()).take(pa.array(row)),
+                thing=pa.repeat("", len(row)),
+                entry=pa.array(["", *names], pa.string()).take(pa.array(column)),
+                pairs=pa.array(pairs[row, column].astype(int)),
+            )
+        )
     for kind in filter(is_transition, KINDS):  # by the assertion of the first and the value that the second gives
         counts = count_transitions([assertions(kind, caption) for caption in captions] for captions in images)
-        said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
-        tables.append(rows(kind, said, of, entry, list(counts.values())))
+        tables.append(
+            _counts_table(
+                kind,
+                said=pa.array([old for old, _, _ in counts], pa.string()),
+                thing=pa.array([thing for _, thing, _ in counts], pa.string()),
+                entry=pa.array([new for _, _, new in counts], pa.string()),
+                pairs=pa.array(counts.values(), pa.int64()),
+            )
+        )
     return pa.concat_tables(tables)
+
+
+def _counts_table(kind: str, *, said: pa.Array, thing: pa.Array, entry: pa.Array, pairs: pa.Array) -> pa.Table:
+    """A table of counts of one kind, from its columns."""
+    import pyarrow as pa
+
+    kinds = pa.repeat(kind, len(pairs))
+    return pa.table([kinds, said, thing, entry, pairs.cast(pa.int64())], [*KEYS, PAIRS])
 
 
 def add(folds: Sequence[pa.Table]) -> pa.Table:
@@ -256,32 +308,38 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words = []
-    of_rows = []
+    words: list[pa.Array] = []  # of each column of KEYS, its distinct words in order
+    word_numbers: list[np.ndarray] = []  # of each column, the number of the word in each row of all folds
     for key in KEYS:
         column = pa.chunked_array([chunk for fold in folds for chunk in fold[key].chunks], pa.string())
         encoded = column.combine_chunks().dictionary_encode()
         words.append(encoded.dictionary.take(pc.array_sort_indices(encoded.dictionary)))
-        of_rows.append((pc.rank(encoded.dictionary).to_numpy() - 1).astype(np.int64)[encoded.indices.to_numpy()])
-    sizes = [max(len(its), 1) for its in words]
-    numbers, row = np.unique(np.ravel_multi_index(of_rows, sizes), return_inverse=True)
-    ends = np.cumsum([0, *map(len, folds)])
-    pairs = [
-        np.bincount(row[start:end], fold[PAIRS].to_numpy(), len(numbers)).astype(np.int64)
-        for fold, start, end in zip(folds, ends, ends[1:], strict=False)
-    ]
-    kind, said, of, entry = np.unravel_index(numbers, sizes)
-    is_word, has_said, has_entry = (
-        np.array([test(text) for text in words[key].to_pylist()], bool)[numbers]
-        for key, test, numbers in ((0, WORDS.__contains__, kind), (1, bool, said), (3, bool, entry))
-    )
-    is_word &= has_said
+        rank = (pc.rank(encoded.dictionary).to_numpy() - 1).astype(np.int64)
+        word_numbers.append(rank[encoded.indices.to_numpy()])
+    sizes = [max(len(of_column), 1) for of_column in words]
+    keys, key_of_row = np.unique(np.ravel_multi_index(word_numbers, sizes), return_inverse=True)
+    pairs: list[np.ndarray] = []  # of each fold, (keys,)
+    start = 0
+    for counts in folds:
+        rows = key_of_row[start : start + len(counts)]
+        pairs.append(np.bincount(rows, counts[PAIRS].to_numpy(), len(keys)).astype(np.int64))
+        start += len(counts)
+
+    kind, said, thing, entry = np.unravel_index(keys, sizes)
+    is_word_kind = np.array([text in WORDS for text in words[0].to_pylist()], bool)[kind]
+    has_said = np.array([bool(text) for text in words[1].to_pylist()], bool)[said]
+    has_entry = np.array([bool(text) for text in words[3].to_pylist()], bool)[entry]
+    is_word = is_word_kind & has_said
+    # The row of a word without an entry has the pairs whose first caption mentions the word.
     is_rare = np.zeros(sizes[1], bool)
     is_rare[said[is_word & ~has_entry & (np.add.reduce(pairs) < MIN_PAIRS)]] = True
     kept = np.flatnonzero(~(is_word & is_rare[said]))
-    texts = [its.take(pa.array(numbers[kept])) for its, numbers in zip(words, (kind, said, of, entry), strict=True)]
+    texts = [
+        of_column.take(pa.array(numbers[kept]))
+        for of_column, numbers in zip(words, (kind, said, thing, entry), strict=True)
+    ]
     names = [f"{PAIRS}_{number}" for number in range(len(folds))]
-    return pa.table([*texts, *(pa.array(its[kept]) for its in pairs)], [*KEYS, *names])
+    return pa.table([*texts, *(pa.array(of_fold[kept]) for of_fold in pairs)], [*KEYS, *names])
 
 
 def _total(counts: pa.Table) -> pa.ChunkedArray:
@@ -314,16 +372,16 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
-        evidence = gather_evidence([shown for shown, _ in held], lexicon.cloze, only_first=True)
+        evidence = gather_evidence([image.shown for image in held], lexicon.cloze, only_first=True)
         replacers = replacing(*TRUTH_KINDS)
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
-        estimates = [known.of_image(shown) for shown, _ in held]
+        estimates = [known.of_image(image.shown) for image in held]
         proposed = {kind: _proposed(replacers[kind], batch) for kind in TRUTH_KINDS}
-        for number, (shown, held_out) in enumerate(held):
+        for number, image in enumerate(held):
             for kind in TRUTH_KINDS:
                 for row in proposed[kind][number]:
-                    features = estimates[number].features(row, shown[0])
-                    true = is_true(row, shown[0], held_out, entailed)
+                    features = estimates[number].features(row, image.shown[0])
+                    true = is_true(row, image.shown[0], image.held_out, entailed)
                     if features is not None:
                         rows.append((kind, features, true))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
@@ -350,21 +408,27 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     """A `truth` table: a row of coefficients for each kind, then the counts."""
     import pyarrow as pa
 
-    fitted = table_of(((kind, "", "", "", 0, its) for kind, its in sorted(coefficients.items())), TRUTH)
+    rows = [(kind, "", "", "", 0, of_kind) for kind, of_kind in sorted(coefficients.items())]
+    fitted = table_of(rows, TRUTH)
     columns = [*counts.columns, pa.nulls(len(counts), TRUTH.field("coefficients").type)]
     arrays = [column.cast(field.type) for column, field in zip(columns, TRUTH, strict=True)]
     counted = pa.Table.from_arrays(arrays, schema=TRUTH)
     return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
-def _held_out(captions: Sequence[Caption]) -> tuple[tuple[Caption, ...], Caption]:
-    """The captions of an image in random order: those that are shown, of which candidates are made for the first; and
-    the next one, which is held out.
-    """
+class HeldOut(NamedTuple):
+    """Captions of an image: those that are shown, of which candidates are made for the first; and one that is not."""
+
+    shown: tuple[Caption, ...]
+    held_out: Caption
+
+
+def _held_out(captions: Sequence[Caption]) -> HeldOut:
+    """A random number of the captions of an image, in random order, and one more that is held out."""
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     number = rng.randrange(1, len(captions))
-    return tuple(order[:number]), order[number]
+    return HeldOut(shown=tuple(order[:number]), held_out=order[number])
 
 
 def _proposed(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:

@@ -16,7 +16,15 @@ from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.reproducible import sigmoid
 from negcap.augment.truth import fit
 from negcap.augment.truth.estimates import Associations, Transitions, Truth
-from negcap.augment.truth.fit import EntailedEntries, add, count_pairs, count_transitions, estimate, total
+from negcap.augment.truth.fit import (
+    EntailedEntries,
+    WordsOfCaption,
+    add,
+    count_pairs,
+    count_transitions,
+    estimate,
+    total,
+)
 from negcap.pipelines.stages.balance import BalanceConfig
 from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.captions import TRUTH
@@ -65,7 +73,7 @@ def sample_truth() -> pa.Table:
 
 def test_pairs_are_those_of_two_captions_of_an_image() -> None:
     said_and_true = [([0, 1], [0]), ([1], [0, 1]), ([2], [])]
-    captions = [(np.array(said, int), np.array(true, int)) for said, true in said_and_true]
+    captions = [WordsOfCaption(np.array(said, int), np.array(true, int)) for said, true in said_and_true]
     counted = count_pairs([captions, captions], 3, 2)
     together, said, true = np.zeros((3, 2)), np.zeros(3), np.zeros(2)
     for (first, _), (_, second) in permutations(said_and_true, 2):
@@ -89,7 +97,8 @@ def test_a_fold_left_out_is_as_if_never_counted(scenes: list[list[Caption]], lex
 
 
 def test_a_word_speaks_for_what_it_or_its_kind_comes_with_and_unknown_words_for_nothing() -> None:
-    beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
+    beach = WordsOfCaption(np.array([0]), np.array([0]))
+    kitchen = WordsOfCaption(np.array([1]), np.array([1]))
     counted = count_pairs([[beach, beach]] * 40 + [[kitchen, kitchen]] * 40, 2, 2)
     known = Associations(counted, ["beach", "stove"], ["umbrella", "kettle"])
     assert known.score(["beach"])[0] > 0.3 > -0.3 > known.score(["beach"])[1]
