@@ -109,7 +109,7 @@ INPUTS: dict[str, tuple[str, Callable[[], str | bytes], str]] = {  # name of a f
     "an id of two images": (
         "a.json",
         lambda: _coco(images=[{"id": number // 2, "file_name": f"{number}.jpg"} for number in range(6)]),
-        "",
+        "ambiguous_image",
     ),
     "a column twice": (
         "a.parquet",
