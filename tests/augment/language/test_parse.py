@@ -164,11 +164,14 @@ SAID = {
     "Parked outside the house are two cars.": "cars > park outside > house",
     "Next to the table is a chair.": "chair > next to > table",
     "In the middle of the room stands a table.": "table > stand in middle of > room",
+    "A skier goes up a hill.": "skier > go up > hill",
+    "A cat climbs up a tall tree.": "cat > climb up > tree",
+    "A dog runs up the steep wooden stairs.": "dog > run up > stairs",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), SAID.items())
-def test_second_and_inverted_clauses_have_their_own_subjects(text: str, expected: str) -> None:
+def test_second_and_inverted_clauses_have_their_own_subjects_and_who_goes_has_a_way(text: str, expected: str) -> None:
     (caption,) = parse([text])
     relations, words = scene_graph(caption).relations, caption.lowered
     assert ", ".join(f"{words[r.subject]} > {r.name} > {words[r.object]}" for r in relations) == expected
@@ -184,6 +187,12 @@ def test_what_is_right_stays() -> None:
         (caption,) = parse([text])
         token = caption.tokens[caption.lowered.index(subject)]
         assert (token.dep, caption.lowered[token.head]) == ("nsubj", verb)
+
+
+@pytest.mark.parametrize("text", ["A man picks up a ball.", "A woman holds up a sign.", "A man rolls up a carpet."])
+def test_particles_of_verbs_with_an_object_stay(text: str) -> None:
+    (caption,) = parse([text])
+    assert [token.dep for token in caption.tokens if token.lower == "up"] == ["prt"]
 
 
 def test_every_text_is_repaired_by_itself() -> None:
