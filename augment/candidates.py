@@ -25,8 +25,7 @@ from .raters import (
     MAX_COMPATIBLE,
     MAX_UNNATURAL,
     PREFERRED_UNNATURAL,
-    calibrated,
-    cap_opposites,
+    Ratings,
     change_number,
     features,
     is_fallback,
@@ -83,7 +82,6 @@ class Candidates:
     least_unnatural: p_unnatural if it changed its caption as little as the best replacements do; 0 before this is
         asked. No text that replaces more than one unit is estimated.
     p_unnatural, p_compatible: the ratings, estimated without reading the text; NaN where they are not.
-    is_opposite: whether it is the opposite of the word that it replaces.
     is_rated: whether it was asked for its ratings.
     is_proposed: whether it may be sampled as far as is known without its ratings. What operators take by weight depends
         on this column and not on `reason`, which also knows for which candidates others have asked.
@@ -102,7 +100,6 @@ class Candidates:
     least_unnatural: np.ndarray = field(init=False)
     p_unnatural: np.ndarray = field(init=False)
     p_compatible: np.ndarray = field(init=False)
-    is_opposite: np.ndarray = field(init=False)
     is_rated: np.ndarray = field(init=False)
     is_proposed: np.ndarray = field(init=False)
 
@@ -111,7 +108,6 @@ class Candidates:
         self.least_unnatural = np.zeros(size)
         self.p_unnatural = np.full(size, np.nan)
         self.p_compatible = np.full(size, np.nan)
-        self.is_opposite = np.zeros(size, bool)
         self.is_rated = np.zeros(size, bool)
         self.is_proposed = np.zeros(size, bool)
 
@@ -126,7 +122,7 @@ class Candidates:
             return np.concatenate([np.zeros(0, empty), *(getattr(table, name) for table in tables)])
 
         return cls(
-            slots=[one for table in tables for one in table.slots],
+            slots=[slot for table in tables for slot in table.slots],
             caption=column("caption", int),
             slot=np.concatenate([np.zeros(0, int), *slot]),
             entry=column("entry", int),
@@ -163,14 +159,6 @@ class Candidates:
     def rows_of_slots(self) -> list[slice]:
         """The candidates of each slot."""
         return rows_of_slots(self.slot, len(self.slots))
-
-    def mark_opposites(self, lexicon: Lexicon) -> None:
-        """Fill in `is_opposite`; lexicon: that of the entries."""
-        for slot, rows in zip(self.slots, self.rows_of_slots, strict=True):
-            test = KINDS[slot.kind].are_opposite if slot.kind in KINDS else None
-            if test is not None:
-                names = lexicon.entries(slot.kind).names
-                self.is_opposite[rows] = [test(slot.entry, names[entry]) for entry in self.entry[rows].tolist()]
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
         """Give candidates, by number or mask, a reason, unless they have one."""
@@ -229,12 +217,12 @@ class RatingEstimates:
         self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
         self._change_of_slot = np.array([change_number(slot.kind) for slot in candidates.slots])
 
-    def _rate(self, numbers: np.ndarray, comparisons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The probabilities of being unnatural and compatible, of candidates that compare so with their captions."""
+    def _rate(self, numbers: np.ndarray, comparisons: np.ndarray) -> Ratings:
+        """The ratings of candidates, by number, that compare so with their captions (`Comparison`, (candidates, 4))."""
         slot = self._candidates.slot[numbers]
         place = self._number_of_slot[slot]
         given = features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
-        ratings = self._raters.predict(
+        return self._raters.predict(
             changes=self._change_of_slot[slot],
             features=given,
             places=self._projected_places,
@@ -242,7 +230,6 @@ class RatingEstimates:
             place=place,
             unit=self._candidates.unit[numbers],
         )
-        return calibrated(ratings, self._change_of_slot[slot])
 
     def rate_at_best(self) -> None:
         """Refuse what raters would call unnatural even if it changed its caption as little as the best do."""
@@ -269,7 +256,7 @@ class RatingEstimates:
         )
         numeral = self._change_of_slot[table.slot[numbers]] == CHANGES.index("numeral")
         comparisons[numeral] = LEAST_OF_NUMERALS
-        unnatural, _ = self._rate(numbers, comparisons)
+        unnatural = self._rate(numbers, comparisons).unnatural
         table.least_unnatural[numbers] = np.where(numeral, 0.0, unnatural)
         limit = np.where(numeral, self._limits.unnatural, self._limits.max_unnatural)
         table.refuse(numbers[unnatural > limit], UNNATURAL)
@@ -282,16 +269,15 @@ class RatingEstimates:
         numbers = np.sort(numbers[asked])
         if not len(numbers) or self._surrogate is None:
             return
-        of = self._number_of_slot[table.slot[numbers]]
-        estimates = self._surrogate.estimate(self._slot_shares, of, table.unit[numbers], WINDOW)
-        unnatural, compatible = self._rate(numbers, np.stack(estimates, axis=1))
-        compatible = cap_opposites(compatible, table.is_opposite[numbers])
-        table.p_unnatural[numbers] = unnatural
-        table.p_compatible[numbers] = compatible
+        slot_of = self._number_of_slot[table.slot[numbers]]
+        estimates = self._surrogate.estimate(self._slot_shares, slot_of, table.unit[numbers], WINDOW)
+        ratings = self._rate(numbers, np.stack(estimates, axis=1))
+        table.p_unnatural[numbers] = ratings.unnatural
+        table.p_compatible[numbers] = ratings.compatible
         # What only the whole text tells is as plausible as that is estimated to be.
         unknown = np.isnan(table.log_odds[numbers])
         table.log_odds[numbers] = np.where(unknown, estimates.whole, table.log_odds[numbers])
-        reasons = refusals(unnatural, compatible, self._limits.unnatural, self._limits.max_compatible)
+        reasons = refusals(ratings.unnatural, ratings.compatible, self._limits.unnatural, self._limits.max_compatible)
         for reason in (UNNATURAL, COMPATIBLE):
             table.refuse(numbers[reasons == reason], reason)
 
@@ -339,4 +325,4 @@ class Batch:
     @cached_property
     def sentences(self) -> list[list[int]]:
         """For each whole caption, the numbers of its sentences in `evidence`."""
-        return by_caption([one.caption for one in self.evidence])
+        return by_caption([sentence.caption for sentence in self.evidence])

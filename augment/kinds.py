@@ -40,8 +40,6 @@ class Kind(NamedTuple):
     preference: how much better ratings raise the chance of a replacement: the power of the odds of being good, see
         `negcap.augment.raters.preference`.
     is_more_general: (old, new) -> whether whatever `old` says is also said by `new`: dog -> animal.
-    are_opposite: (old, new) -> whether they exclude each other by what they mean, whatever the raters' model
-        estimates; None: no words of this kind are known to be opposites.
     """
 
     name: str
@@ -53,15 +51,10 @@ class Kind(NamedTuple):
     least_count: int | None
     preference: float
     is_more_general: Callable[[str, str], bool]
-    are_opposite: Callable[[str, str], bool] | None = None
 
 
 def _same_preposition(old: str, new: str) -> bool:
     return prepositions().same_relation(old, new)
-
-
-def _opposite_prepositions(old: str, new: str) -> bool:
-    return prepositions().are_opposite(old, new)
 
 
 def _same_number(old: str, new: str) -> bool:
@@ -95,7 +88,6 @@ KINDS: dict[str, Kind] = {
             least_count=3,
             preference=0.5,
             is_more_general=_same_preposition,
-            are_opposite=_opposite_prepositions,
         ),
         Kind(
             name="numeral",

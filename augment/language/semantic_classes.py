@@ -243,7 +243,7 @@ class Prepositions:
     preposition. beside: entries that express nearness.
     symmetric: those that hold in both directions. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
     relations: entry -> its relation in space. exclusions: pairs of relations that no photo shows of the same two
-    things; opposites: those of them that are each other's opposites. places: noun -> entries that may all be true of it
+    things. places: noun -> entries that may all be true of it
     at once. unfit: noun -> entries that nobody says before it.
     """
 
@@ -259,7 +259,6 @@ class Prepositions:
     sets: dict[str, tuple[int, ...]]
     relations: dict[str, str]
     exclusions: frozenset[tuple[str, str]]
-    opposites: frozenset[tuple[str, str]]
     places: dict[str, frozenset[str]]
     unfit: dict[str, frozenset[str]]
 
@@ -271,10 +270,6 @@ class Prepositions:
         if self.places.get(noun, frozenset()).issuperset((one, other)):
             return False
         return (self.relations.get(one), self.relations.get(other)) in self.exclusions
-
-    def are_opposite(self, one: str, other: str) -> bool:
-        """Whether two prepositions are each other's opposites: "in front of" and "behind"."""
-        return (self.relations.get(one), self.relations.get(other)) in self.opposites
 
     def imply(self, one: str, other: str, noun: str) -> bool:
         """Whether a caption that says the one makes it likely that the other is true: of one relation, of one set of
@@ -300,16 +295,12 @@ def prepositions() -> Prepositions:
     for number, words in enumerate(table8, start=1):
         for word in words:
             sets[word] += (number,)
-    opposites, exclusions = (
-        pairs([relation, other] for relation, others in table[name].items() for other in others)
-        for name in ("opposites", "exclusions")
-    )
+    exclusions = pairs([relation, other] for relation, others in table["exclusions"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
         "sets": dict(sets),
         "relations": {word: relation for relation, words in table["relations"].items() for word in words},
-        "opposites": opposites,
-        "exclusions": opposites | exclusions,
+        "exclusions": exclusions,
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
         "unfit": {noun: frozenset(place.get("unfit", ())) for place in table["places"] for noun in place["nouns"]},
     }

@@ -255,7 +255,6 @@ def propose_batch(
         tables.append(replacer.propose(slots, evidence, lexicon))
     candidates = Candidates.join(tables)
     refuse_possible(candidates, by_kind, evidence, lexicon)
-    candidates.mark_opposites(lexicon)
     estimates = RatingEstimates(candidates, evidence, limits)
     estimates.rate_at_best()
     candidates.is_proposed = candidates.reason == FREE
