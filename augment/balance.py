@@ -78,7 +78,7 @@ def exchanges(
         for kind in kinds:
             parts[kind].append(_exchanges_of_batch(replacers[kind], batch, first))
         first += len(evidence)
-    return {kind: _joined(found) for kind, found in parts.items()}
+    return {kind: _joined(exchanges_of_batches) for kind, exchanges_of_batches in parts.items()}
 
 
 def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:

@@ -150,13 +150,20 @@ class Caption:
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
 
 
+class FlatLists(NamedTuple):
+    """A column of lists of structs: where the list of each row starts and ends, and the fields of all, by name."""
+
+    offsets: list[int]
+    fields: dict[str, list]
+
+
 def from_parses(parses: pa.Table) -> list[Caption]:
     """The captions of a `parses` table (see negcap.schemas.captions), in table order."""
     import pyarrow as pa
 
     parses = parses.combine_chunks()
 
-    def flat(column: str) -> tuple[list[int], dict[str, list]]:
+    def flattened(column: str) -> FlatLists:
         lists = parses.column(column)
         array = lists.chunk(0) if lists.num_chunks else pa.array([], lists.type)
         values = array.flatten()
@@ -169,10 +176,10 @@ def from_parses(parses: pa.Table) -> list[Caption]:
             else:
                 columns[field.name] = child.to_pylist()
         offsets = array.offsets.to_numpy()
-        return (offsets - offsets[0]).tolist(), columns
+        return FlatLists((offsets - offsets[0]).tolist(), columns)
 
-    token_at, token = flat("tokens")
-    chunk_at, chunk = flat("chunks")
+    token_at, token = flattened("tokens")
+    chunk_at, chunk = flattened("chunks")
     captions = []
     columns = (parses.column(name).to_pylist() for name in ("caption_id", "image_id", "text"))
     for row, (caption_id, image_id, text) in enumerate(zip(*columns, strict=True)):

@@ -57,10 +57,11 @@ def contradicts_the_captions(row: Row, case: Case) -> None:
     """Reject what a caption of the image or WordNet makes true (`related_in_caption`, `sibling_says_so`, …)."""
     if not case.operator.traits.is_checked:
         return
-    if found := case.operator.violation(row, case.evidence, case.lexicon):
-        row.reason = found.reason
-        row.sibling_id = found.sibling_id
-        row.detail = found.word and _absent(row) + found.word
+    violation = case.operator.violation(row, case.evidence, case.lexicon)
+    if violation is not None:
+        row.reason = violation.reason
+        row.sibling_id = violation.sibling_id
+        row.detail = violation.word and _absent(row) + violation.word
 
 
 def is_unlikely_to_be_true(row: Row, case: Case) -> None:

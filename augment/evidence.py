@@ -60,10 +60,12 @@ class Evidence:
 
         None: nothing fits.
         """
-        if fitting := frozenset(filter(fits, self.sibling_mentions[kind])):
+        fitting = frozenset(filter(fits, self.sibling_mentions[kind]))
+        if fitting:
             for sibling in self.siblings:
-                if found := fitting & mentions_of(sibling)[kind]:
-                    return min(found), sibling.caption_id
+                said_by_sibling = fitting & mentions_of(sibling)[kind]
+                if said_by_sibling:
+                    return min(said_by_sibling), sibling.caption_id
         return None
 
 
@@ -96,8 +98,11 @@ def gather_evidence(
     evidence: list[Evidence] = []
     for image, captions in zip(whole, asked, strict=True):
         said = [mentions_of(caption) for caption in image]
-        counts = {name: Counter(chain.from_iterable(its[name] for its in said)) for name in KINDS}
-        said_once = {name: {what for what, times in its.items() if times == 1} for name, its in counts.items()}
+        # What a caption says and no other does is not said by its siblings; all else that is said is.
+        counts = {name: Counter(chain.from_iterable(mentions[name] for mentions in said)) for name in KINDS}
+        said_once = {
+            name: {mention for mention, times in of_kind.items() if times == 1} for name, of_kind in counts.items()
+        }
         texts = frozenset(caption.text.lower() for caption in image)
         estimates = truth.of_image(image) if truth is not None else None
         for number, caption in enumerate(captions):

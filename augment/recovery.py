@@ -156,12 +156,12 @@ def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list
     for start, end, new in edits:
         first = start + shift
         last = start + shift + len(new)
-        spans.append(Span(*_inside(caption, start, end), *_inside(negative, first, last)))
+        spans.append(Span(*_tokens_of(caption, start, end), *_tokens_of(negative, first, last)))
         shift += len(new) - (end - start)
     return spans
 
 
-def _inside(caption: Caption, start: int, end: int) -> tuple[int, int]:
+def _tokens_of(caption: Caption, start: int, end: int) -> tuple[int, int]:
     """The tokens that have a character from `start` to `end`, as start and end (exclusive)."""
     inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
     before = sum(token.start < start for token in caption.tokens)
@@ -170,11 +170,10 @@ def _inside(caption: Caption, start: int, end: int) -> tuple[int, int]:
 
 def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
     """Whether an edit only makes a word agree: an article, another form of a verb, a pronoun."""
-    a, b, c, d = span
-    if b - a != 1 or d - c != 1:
+    if span.end - span.start != 1 or span.new_end - span.new_start != 1:
         return False
-    old = caption.tokens[a]
-    new = negative.tokens[c]
+    old = caption.tokens[span.start]
+    new = negative.tokens[span.new_start]
     if old.lower in ("a", "an") and new.lower in ("a", "an"):
         return True
     verbs = old.pos in ("VERB", "AUX") and new.pos in ("VERB", "AUX") and old.lemma == new.lemma
@@ -329,8 +328,10 @@ def _reject(
         row.reason = truth.true_by
         row.detail = truth.word
         row.sibling_id = truth.sibling_id
-    elif settings.cautious and (found := violation(row, evidence, lexicon)):
-        row.reason, row.detail, row.sibling_id = found
+    elif settings.cautious and (may_be_true := violation(row, evidence, lexicon)):
+        row.reason = may_be_true.reason
+        row.detail = may_be_true.word
+        row.sibling_id = may_be_true.sibling_id
     elif settings.cautious and row.p_true is not None and evidence.image is not None:
         if row.p_true > evidence.image.truth.max_p_true:
             row.reason = LIKELY_TRUE
@@ -371,7 +372,10 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
         old = words(caption.tokens)
         new = (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
         left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
-        denied = all(any(its == kind and is_kind_of(kind, one, word) for its, one in old) for kind, word in left)
+        denied = all(
+            any(old_kind == kind and is_kind_of(kind, old_word, word) for old_kind, old_word in old)
+            for kind, word in left
+        )
         return TruthValue("false" if denied else "undecidable")
     heard = _heard(negative, evidence)
     if operator == "add" and heard and all(heard):
@@ -406,7 +410,7 @@ def _heard(negative: Caption, evidence: Evidence) -> list[bool]:
     siblings = evidence.sibling_mentions
 
     def has(nouns: frozenset[str], noun: str) -> bool:
-        return any(is_kind_of("noun", one, noun) for one in nouns)
+        return any(is_kind_of("noun", other, noun) for other in nouns)
 
     heard = [has(siblings["noun"], noun) for noun in new["noun"] if not has(own["noun"], noun)]
     for kind in new.keys() - {"noun"}:

@@ -90,17 +90,25 @@ def may_corefer(one: str, other: str) -> bool:
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
     """Those of some nouns that name what `noun` names, but less specifically (see `says_less`)."""
-    asked, less = _compared(noun)
-    if new := nouns - asked:
-        less.update(one for one in new if says_less(one, noun))
-        asked.update(new)
-    return nouns & less
+    compared = _compared(noun)
+    new = nouns - compared.asked
+    if new:
+        compared.less.update(other for other in new if says_less(other, noun))
+        compared.asked.update(new)
+    return nouns & compared.less
+
+
+class Compared(NamedTuple):
+    """The nouns that `more_general` has compared with a noun, and those of them that say less; both grow."""
+
+    asked: set[str]
+    less: set[str]
 
 
 @lru_cache(maxsize=COMPARED)
-def _compared(noun: str) -> tuple[set[str], set[str]]:
-    """The nouns that `more_general` has compared with a noun, and those of them that say less; both grow."""
-    return set(), set()
+def _compared(noun: str) -> Compared:
+    """What `more_general` knows of a noun; empty at first."""
+    return Compared(asked=set(), less=set())
 
 
 class Coreferent(NamedTuple):
@@ -124,9 +132,9 @@ class CoreferenceIndex:
     def __init__(self, names: Sequence[str]) -> None:
         """Index the names by their meanings."""
         meanings = [meaning(name) for name in names]
-        self._words = _entries_by(one.words for one in meanings)
-        self._synsets = _entries_by(one.synsets for one in meanings)
-        self._above = _entries_by(one.above for one in meanings)
+        self._words = _entries_by(meaning.words for meaning in meanings)
+        self._synsets = _entries_by(meaning.synsets for meaning in meanings)
+        self._above = _entries_by(meaning.above for meaning in meanings)
         self._persons = _entries_by({may_be_person(name)} for name in names).get(True, 0)
         self._heads = _entries_by({head(name)} for name in names)
 
@@ -150,9 +158,9 @@ class CoreferenceIndex:
 def union(sets: Iterable[Coreferent]) -> Coreferent:
     """The union of several results."""
     related = all_entries = 0
-    for one in sets:
-        related |= one.related
-        all_entries |= one.all
+    for coreferent in sets:
+        related |= coreferent.related
+        all_entries |= coreferent.all
     return Coreferent(related, all_entries)
 
 

@@ -243,15 +243,13 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     nouns = among(tags, SINGULAR | PLURAL)
     behind_noun = (finite > starts) & nouns[finite - 1]
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
-    for at in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
-        verb = int(main[at])
-        start = int(starts[at])
-        end = int(ends[at])
-        text = _Text(columns, start, end, strings)
+    for number in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
+        verb = int(main[number])
+        text = _Text(columns, int(starts[number]), int(ends[number]), strings)
         if not has_subject[verb]:
-            text.second_clause(int(finite[at]), verb)
-        if fronted[at]:
-            text.inversion(int(finite[at]), verb)
+            text.second_clause(int(finite[number]), verb)
+        if fronted[number]:
+            text.inversion(int(finite[number]), verb)
 
 
 def _repair_ways(
@@ -330,7 +328,7 @@ class _Text:
         first = self.start
         subject = next((child for child in left if self.dep(child) == "nsubj"), None)
         if subject is not None:
-            between = all(self.head(at) != verb for at in range(first + 1, finite) if at != subject)
+            between = all(self.head(token) != verb for token in range(first + 1, finite) if token != subject)
             if self.dep(first) != "prep" or self.head(first) != verb or self.children(first) or not between:
                 return
         if any(self.dep(child) not in FRONTED for child in left if child != subject):

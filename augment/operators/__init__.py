@@ -43,7 +43,7 @@ _REPLACING: dict[str, ReplacingOperator] = {
     for operator in (
         ReplaceNoun("noun", Traits("noun", 1.0, ("noun",), has_fallback=True)),
         _NUMERAL,
-        ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",))),
+        ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",), has_fallback=True)),
         ReplaceAttribute("attribute", Traits("attribute", 0.25, ("attribute",), has_fallback=True)),
         ReplaceVerb("verb", Traits("relation", 0.25, ("verb",))),
     )
@@ -57,7 +57,7 @@ OPERATORS: dict[str, Operator] = {
     for operator in (
         _REPLACING["noun"],
         _REPLACING["numeral"],
-        Shuffle("shuffle", Traits("relation", 0.5), _NUMERAL),
+        Shuffle("shuffle", Traits("relation", 0.5, has_fallback=True), _NUMERAL),
         _REPLACING["preposition"],
         ReplaceNoun("object", Traits("object", 0.25, ("noun",), has_fallback=True)),
         _REPLACING["attribute"],
