@@ -26,7 +26,7 @@ _MARKS = re.compile(rf"^(?:\s*(?:{_MARK}|startseq\b|\[CLS\]))+|(?:(?:{_MARK}|\be
 _BULLET = re.compile(r"^(?:[-*\u2022]\s+)+(?=\S)")
 _BYTES = re.compile(r"""b(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 _LEFT = re.compile(r"\[/?EN#[^\]]*\]?|</?[a-z][a-z0-9]*(?:\s+[a-z-]+\s*=[^<>]*)>", re.IGNORECASE)
-_LAYERS = 10
+_LAYERS = 10  # of escaping that are taken away; a limit, as a long text could have thousands
 _LONGEST = 20_000  # characters; a longer text is refused anyway
 
 
@@ -47,6 +47,7 @@ def without_markup(text: str) -> str:
 def _without_one_layer(text: str) -> str:
     if _BYTES.fullmatch(text):
         text = _decoded(text)
+    # Entities first: `&lt;b&gt;` is a tag that was escaped.
     text = _ENTITY.sub(lambda entity: html.unescape(entity.group()), text)
     if "<" in text:
         text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", _COMMENT.sub(" ", text)))
@@ -56,8 +57,8 @@ def _without_one_layer(text: str) -> str:
 
 def mark_in(text: str) -> str:
     """A mark that is left in a cleaned caption, such as a phrase of Flickr30k Entities that is not closed, or ""."""
-    found = _LEFT.search(text) if "[" in text or "<" in text else None
-    return found.group() if found else ""
+    mark = _LEFT.search(text) if "[" in text or "<" in text else None
+    return mark.group() if mark else ""
 
 
 def _decoded(written: str) -> str:
