@@ -15,12 +15,13 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
 from ...schemas.messages import missing_library
 from ..engine.errors import EngineError, cause, is_out_of_memory
+from .options import FlagValue
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -60,15 +61,33 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
 }
 
 
+class HelpEntry(NamedTuple):
+    """A line of help: a flag or setting, and what it means."""
+
+    name: str
+    meaning: str
+
+
 class Command(click.Command):
-    """A command whose settings are the fields of configs (`module:name` in negcap.pipelines, space between), imported
-    when flags are first asked for. flags: the fields that have one, by heading; `--set NAME=VALUE` reads all. The
-    callback gets given values by field, else None. The heading of a flag is its `section`, else Options.
+    """A command whose settings are the fields of configs, which are imported when flags are first asked for.
+
+    Some fields have flags; `--set NAME=VALUE` reads all. The callback gets given values by field, else None. The
+    heading of a flag is its `section`, else Options.
     """
 
     _params: list[click.Parameter]
 
-    def __init__(self, *given: Any, configs: str = "", flags: str | Mapping[str, str] = "", **more: Any) -> None:
+    def __init__(
+        self, *given: FlagValue, configs: str = "", flags: str | Mapping[str, str] = "", **more: FlagValue
+    ) -> None:
+        """The command.
+
+        Args:
+            *given: see click.Command.
+            configs: the configs, as `module:name` in negcap.pipelines, with spaces between.
+            flags: the names of the fields that have a flag, with spaces between; or those by heading.
+            **more: see click.Command.
+        """
         self._configs = configs.split()
         self._flags = {"Options": flags} if isinstance(flags, str) else flags
         super().__init__(*given, **more)
@@ -76,13 +95,14 @@ class Command(click.Command):
     @cached_property
     def fields(self) -> dict[str, FieldInfo]:
         """The fields of the configs that users set, by name: those with a description."""
-        found: dict[str, FieldInfo] = {}
+        described: dict[str, FieldInfo] = {}
         for config in self._configs:
             module, _, name = config.partition(":")
-            for setting, field in getattr(import_module(f"..{module}", __package__), name).model_fields.items():
+            kind = getattr(import_module(f"..{module}", __package__), name)
+            for setting, field in kind.model_fields.items():
                 if field.description:
-                    found.setdefault(setting, field)
-        return found
+                    described.setdefault(setting, field)  # of two configs with the field, the first describes it
+        return described
 
     @property
     def params(self) -> list[click.Parameter]:
@@ -90,14 +110,18 @@ class Command(click.Command):
         if self._configs and self._flags:
             from . import options
 
-            named = [(heading, name) for heading, names in self._flags.items() for name in names.split()]
-            self._flags = {}
-            made = [options.from_field(name, self.fields[name], **self.of_field(name)) for _, name in named]
-            for option, (heading, name) in zip(made, named, strict=True):
-                option.section = heading  # type: ignore[attr-defined]
-                option.required = len(self._configs) == 1 and self.fields[name].is_required()
+            flags = self._flags
+            self._flags = {}  # made once; `fields` must not ask for params again meanwhile
+            of_fields = []
+            for heading, names in flags.items():
+                for name in names.split():
+                    option = options.from_field(name, self.fields[name], **self.of_field(name))
+                    option.section = heading  # type: ignore[attr-defined]
+                    # Of several configs, which one is used depends on what the command does.
+                    option.required = len(self._configs) == 1 and self.fields[name].is_required()
+                    of_fields.append(option)
             last = [option for option in self._params if option.name in LAST]
-            self._params = [*(option for option in self._params if option not in last), *made]
+            self._params = [*(option for option in self._params if option not in last), *of_fields]
             if self.fields.keys() - {option.name for option in self._params}:
                 self._params.append(options.sets(self.name, self.fields))
             self._params += last
@@ -107,21 +131,22 @@ class Command(click.Command):
     def params(self, params: list[click.Parameter]) -> None:
         self._params = params
 
-    def of_field(self, name: str) -> dict[str, Any]:
+    def of_field(self, name: str) -> dict[str, FlagValue]:
         """Further arguments of `options.from_field` for a field."""
         return {}
 
-    def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """The settings without a flag: `name=default`, or the name if that is empty or the machine's; description."""
+    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
+        """The settings without a flag: `name=default`, or the name if that is empty or the machine's."""
         from .options import as_text
 
         flags = {option.name for option in self.params}
-        rarer = {name: field for name, field in self.fields.items() if name not in flags}
-        bare = {name for name, field in rarer.items() if field.default == "" or field.default_factory}
-        return [
-            (name if name in bare else f"{name}={as_text(field.default)}", field.description or "")
-            for name, field in rarer.items()
-        ]
+        entries = []
+        for name, field in self.fields.items():
+            if name not in flags:
+                has_default = field.default != "" and not field.default_factory
+                shown = f"{name}={as_text(field.default)}" if has_default else name
+                entries.append(HelpEntry(shown, field.description or ""))
+        return entries
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
@@ -140,7 +165,7 @@ class Command(click.Command):
                     raise click.UsageError(f"{flag.opts[0]} takes one value, was given {times} times{hint}", ctx)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> FlagValue:
         """Call the command with the values of its flags and of --set. Raises UsageError for one that both give."""
         for name, text in (ctx.params.pop("settings", None) or {}).items():
             if ctx.params.get(name) is not None:
@@ -150,10 +175,11 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the flags under their headings, in the order of their definition, then the settings without a flag."""
-        listed: dict[str, list[tuple[str, str]]] = {"Options": []}
+        listed: dict[str, list[HelpEntry]] = {"Options": []}
         for parameter in self.get_params(ctx):
-            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
-                listed.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                listed.setdefault(getattr(parameter, "section", "Options"), []).append(HelpEntry(*record))
         listed["Settings, by --set"] = self.rarer(ctx) if self._configs else []
         for heading, records in listed.items():
             if records:
@@ -174,9 +200,12 @@ class CommandGroup(click.Group):
         """List the commands under the headings in SECTIONS, by the module that defines them."""
         width = max(map(len, self.commands))
         for module, heading in SECTIONS.items():
-            held = {name: one for name, one in self.commands.items() if one.callback.__module__.endswith(f".{module}")}
+            lines = []
+            for name, command in self.commands.items():
+                if command.callback.__module__.endswith(f".{module}"):
+                    lines.append((f"{name:<{width}}", command.get_short_help_str(65)))
             with formatter.section(heading):
-                formatter.write_dl([(f"{name:<{width}}", held[name].get_short_help_str(65)) for name in held])
+                formatter.write_dl(lines)
 
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
@@ -219,7 +248,7 @@ def stopped_by_signals() -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
-    def stop(number: int, frame: object) -> None:
+    def stop(number: int, frame: object) -> NoReturn:
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
         raise Stopped(number)
@@ -281,7 +310,7 @@ def _note(end: BaseException) -> str:
 
 
 @contextmanager
-def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
+def with_workers(given: dict[str, FlagValue]) -> Iterator[Execution]:
     """How stages are run, by --workers, --scheduler, --quiet and --overwrite, which `given` loses."""
     from ..engine.cluster import executor
 
@@ -289,7 +318,7 @@ def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
         yield replace(alone(given), executor=workers)
 
 
-def alone(given: dict[str, Any]) -> Execution:
+def alone(given: dict[str, FlagValue]) -> Execution:
     """How stages are run in this process, by --quiet and --overwrite, which are removed from the flags `given`."""
     from ..engine.progress import report
     from ..engine.run import Execution
@@ -297,7 +326,7 @@ def alone(given: dict[str, Any]) -> Execution:
     return Execution(progress=report(given.pop("quiet")), overwrite=given.pop("overwrite"))
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """A value, in which dataclasses may be, as JSON."""
     return json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
 

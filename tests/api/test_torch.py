@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from negcap import Batch, Negatives, NegativesByKey, NegativesLoss, train_openclip, train_transformers
+from negcap import CaptionBatch, Negatives, NegativesByKey, NegativesLoss, train_openclip, train_transformers
 from negcap.pipelines.api.training import _Epochs
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 from tests.pipelines.score import models
@@ -28,7 +28,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_images(tmp_path_factory.mktemp("images"), [f"p{i:03d}.jpg" for i in range(IMAGES)])
 
 
-def batches(run: Path, workers: int = 0, **given: Any) -> list[Batch]:
+def batches(run: Path, workers: int = 0, **given: Any) -> list[CaptionBatch]:
     made = Negatives(run, **{"negatives": 4, "batch_size": 4, **given})
     found = list(DataLoader(made, batch_size=None, collate_fn=made.collate, num_workers=workers))
     return [{**batch, "mask": batch["mask"].tolist()} for batch in found]
