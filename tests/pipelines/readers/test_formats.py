@@ -50,7 +50,8 @@ COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.c
 FILES: dict[str, tuple[Any, str, list[tuple[str, str, str]]]] = {  # name -> content, format, what is read
     "captions_val2017.json": (COCO, "coco", [
         ("000000000009.jpg", "val", OWL), ("000000000007.jpg", "val", HEN), ("000000000009.jpg", "val", HEN)]),
-    "mine.json": (json.dumps({**COCO, "images": []}, indent=1), "coco", [("9", "", OWL), ("7", "", HEN), ("9", "", HEN)]),
+    "mine.json": (json.dumps({**COCO, "images": []}, indent=1), "coco", [
+        ("9", "", OWL), ("7", "", HEN), ("9", "", HEN)]),
     "dataset_barn.json": (KARPATHY, "karpathy", [
         ("val2014/owl.jpg", "restval", OWL), ("val2014/owl.jpg", "restval", HEN), ("hen.jpg", "test", HEN)]),
     "barn.token": (f"owl.jpg#0\t{OWL}\nhen.jpg#0\t{HEN}\nowl.jpg#3\t{HEN}\n", "flickr", [

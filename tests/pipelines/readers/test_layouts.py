@@ -89,9 +89,10 @@ LAYOUTS = {
         "v_2": {"duration": 4, "subset": "validation", "annotations": [{"id": 0, "segment": [0, 3], "sentence": BOYS}]},
     }}, "", VIDEOS),
     "AudioCaps": one("val.csv", rows(
-        "audiocap_id youtube_id start_time caption", *((n, video, "30", text) for n, (video, text) in enumerate(VIDEOS))),
+        "audiocap_id youtube_id start_time caption", *((7, video, "30", text) for video, text in VIDEOS)),
         "", VIDEOS),
-    "Clotho": one("clotho_captions.csv", rows("file_name caption_1 caption_2", ("1.wav", DOG, CAT), ("2.wav", BOYS, "")),
+    "Clotho": one("clotho_captions.csv",
+                  rows("file_name caption_1 caption_2", ("1.wav", DOG, CAT), ("2.wav", BOYS, "")),
                   "caption=caption_1,caption=caption_2", [("1.wav", DOG), ("1.wav", CAT), ("2.wav", BOYS)]),
     "SpokenCOCO": one("SpokenCOCO_val.json", {"image_dir": "", "data": [
         {"image": "1.jpg", "captions": [{"text": DOG, "wav": "a.wav"}, {"text": CAT, "wav": "b.wav"}]},
@@ -161,8 +162,9 @@ LAYOUTS = {
         "caption": {str(n): text for n, (_, text) in enumerate(THREE)}}),
     "CLIP_benchmark": one("0.tar", {"s1.jpg": "", "s1.txt": f"{DOG}\n{CAT}", "s2.jpg": "", "s2.txt": BOYS}, "",
                           [("s1.jpg", DOG), ("s1.jpg", CAT), ("s2.jpg", BOYS)]),
-    "img2dataset": one("00000.tar", {f"00{n}.{suffix}": value for n, text in enumerate([DOG, CAT, BOYS])
-                                     for suffix, value in {"jpg": "", "txt": text, "json": {"caption": text, "url": n}}.items()},
+    "img2dataset": one("00000.tar", {
+        f"00{n}.{suffix}": value for n, text in enumerate([DOG, CAT, BOYS])
+        for suffix, value in {"jpg": "", "txt": text, "json": {"caption": text, "url": n}}.items()},
                        "", [("000.jpg", DOG), ("001.jpg", CAT), ("002.jpg", BOYS)]),
     "members apart": one("a.tar", {"1.jpg": "", "2.jpg": "", "1.txt": f"{DOG}\n{CAT}", "2.txt": BOYS}),
     "dots in names": one("a.tar", {"a.01.jpg": "", "a.01.txt": f"{DOG}\n{CAT}", "a.02.jpg": "", "a.02.txt": BOYS},
@@ -212,7 +214,7 @@ MORE = {  # a JSON file that is one object, or lines: images and captions
     "turns of a conversation": ([{"image": "1.jpg", "conversations": conversation(DOG)}], [("1.jpg", DOG)]),
 }  # fmt: skip
 REFUSED = {  # such files that have no captions, or leave open which; what the message offers
-    "nothing but words about it": ({"info": {"about": "some captions of dogs"}, "things": [1, 2]}, "must have a list of"),
+    "nothing but words about it": ({"info": {"about": "captions of dogs"}, "things": [1, 2]}, "must have a list of"),
     "two lists": ({"a": [pair("1.jpg", DOG, nr=1)], "b": [pair("2.jpg", CAT, size=2)]}, "must have a list of objects"),
     "words by word": ({"dog": "an animal that barks", "cat": "an animal that purrs"}, "no image column found"),
     "numbers": ({"1.jpg": 3, "2.jpg": 4}, "no image column found"),

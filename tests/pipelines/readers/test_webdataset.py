@@ -86,7 +86,7 @@ MEMBERS = {  # members of an archive, the columns that are named: what is read, 
     "other suffixes": ({"1.input.jpg": "", "1.outputs.txt": KITE}, "", [("1.input.jpg", KITE)], []),
     "a named suffix": (LONG, "caption=long.txt", [("1.jpg", KITE)], []),
     "two named suffixes": (LONG, "caption=long.txt,caption=tags.txt", [("1.jpg", KITE), ("1.jpg", "kite")], []),
-    "a list in a field": ({"1.json": {"alt": [KITE, HILL], "text": "x"}}, "caption=alt", [("1", KITE), ("1", HILL)], []),
+    "a list in a field": ({"1.json": {"alt": [KITE, HILL]}}, "caption=alt", [("1", KITE), ("1", HILL)], []),
     "no texts": ({"1.jpg": "", "1.caps": KITE}, "", [], [(1, "no_text")]),
 }  # fmt: skip
 
