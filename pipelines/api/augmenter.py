@@ -81,6 +81,7 @@ class Augmenter:
         self.n = n
         self._lexicon = fspath(lexicon)
         self._spacy_model = spacy_model
+        # What the tables were when this was made: a worker that loads them later must get the same, or an error.
         self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in _tables(self._lexicon))
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
@@ -121,13 +122,15 @@ class Augmenter:
         settings = self._settings if seed is None else self._settings.changed(seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
-        texts = [" ".join(text.split()) for text in texts]
+        texts = [" ".join(text.split()) for text in texts]  # as `build` writes captions: equal texts, equal negatives
         groups: dict[Hashable, list[int]] = {}
         for row, image in enumerate(range(len(texts)) if images is None else images):
             groups.setdefault(image, []).append(row)
         negatives: list[list[str]] = [[] for _ in texts]
+        # What is made of a batch has no cycles: looking for some takes time and finds none.
         with collector_paused():
             resources = _load(self._lexicon, self._hashes, settings.max_true, settings.cloze)
+            # The text itself is the id: random choices are seeded by it, and so do not depend on the rest of the batch.
             empty = [""] * len(texts)
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
             captions = from_parses(parse_table(table, self._spacy_model))

@@ -88,9 +88,11 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
         chosen = choose_columns(schema, config, NAME)
     except ValueError as error:
         raise ValueError(_as_arguments(str(error))) from None
+    # The usual case: a column names the images, and the table is taken as it is, without copying it.
     if chosen.image is not None and not chosen.field:
         read = pa.schema([schema.field(name) for name in chosen.among(schema.names)])
         return pa.Table.from_batches([batch.select(read.names) for batch in batches], read)
+    # Else a column of names takes the place of the pictures, or of nothing; it comes first.
     image = chosen.image or config.image_column or "image"
     read = pa.schema(
         [(image, pa.string()), *(schema.field(name) for name in chosen.among(schema.names) if name != image)]

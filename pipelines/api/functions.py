@@ -207,6 +207,7 @@ def build(
     options = _options(operators, settings)
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
+        # Captions in memory become a file, so that worker processes read it as they read any other.
         if isinstance(captions, (str, PathLike)):
             source = str(captions)
         else:

@@ -110,8 +110,10 @@ class NegativesLoss(nn.Module):
         own = torch.arange(size, device=image_features.device) + _process().rank * size
         captions = text_features[:size]
         negatives = text_features[size:]
+        # Texts of all processes are columns for the images of this one; the images of all, for its captions.
         to_captions = logit_scale * image_features @ _gathered(captions).T  # (B, N B)
         to_negatives = logit_scale * image_features @ _gathered(negatives).T  # (B, N B k)
+        # exp(-inf) = 0: a negative that is not there adds nothing to the softmax.
         to_negatives = to_negatives.masked_fill(~_gathered(mask.to(own.device)).flatten(), -math.inf)
         to_images = logit_scale * captions @ _gathered(image_features).T  # (B, N B)
         loss_of_images = functional.cross_entropy(torch.cat([to_captions, to_negatives], 1), own)

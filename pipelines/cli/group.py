@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 CHECK_FAILED = 1
 INTERRUPTED = 130
-# errors that the input or the machine causes; others are faults of the program
+# Errors that the input or the machine causes, which get one line. Others are faults of the program: their traceback is
+# what a report of the fault needs.
 ANSWERED = (OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError, MemoryError)
 CONTINUES = "the same command continues from here"
 EPILOG = """\b
@@ -47,11 +48,13 @@ THREADS = {  # work is spread over processes, and idle threads must not spin; tr
     "MKL_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-LAST = ("overwrite", "quiet", "as_json")  # flags that help lists last
+# Flags that help lists last.
+LAST = ("overwrite", "quiet", "as_json")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
+# Module of negcap.pipelines.cli -> heading of its commands, in the order of help.
+SECTIONS = {
     "building": "Make negatives and look at them",
     "quality": "Measure, select and publish negatives",
     "judging": "Negatives by other people and language models",
@@ -150,7 +153,8 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
-        if not ctx.resilient_parsing:
+        # Parsed once more than click does: it keeps the last value of a flag and does not say that there were others.
+        if not ctx.resilient_parsing:  # completion asks for words of lines that are not whole
             try:
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
             except click.NoSuchOption as error:
@@ -167,6 +171,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> FlagValue:
         """Call the command with the values of its flags and of --set. Raises UsageError for one that both give."""
+        # Values of --set are texts: the config reads them, which knows the type, as it does for a caller in Python.
         for name, text in (ctx.params.pop("settings", None) or {}).items():
             if ctx.params.get(name) is not None:
                 raise click.UsageError(f"{name} is given by a flag and by --set {name}={text}: give one of them", ctx)
@@ -249,6 +254,7 @@ def stopped_by_signals() -> Iterator[None]:
         handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
     def stop(number: int, frame: object) -> NoReturn:
+        # Cleaning up may wait for a disk or a worker: who asks twice is not kept waiting.
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
         raise Stopped(number)
@@ -266,6 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (None: sys.argv); returns the exit status, see EPILOG. Errors are one
     line on stderr, or raised if the environment has NEGCAP_TRACEBACK.
     """
+    # Before any library is imported that reads them, and inherited by the worker processes.
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -291,9 +298,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"negcap: stopped by {signal.Signals(number).name}; {_note(stopped)}", file=sys.stderr)
         return 128 + int(number)
     except BrokenPipeError:
+        # `negcap show … | head`: nobody reads on. Python would write what is left at the end, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        # Some libraries raise RuntimeError or TypeError where there is no memory left: known by their messages.
         too_large = is_out_of_memory(error)
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise

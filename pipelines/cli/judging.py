@@ -97,6 +97,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     if run is None and not report:
         raise click.UsageError("--output RUN must be given, or --report", click.get_current_context())
     with TemporaryDirectory() as folder:
+        # A run that import has made has its judgements already: only the scorecard is asked for.
         if run is None and (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
             run = Path(source)
         else:
@@ -121,6 +122,7 @@ def _kept(counts: dict[str, int]) -> str:
 
     kept = sum(count for name, count in counts.items() if name.endswith(".rows"))
     reasons: Counter[str] = Counter()
+    # Counters are named rejected.<operator>.<reason> and problem.<reason>.
     for name, count in counts.items():
         if name.startswith(("rejected.", "problem.")):
             reasons[name.rpartition(".")[2]] += count
@@ -175,6 +177,7 @@ def propose(run: Path, **given: FlagValue) -> None:
     from ..stages.build import judge_proposals
     from ..stages.propose import STAGE, ProposeConfig, acceptance, propose
 
+    # One lock for both stages: another command must not change the captions between asking and judging.
     with with_workers(given) as execution, locked(run):
         config = ProposeConfig.of(given)
         with _endpoint(run, given, "propose") as endpoint:

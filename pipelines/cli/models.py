@@ -17,11 +17,13 @@ from .options import FOLDER, PLACE, FlagValue
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+# Settings of a training that have flags of their own; --set reads the others, which depend on the model.
 TRAINED = (
     "epochs batch_size joint learning_rate negative_families negative_operators similarity features vectors languages "
     "seed device threads"
-)  # settings of a training that have flags of their own
-COMPARED = "split captions_per_image complete per_family per_operator".split()  # of the evaluation of several models
+)
+# Settings of the evaluation that several models are compared by.
+COMPARED = "split captions_per_image complete per_family per_operator".split()
 overwrite = click.option(
     "--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."
 )
@@ -120,6 +122,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     given = given_only(given)
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
+    # One training of a plain kind of model; `vse-c+noun` and the like are variants, which only a comparison reads.
     if seeds is None and not others and model in MODELS:
         if evaluation:
             raise ValueError(f"{', '.join(evaluation)} needs a comparison: give several --model, or --seeds")
@@ -172,6 +175,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue)
     from ..models.config import EvaluateConfig, SimilarityConfig
     from ..models.settings import CaptionerEvaluateConfig, is_captioner
 
+    # What is evaluated depends on what is given; each has a config of its own, of which the flags are all here.
     if source.is_file():
         pairs = SimilarityConfig.of(given)
         from ..models.trainer.sentence_similarity import similarity

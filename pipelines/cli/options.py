@@ -71,20 +71,23 @@ PUBLISHED = (
 )
 PHASES = ("mle", "gan")
 PROBES = ("words", "blanks", "saliency", "pictures", "lengths")
-WORDS: dict[str, Words] = {  # of fields whose types do not have them
+# Valid words of fields whose types do not have them, as their list is made when the library is imported.
+WORDS: dict[str, Words] = {
     "operators": operator_or_change_words,
     "negative_families": family_words,
     "negative_operators": operator_words,
     "format": PUBLISHED,
 }
-FLAGS = {  # of fields with several values whose flags are not their names without the s
+# Flags of fields with several values that are not the field's name without its last letter, an s.
+FLAGS = {
     "keep_columns": "--keep-columns",
     "negative_families": "--negative-family",
     "negative_operators": "--negative-operator",
     "similarities": "--similarity",
     "false_pairs": "--false-pairs",
 }
-LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
+# A flag with more valid words does not list them in help; the error for another word does.
+LISTED = 12
 
 
 class Choice(click.Choice):
@@ -169,7 +172,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         names = [name.strip() for value in values for name in value.split(",")]
-        if not all(names):
+        if not all(names):  # a comma too many is rather a word too few
             raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
         if words is not None:
             names = [words.convert(name, flag, ctx) for name in names]
@@ -191,6 +194,7 @@ def section(heading: str, *options: Decorator) -> Decorator:
     """Several flags as one decorator, which help lists under a heading of their own."""
 
     def decorate(command: Callback) -> Callback:
+        # click collects the options of a function in this list until the command is made.
         before = len(getattr(command, "__click_params__", ()))
         for option in reversed(options):  # as decorators are applied, the last first
             option(command)

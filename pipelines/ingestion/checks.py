@@ -91,6 +91,7 @@ def is_boilerplate(record: Record) -> Rejected | None:
 
 def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
     """The keys of each text, 64-bit numbers: of its letters and digits and, with `near` (datasketch), of its bands."""
+    # Compared without case, punctuation and spaces; near repetitions by words, with one space between.
     plain = [_OTHER.sub(" ", text.casefold()).strip() for text in texts]
     keys_of_texts = [[_hash(b"\0", text.replace(" ", "").encode())] for text in plain]
     if near:

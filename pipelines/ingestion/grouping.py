@@ -191,6 +191,7 @@ def _as_text(value: Cell) -> str:
 
 def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
     """Write record batches to an Arrow file, all or none; the numbers of `rows`, and of `characters` in captions."""
+    # Written beside and renamed: a process that is killed leaves no file that looks whole.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     rows = 0
     characters = 0
@@ -269,6 +270,7 @@ def grouped(
         settings |= {"temp_directory": str(folder), "memory_limit": f"{MEMORY + MEMORY_OF_KEY * rows}B"}
     schema = pa.schema([("position", pa.int64()), *map(rows_schema({}).field, DECIDING)])
     with duckdb.connect(config=settings) as connection:
+        # DuckDB reads the blocks as it needs them: the rows are never in memory at once.
         connection.register("given", pa.RecordBatchReader.from_batches(schema, iter(blocks)))
         connection.execute(ROWS)
         if limit is not None:
@@ -280,6 +282,7 @@ def grouped(
 def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str | None]) -> list[Rejected]:
     """Rows as rejected records; reasons: those of `refused`. images: the first image of each row's image_id."""
     records = []
+    # A record that reading has rejected has its detail; those of grouping get theirs here, where all is known of them.
     for row, reason, image in zip(rows.to_pylist(), reasons, images, strict=True):
         detail = row["detail"]
         if reason in DIFFERENCES:

@@ -23,9 +23,12 @@ TEXTS = "list of texts"
 OBJECT = "object"
 OBJECTS = "list of objects"
 OTHER = "value"
-DEPTH = 4  # how deep records are looked for
-MOST_INSIDE = 8  # objects in an object that are looked into, so that no file is read too often
-LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
+# How deep records are looked for.
+DEPTH = 4
+# Objects in an object that are looked into: each is a further reading of the file.
+MOST_INSIDE = 8
+# Members of an object whose kinds are compared; the rest is taken to be alike. An object by image may have millions.
+LOOKED_AT = 200
 _SPLITS = frozenset("train training val valid validation dev test testing restval".split())
 
 
@@ -112,6 +115,8 @@ class _JsonObject:
 
     def rows_of_members(self, members: Mapping[str, JsonMember]) -> Iterator[KeyedRecord] | None:
         """The records that the members of the object are or hold; None if they are none."""
+        # From the most certain form to the least: an object of lists by image would also be one of lists of rows, and
+        # almost any object passes for a record if a member of it is called caption.
         names = list(members)
         kinds = {member.kind for member in members.values()}
         lists = [name for name in names if members[name].kind == OBJECTS]
@@ -139,6 +144,7 @@ class _JsonObject:
         """The records of an object of objects: its members are the columns, or the records."""
         if self.is_row(dict.fromkeys(names, "")):
             return self.by_column()
+        # As the first is, so are the others: reading all of them to decide would take as long as reading the records.
         name, value = next(self.keyed())
         if self.is_row(value):
             return self.keyed()
@@ -148,6 +154,7 @@ class _JsonObject:
 
     def has_image_keys(self, names: Sequence[str]) -> bool:
         """Whether captions are to be read, and most names are such as images have: with a digit or their suffix."""
+        # Else a dictionary, of words and what they mean, would be one of images and captions.
         like_images = sum(is_image_name(name) or re.search(r"\d", name) is not None for name in names)
         return 2 * like_images > len(names) and self.is_row({"image": "", "caption": ""})
 

@@ -11,11 +11,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 DELIMITERS = "\t,;|"
-MAX_QUOTED = 131_072  # characters of a record of several lines: how far the end of a quote is looked for
-MAX_STRAY = 2_500  # characters of a field with stray quotes, or a long line would be searched anew for each field
-BLANK = " " + DELIMITERS  # what an empty record may consist of
+# Characters of a record of several lines: how far the end of a quote is looked for.
+MAX_QUOTED = 131_072
+# Characters of a field with stray quotes, or a long line would be searched anew for each field.
+MAX_STRAY = 2_500
+# What an empty record may consist of.
+BLANK = " " + DELIMITERS
 OPEN = "a quote is never closed"
 STRAY = "a quote stands inside a quoted field"
+# In all patterns (?>…) keeps what it has matched: without it, a long line of quotes would be tried in every way.
 _OPEN = re.compile(r'[ ]*"(?>(?:[^"]|"")*)\Z')
 _IDENTIFIER = re.compile(r"\S*[\d._/]\S*")  # a file name or an id, which no line of a sentence consists of
 
@@ -52,6 +56,7 @@ class DelimitedRecord(NamedTuple):
 def _field(delimiter: str) -> re.Pattern[str]:
     """One field: quoted with doubled quotes inside, or with backslashes before them, or without quotes around it."""
     ends = rf"[ ]*(?={re.escape(delimiter)}|\Z)"
+    # A field that begins with a quote is never bare: if its quotes are not as CSV has them, the pattern does not match.
     return re.compile(
         rf"""[ ]*"(?P<quoted>(?>(?:[^"]|"")*))"{ends}|[ ]*"(?P<escaped>(?>(?:[^"\\]|\\.)*))"{ends}|"""
         rf"""(?P<bare>(?![ ]*")[^{re.escape(delimiter)}]*)""",
@@ -117,6 +122,8 @@ def _with_stray_quotes(record: str, start: int, delimiter: str) -> CutField:
 def _pairs_up(text: str) -> bool:
     """Whether the quotes of a text are pairs around words, or inch marks: `a 12" sign that says "stop"`."""
     is_open = False
+    # A quote opens where a word may begin (after nothing, a space, a bracket …) and closes after a word. Any other one
+    # must be an inch mark behind a number, or the text cannot be read in one way only.
     for quote in re.finditer('"', text):
         before = text[max(quote.start() - 1, 0) : quote.start()]
         after = text[quote.end() : quote.end() + 1]
@@ -158,7 +165,7 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
         width: how many fields a record has.
     """
     source = _Lines(lines)
-    number = 1
+    number = 1  # of the line that the next record begins with
     example: Sequence[str] = ()  # the fields of the last good record
     while (record := source.take()) is not None:
         values = record.split(delimiter)
@@ -168,6 +175,7 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
                 yield DelimitedRecord(number, values, "", record)
             number += 1
             continue
+        # From here on a record with quotes, or with another number of fields than the header.
         fields = cut(record, delimiter)
         further_lines = 0
         if fields.problem == OPEN:
@@ -221,7 +229,7 @@ def _is_record(line: str, delimiter: str, width: int, example: Sequence[str]) ->
     least = width - 1 if fields.problem == OPEN else width  # `cut` stops before an open one
     if fields.problem == STRAY or width < 2 or len(fields.values) < least:
         return False
-    if delimiter == "\t":
+    if delimiter == "\t":  # no sentence has tabs
         return True
     if not any(map(_IDENTIFIER.fullmatch, example)):  # the last record is the header
         example = fields.values
@@ -263,6 +271,7 @@ def names_in(header: str, delimiter: str) -> list[str]:
 
 def delimiter_of(header: str, is_header: Callable[[Sequence[str]], bool]) -> str:
     """The delimiter of a header line: the first of DELIMITERS that gives the columns, or else the most frequent one."""
+    # By the names that it gives, not by how often it stands there: a name may have another delimiter in it.
     for delimiter in DELIMITERS:
         if delimiter in header and is_header(names_in(header, delimiter)):
             return delimiter

@@ -24,9 +24,13 @@ from fsspec.utils import infer_compression
 from ...schemas.messages import missing_protocol
 from .record import Cell
 
-HEAD = 1 << 16  # bytes by which a file's format, encoding and line ends are told
-BUFFER = 1 << 18  # characters of JSON that are parsed at a time
-MAX_STRING = 1 << 24  # characters of a string in JSON: the parser begins a longer one anew with every buffer
+# Bytes by which a file's format, encoding and line ends are told.
+HEAD = 1 << 16
+# Characters of JSON that are parsed at a time.
+BUFFER = 1 << 18
+# Characters of a string in JSON. The parser begins one anew with every buffer, so that a quote that is never closed
+# would take time with the square of the file's size.
+MAX_STRING = 1 << 24
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
@@ -60,8 +64,10 @@ def naming(source: str) -> Iterator[None]:
             raise
         raise (FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError)(shown) from None
     except Exception as error:
+        # Libraries of stores raise errors of many types of their own. A TypeError or KeyError of Python's is rather a
+        # fault of ours, and must show where it is.
         if type(error).__module__ == "builtins" and not isinstance(error, (OSError, RuntimeError)):
-            raise  # a fault of ours
+            raise
         cause = " ".join(str(error).split())[:300] or type(error).__name__
         named = cause if isinstance(error, OSError) else f"{type(error).__name__}: {cause}"
         raise ValueError(without_credentials(f"{source}: cannot be read: {named}")) from error
@@ -78,6 +84,7 @@ def filesystem(url: str) -> StoredPath:
     """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used, or if it
     is a pipe, which could not be read twice, nor at all while nobody writes.
     """
+    # Of a chain, zip://a.csv::/data/b.zip, the last link is what is stored; the others are inside it.
     place = url.rpartition("::")[2].removeprefix("file://").removeprefix("local://")
     if "://" not in place and _is_pipe(place):
         raise ValueError(f"{url}: is a pipe, must be a file: write it to one first (cat PIPE > captions.jsonl)")
@@ -148,7 +155,8 @@ def _is_hidden(part: str) -> bool:
 
 def is_pattern(url: str) -> bool:
     """Whether a path or URL is a pattern of several (see `matching`): it has `*`, `?`, `[` or `{` and is no file."""
-    if url.startswith(_WEB):  # no list of files can be asked for, and `?` begins a query
+    # A web server lists no files, and `?` begins a query there: only braces can be expanded.
+    if url.startswith(_WEB):
         return bool(_BRACES.search(url))
     if not _PATTERN.search(url.partition("::")[0]):
         return False
@@ -263,11 +271,12 @@ def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bo
     """
     try:
         fs, path = filesystem(url)
+        # Two tries: an OSError is handled below, where FileNotFoundError is one; others are of single file systems.
         try:
             stored = fs.open(path, "rb")
         except OSError:
             raise
-        except Exception as error:  # each file system has errors of its own
+        except Exception as error:
             raise ValueError(f"{url}: cannot be opened: {first_line(error)}") from None
         compression = infer_compression(path) if packed else None
         with stored:
@@ -315,7 +324,7 @@ def _form_of(file: IO[bytes]) -> TextForm:
     """How a text file is written that is to be read from the start: in UTF-8, or UTF-16 if a byte order mark says so,
     and with which line ends.
     """
-    if not file.seekable():
+    if not file.seekable():  # some streams of archives: what was read could not be read again
         return TextForm("utf-8", "\n")
     start = file.read(HEAD)
     file.seek(0)

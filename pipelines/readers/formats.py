@@ -25,8 +25,10 @@ VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 VSEPP_OTHER = re.compile(r"(?P<split>.+)_caps\.(?P<language>[a-z]{2})\.tsv(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
-LOOKED_AT = 1000  # lines that tell what stands before the captions
-MOST = 0.95  # the share of these lines that begin with an id, if lines do
+# Lines that tell what stands before the captions.
+LOOKED_AT = 1000
+# The share of these lines that begin with an id, if lines do: some have lost theirs, which are rejected.
+MOST = 0.95
 # A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
 # many digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
 _LEADING_ID = re.compile(
@@ -159,6 +161,7 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     split = split_in(url)
     texts = ((line, text) for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1))
     texts = ((line, text) for line, text in texts if text.strip())
+    # The file is read once, as it may be large: what was looked at is kept and comes first again.
     first = list(islice(texts, LOOKED_AT))
     before = _before_captions([text for _, text in first])
     for line, text in chain(first, texts):
@@ -204,6 +207,8 @@ class ImagesWithTexts(NamedTuple):
 
 def _below(source: str) -> ImagesWithTexts:
     below = names_below(source)
+    # A text belongs to the image of its own folder or, as in `images/1.jpg` and `texts/1.txt`, to the first one of its
+    # name in any folder: setdefault keeps the first.
     images: dict[str, str] = {}
     for image in filter(is_image_name, below):
         stem = image.rpartition(".")[0]
@@ -394,6 +399,7 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
     ValueError for files with more or fewer lines, FileNotFoundError when language or image list are lacking.
     """
     for split, captions in _multi30k_splits(source, options).items():
+        # All files of a split are read side by side, line i of each, so that an image's captions stand together.
         listed = lines(captions[0].images, "a list of image names")
         texts_of_files = (lines(file.url, "Multi30K captions, one per line") for file in captions)
         for line, (image, *texts) in enumerate(zip_longest(listed, *texts_of_files), 1):

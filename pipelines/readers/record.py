@@ -17,21 +17,28 @@ from .markup import mark_in, without_markup
 
 Cell: TypeAlias = Any  # what a file has in one place: a text, number, list, object or nothing; `clean` checks it
 
-MAX_TEXT = 10_000  # characters; 1,000 words have 5,000 to 7,000
+# Characters; 1,000 words have 5,000 to 7,000.
+MAX_TEXT = 10_000
 MAX_IMAGE = 1000
 MAX_NUMBER = 9999
-MAX_CAPTIONS = 1000  # of an image, which is never split between shards; published data sets have 5 to 250
+# Of an image, whose captions are compared with each other and never split between shards. Published data sets have 5
+# to 250.
+MAX_CAPTIONS = 1000
 EXCERPT = 200
 NO_CAPTION = frozenset(["nan", "null", "none", "n/a", "<na>", "#n/a", "undefined"])  # as programs write an empty cell
 OWN = object()  # in place of an image's name, where none is known: the record is of an image of its own
 
-_PLAIN_TEXT = re.compile(  # begins with a word and has no sign of markup, as most captions
-    r"(?=[A-Za-z])(?!(?i:nan|null|none|n/a|undefined|startseq)|b['\"])[^&<\[]*[^ &<\[](?<!endseq)"
-)
+# Begins with a word, is no word for an empty cell, and has no sign of markup (`&`, `<`, `[`, b'…', startseq), as most
+# captions. What it matches passes all rules of `_clean_text`; what it does not match may pass them, too.
+_PLAIN_TEXT = re.compile(r"(?=[A-Za-z])(?!(?i:nan|null|none|n/a|undefined|startseq)|b['\"])[^&<\[]*[^ &<\[](?<!endseq)")
+# Not \s, which has control characters as well (vertical tab, form feed, \x1c to \x1f): those are refused.
 _SPACES = re.compile(r"[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+# Lone surrogates: bytes that are not UTF-8, see `lines`.
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_INVISIBLE = re.compile(  # Unicode's default-ignorable code points, the blank of Braille, spaces
+# Unicode's default-ignorable code points, the blank of Braille, spaces. They may stand in a caption (the parts of a
+# composed emoji are joined by one), but a caption of nothing else would look empty.
+_INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\\s]+"
 )
@@ -160,6 +167,7 @@ def _clean_text(value: object) -> str:
         raise _BadRecord("no_text", f"caption must not be empty, was: {value[:20]!r}")
     if _INVISIBLE.fullmatch(text):
         raise _BadRecord("no_text", f"caption must have visible characters, was: {value[:20]!a}")
+    # Programs write NaN, None or null for an empty cell. `None of the dogs run.` is a caption: only the whole counts.
     if text.lower() in NO_CAPTION or not any(map(str.isalpha, text)):
         raise _BadRecord("no_text", f"caption must have a word, was: {text[:20]!r}")
     if mark := mark_in(text):
@@ -178,12 +186,14 @@ def _normalised(value: str) -> str:
 
 def _image_of(value: object) -> str:
     """The name of an image that is no text: the digits of a whole number. Raises _BadRecord for other values."""
+    # True is an int for Python. A float may be an id that lost its digits: 1e15 and what else was near it.
     if value is None or isinstance(value, bool) or not isinstance(value, int):
         was = "is missing" if value is None else f"was: {value!r:.80}"
         raise _BadRecord("no_image", f"image must be a name, path or whole number, {was}")
     return str(value)
 
 
+# An image has several captions, which mostly stand together; splits and languages are few.
 @lru_cache(maxsize=1024)
 def _clean_image(value: str) -> str:
     if _PLAIN_NAME.fullmatch(value):

@@ -32,7 +32,8 @@ from .usual import CAPTION, ID, IMAGE, INNER_CAPTION, NUMBERED, SPLIT, URL, gues
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 JSON_LIST = "a complete JSON list of objects"
-TURNS = (("from", "value"), ("role", "content"))  # of LLaVA, of OpenAI
+# Who speaks, and what is said: of LLaVA, of OpenAI.
+TURNS = (("from", "value"), ("role", "content"))
 SUCCESS = "success"  # the status of an image that img2dataset has downloaded
 NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=1,caption=2"
 
@@ -124,6 +125,7 @@ class _Chooser:
         """See `choose`."""
         options = self.options
         names = self.names
+        # The image first: whether a column of ids is looked for, and what may be of truth, depends on it.
         image = self.image()
         id = self.optional("id", options.id_column)
         # A URL is a poor name: tables of URLs have an id of their own, which img2dataset also names its files by.
@@ -391,6 +393,7 @@ def kind_of(url: str) -> str:
         return "parquet"
     start = start.lstrip()
     if start.startswith(b"{"):
+        # JSON lines, if the first line is whole and others follow; `{"a": 1}` alone is an object on one line.
         first, _, rest = start.partition(b"\n")
         whole = parse_json(first.decode("utf-8", "replace")) is None or not rest.strip()
         return "object" if whole else "jsonl"
@@ -402,6 +405,7 @@ def kind_of(url: str) -> str:
 def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The records of a text file, whose columns are those of its first row."""
     if kind == "delimited":
+        # All columns that are named must be numbers, or none: one that is left out here would decide nothing.
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
         others = (options.split_column, options.language_column, options.id_column, truth, *options.keep_columns)
         given = [name for name in (options.image_column, *options.caption_column, *others) if name]
@@ -413,6 +417,7 @@ def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Reco
         if isinstance(row, Rejected):
             yield row._replace(source=name)
             continue
+        # By the first row that is one: a row of JSON has its own names, those of the others are taken to be the same.
         if chosen is None:
             try:
                 chosen = choose([*paths.names_in(row)], options, url)
@@ -497,6 +502,7 @@ def delimited(
         is_header: whether names of columns are such as the caller can read; it finds the delimiter.
         delimiter: empty: by the header.
     """
+    # The file is opened twice: the delimiter, and how many fields a record has, must be known before it is cut.
     header = next(lines(url, DELIMITED), "")
     delimiter = delimiter or delimiter_of(header, is_header)
     names = names_in(header, delimiter)
@@ -621,6 +627,7 @@ def without_bytes(column: pa.Field) -> list[str]:
 
 def _path_in(kind: pa.DataType) -> str | None:
     """Of a type of embedded images, the field with the image's path, or "" where there is none; None for others."""
+    # As Hugging Face's datasets write a picture or a sound: struct<bytes, path>, one of which may be null.
     fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
     if "path" in fields and (_is_text(fields["path"]) or pa.types.is_null(fields["path"])):
         return "path"
@@ -669,6 +676,8 @@ def _cells(column: pa.Array) -> list[Cell]:
     def decoded(value: bytes | None) -> str | None:
         return None if value is None else value.decode("utf-8", "surrogateescape")
 
+    # pyarrow reads text without a check that it is UTF-8, and raises where it makes a str of it: so texts are taken as
+    # bytes.
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is_text(column.type):

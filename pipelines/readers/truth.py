@@ -20,7 +20,8 @@ NO_COLUMN = "none"
 TRUE = ("1", "1.0", "true", "t", "yes", "y")
 FALSE = ("0", "0.0", "false", "f", "no", "n")
 RULE = "0 or 1, true or false, yes or no"
-LOOKED_AT = 1000  # captions whose values decide whether a column is one of truth; a file is read in one pass
+# Captions whose values decide whether a column is one of truth; a file is read in one pass.
+LOOKED_AT = 1000
 _MEANING = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}
 
 
@@ -49,6 +50,7 @@ def values_of_items(values: Mapping[str, Cell] | None, count: int) -> list[dict[
     """Record.truth of each of `count` captions in one cell: a list of as many values has one for each."""
     if values is None:
         return [None] * count
+    # A list of another length, or a single value, says the same of all captions.
     cells = {name: items_of(value) for name, value in values.items()}
     return [
         {name: items[number] if len(items) == count else values[name] for name, items in cells.items()}
@@ -78,6 +80,7 @@ def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where:
 
 def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -> list[str]:
     """The columns of truth, given the values of the first records. Raises ValueError if that is unsure."""
+    # Rows of JSON need not have the same names: all that any of them has, in the order in which they come.
     names = list(dict.fromkeys(chain.from_iterable(truths)))
     values = {name: [truth[name] for truth in truths if not is_missing(truth.get(name))] for name in names}
     # A column that is named, or whose name leaves no doubt, must not be half understood.

@@ -21,7 +21,8 @@ from .truth import only_true
 
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
-MAX_BYTES = 1 << 20  # of a text or JSON member
+# Of a text or JSON in an archive; all of an archive are in memory at once.
+MAX_BYTES = 1 << 20
 
 
 class ArchiveFile(NamedTuple):
@@ -51,6 +52,7 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
     name = name_in(source, url)
     splits_in_path = (split_in(part) for part in reversed(name.split("/")))  # `00012.tar` may be in `train`
     file_split = next(filter(None, splits_in_path), "")
+    # The image is known by its suffix, the id by the name: neither is a field of the sample.
     asked = options.changed(image_column="image", id_column="", keep_columns=())
     by_key: dict[str, list[ArchiveFile]] = {}
     for file in _files(url):
@@ -193,7 +195,8 @@ def _files(url: str) -> Iterator[ArchiveFile]:
         tarfile.open(fileobj=file, mode="r:") as tar,
     ):
         for member in tar:
-            tar.members = []  # type: ignore[attr-defined]  # it would keep them all
+            # tarfile keeps what it has read of every member, which grows with the archive.
+            tar.members = []  # type: ignore[attr-defined]
             if not member.isfile():
                 continue
             if _suffix(member.name).rpartition(".")[2] not in (*TEXTS, "json"):
@@ -203,5 +206,7 @@ def _files(url: str) -> Iterator[ArchiveFile]:
             else:
                 content = tar.extractfile(member)
                 yield ArchiveFile(member.name, content.read() if content else b"")
-        if file.tell() != tar.offset + tarfile.BLOCKSIZE:  # no block of zeros ends it
+        # tarfile takes the end of a file for the end of an archive, which is a block of zeros: a file that was cut
+        # between two members would be read as whole.
+        if file.tell() != tar.offset + tarfile.BLOCKSIZE:
             raise tarfile.ReadError("cut short")
