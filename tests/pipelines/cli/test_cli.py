@@ -361,18 +361,12 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     assert content() == by_workers
 
 
-def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    again = ["build", "--output", run, "--only", "components", *HERE]
-    assert negcap_exits(*again) == 0
-    assert "per caption: " in (shown := capsys.readouterr().out) and "from 5 occurrences" in shown
-    assert negcap_exits(*again, "--set", "simple=true", "--set", "min_count=3", "--overwrite") == 0
-    assert "from 3 occurrences" in capsys.readouterr().out
-    names = {thing["object"] for row in rows_of(run, "components") for thing in row["objects"]}
-    assert names and not [name for name in names if " " in name]
-    # Components that a run has follow its captions.
-    few = ["--limit", 4, "--set", "lexicon=own", "--set", "simple=true", "--set", "min_count=3", "--overwrite", *HERE]
-    assert negcap_exits("build", SAMPLE, "--output", run, *few) == 0
-    assert len(rows_of(run, "components")) == 20
+def test_components_that_a_run_has_are_made_anew_with_its_captions(run: Path) -> None:
+    given = ["--limit", 4, "--set", "lexicon=own", "--set", "simple=true", "--set", "min_count=3", "--overwrite", *HERE]
+    assert negcap_exits("build", SAMPLE, "--output", run, *given) == 0
+    rows = rows_of(run, "components")
+    names = {thing["object"] for row in rows for thing in row["objects"]}
+    assert len(rows) == 20 and names and not [name for name in names if " " in name]
     assert negcap_exits("info", run, "--verify") == 0
 
 
@@ -496,24 +490,20 @@ def test_completion_offers_the_choices() -> None:
     assert offered("publish", "run", "--format", "sugar") == ["sugarcrepe", "sugarcrepe++"]
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (OverflowError("too large"), "too large"),
+def test_what_the_machine_lacks_is_one_line_and_a_fault_of_ours_is_raised(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, said in [
         (RecursionError("too deep"), "too deep"),
         (MemoryError("Unable to allocate 7 GiB\nfor x"), f"{OUT_OF_MEMORY}: Unable to allocate 7 GiB"),
         (RuntimeError("alloc.cpp: can't allocate memory\nx"), f"{OUT_OF_MEMORY}: alloc.cpp: can't allocate memory"),
         (TypeError("Overflow when unpacking long long"), f"{OUT_OF_MEMORY}: Overflow when unpacking long long"),
         (ImportError("failed to\nmap a.so"), "failed to map a.so"),
         (OSError("several\nlines"), "several lines"),
-    ],
-)
-def test_what_the_machine_lacks_is_one_line(
-    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(negcap, "invoke", raising(error))
-    assert negcap_exits("show", "x") == 2
-    assert capsys.readouterr().err == f"negcap: {said}\n"
+    ]:
+        monkeypatch.setattr(negcap, "invoke", raising(error))
+        assert negcap_exits("show", "x") == 2
+        assert capsys.readouterr().err == f"negcap: {said}\n"
     monkeypatch.setattr(negcap, "invoke", raising(RuntimeError("a fault of ours")))
     with pytest.raises(RuntimeError, match="a fault of ours"):
         negcap_exits("show", "x")
