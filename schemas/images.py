@@ -31,6 +31,7 @@ def image_fault(image: str) -> ImageFault | None:
     leaves = ".." in image.split("/") or image[:1] in ("/", "~") or image.lower().startswith("file:")
     if not image or leaves or "\\" in image or _DRIVE.match(image):
         return ImageFault("unsafe_path", f"{PATH_RULE}, was: {image[:200]!r}")
+    # By Unicode's class, not by a list: a name that looks like another one but has a character more is not found.
     for character in image:
         if not character.isprintable() and unicodedata.category(character) != "Zs":
             name = unicodedata.name(character, "")

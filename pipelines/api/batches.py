@@ -139,6 +139,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         self.transform = transform
         self.tokenize = tokenize
         table = "refined" if refined else "negatives"
+        # All in memory as Arrow, which workers that are forked share; Python strings are made of a batch at a time.
         self._captions, rows, starts = _read(Path(run), _names(split), _names(operators), table)
         # The negatives of caption i are rows starts[i] to starts[i + 1] of `_texts`; the last text stands for those
         # that are lacking.
@@ -206,6 +207,7 @@ class Negatives(IterableDataset[CaptionBatch]):
         chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)  # (B, k) each
         text_rows = np.where(mask.numpy(), chosen.numpy(), len(self._texts) - 1)
         negatives = self._texts.take(pa.array(text_rows.ravel())).to_pylist()  # B k texts, those of a caption together
+        # Without a transform the paths are the images, so that a loop of one's own can open them as it likes.
         batch: CaptionBatch = {"image_id": wanted["image_id"].to_pylist(), "mask": mask}
         if self._images is not None:
             paths = [self._images / name for name in wanted["image"].to_pylist()]
@@ -363,6 +365,7 @@ def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str
 
 def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:
     """The image file of each caption, in its folder. Raises FileNotFoundError naming one that is missing."""
+    # Each name once: several captions have one image, and finding its file asks the disk.
     encoded = names.combine_chunks().dictionary_encode()
     files = {name: images.find(name) for name in encoded.dictionary.to_pylist()}
     if missing := [name for name, file in files.items() if file is None]:

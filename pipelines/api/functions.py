@@ -118,7 +118,7 @@ def negatives(
 
 def _with_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
     """Rows of captions with the columns of the source to keep, `columns`, beside their own."""
-    names = columns.column_names[2:]
+    names = columns.column_names[2:]  # behind caption_id and image_id
     if not names:
         return frame
     kept = columns.select(["caption_id", *names]).to_pandas()
@@ -260,6 +260,7 @@ def read(
     for name, given in (("operator", operator), ("split", split)):
         if given:
             chosen[name] = [given] if isinstance(given, str) else list(given)
+    # Shard by shard, so that only the rows that are asked for are in memory together.
     shards = []
     values_in_table = {name: set[str]() for name in chosen}
     for shard in read_table(folder, table):

@@ -113,8 +113,9 @@ class Command(click.Command):
         if self._configs and self._flags:
             from . import options
 
+            # Made once, when they are first asked for: help of the group needs no command's flags, and no imports.
             flags = self._flags
-            self._flags = {}  # made once; `fields` must not ask for params again meanwhile
+            self._flags = {}
             of_fields = []
             for heading, names in flags.items():
                 for name in names.split():
@@ -185,6 +186,7 @@ class Command(click.Command):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:
                 listed.setdefault(getattr(parameter, "section", "Options"), []).append(HelpEntry(*record))
+        # Behind all flags, as there are many: who looks for a flag should not have to read them.
         listed["Settings, by --set"] = self.rarer(ctx) if self._configs else []
         for heading, records in listed.items():
             if records:

@@ -36,6 +36,7 @@ def evaluated(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
 
+    # With a single split that is no train split there is nothing to ask.
     default = EvaluateConfig.of({}).split
     splits = splits_of(run)
     others = [name for name in splits if name not in TRAIN_SPLITS]

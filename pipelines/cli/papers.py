@@ -35,6 +35,7 @@ def counterparts(run: Path, winoground: Path | None, **given: FlagValue) -> None
     from ..stages.scenes import CounterpartsConfig, make_counterparts, write_winoground
 
     counts = make_counterparts(run, CounterpartsConfig.of(given), alone(given))
+    # Counters are named <operator>.negatives and <operator>.pictures; those without a dot are sums.
     for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
         negatives = number_of(counts[f"{name}.negatives"], "negative")
         print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {negatives} drawn")
@@ -121,6 +122,7 @@ def probe(
     from ..models.config import PictureConfig
     from ..models.settings import LengthConfig, ProbeConfig, SaliencyConfig
 
+    # These two compare several models with word vectors; the others look into one.
     if task in ("words", "blanks"):
         if output is None or given["vectors"] is None:
             raise ValueError(f"{task} needs --vectors and --output")

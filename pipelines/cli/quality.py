@@ -154,6 +154,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Flag
     from ..publish.publish import RefusedError, print_refusal
     from ..publish.publish import publish as write
 
+    # A refusal is no error: the set was measured, and what was found is printed as the result.
     try:
         written = write(run, output, PublishConfig.of(given), overwrite=overwrite, say=lambda line: warn([line]))
     except RefusedError as refused:

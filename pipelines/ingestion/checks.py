@@ -81,6 +81,7 @@ def is_boilerplate(record: Record) -> Rejected | None:
         if pattern.fullmatch(record.text):
             return reject(record, "boilerplate", f"caption must not be boilerplate, has a {rule}")
     words = [word.lower() for word in _WORDS.findall(record.text)]
+    # Half of the characters must be of words, or the text is a list of numbers, a code, an address.
     if not words or 2 * sum(map(len, words)) < len(record.text.replace(" ", "")):
         return reject(record, "boilerplate", "caption must be of words, is mostly of other characters")
     windows = (words[start : start + _REPEATED] for start in range(len(words) - _REPEATED + 1))

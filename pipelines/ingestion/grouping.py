@@ -36,7 +36,8 @@ Connection: TypeAlias = Any  # a duckdb.DuckDBPyConnection; DuckDB is imported w
 PART_BITS = 40
 BLOCK_ROWS = 8_192
 KEPT = "kept:"  # what the names of columns to keep begin with, so that none is that of a field of records
-DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
+# Columns that decide which rows become captions.
+DECIDING = ("image_id", "image", "number", "keys")
 LEAST = 1_000  # captions of a shard
 SHARDS = 2_048  # at most, as far as MOST_MB allows
 MOST_MB = 1  # of text in a shard
@@ -46,6 +47,7 @@ DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": 
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
 # before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
+# DuckDB sees a hash in place of an image's name: names are long, and only compared.
 ROWS = "CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM given"
 SAMPLE = """
 DELETE FROM rows WHERE image_id NOT IN (
@@ -354,6 +356,7 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
 
 def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
     """The table captions of rows and their final numbers; source_name begins each id; split: of rows without one."""
+    # The id is made last: a number is final only when repetitions are out and the source's own numbers are known.
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
     rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))

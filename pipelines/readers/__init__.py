@@ -28,7 +28,8 @@ EXPECTED = (
     "a CSV, TSV, JSON, JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with "
     "a text file each, or a *.txt file with one caption per line"
 )
-SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")  # that some sets put between id and caption
+# What some sets put between id and caption. Such lines are refused: taken for captions, each would begin with an id.
+SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")
 EMPTY_JSON = re.compile(rb"\{\s*\}|\[\s*\]|null")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
@@ -179,6 +180,7 @@ def _of_file(source: str) -> str:
         raise ValueError(f"{source}: is binary; it must be {EXPECTED}")
     if EMPTY_JSON.fullmatch(start.rstrip()):
         raise ValueError(f"{source}: has no captions, only {start.decode().strip()}; it must be {EXPECTED}")
+    # From here on by the content, the most certain form first: any file may be lines of text, so that comes last.
     if start.startswith(b"{"):
         return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
     if _TOKEN_LINE.match(start):
@@ -194,6 +196,7 @@ def _of_file(source: str) -> str:
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
             "the numbers of its columns, --columns image=1,caption=2"
         )
+    # The last line may be cut off where the beginning of the file ends.
     texts = [line for line in start.splitlines()[:-1] if line.strip()] or [start]
     for mark in SEPARATORS:
         if all(line.count(mark) == 1 for line in texts):
@@ -208,6 +211,7 @@ def _of_json(source: str) -> str:
     """Whether a JSON object is of COCO or Karpathy, by the first image or annotation, or else holds a table; it is read
     no further.
     """
+    # The images may stand before or behind the annotations, and be many: only what decides is looked at.
     members: set[str] = set()  # of the first annotation
     lists: set[str] = set()
     with files.open_json(source, "complete JSON") as file:

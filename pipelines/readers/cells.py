@@ -37,6 +37,7 @@ def captions_in(cell: Cell) -> list[Cell]:
     that are all numbered, or all have bullets, are a caption each.
     """
     items = items_of(cell)
+    # A list as a chat model writes it. Lines without numbers or bullets may be one sentence, and stay one text.
     if isinstance(cell, str) and "\n" in cell:
         lines = [line for line in cell.splitlines() if line.strip()]
         if len(lines) > 1 and all(_LIST_MARK.match(line) for line in lines):
@@ -86,7 +87,8 @@ def _answers(turns: Sequence[Mapping[str, Cell]]) -> list[Cell]:
 
 def _written_list(text: str) -> list[Cell] | None:
     """The list that a text consists of, an object as a list of one, or None if it is something else."""
-    if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
+    # Nearly every caption leaves here: a bracket may stand behind spaces, but not behind 80 of them.
+    if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:
         return None
     text = text.strip()
     if text[:1] + text[-1:] not in ("[]", "{}"):

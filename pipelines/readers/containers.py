@@ -201,6 +201,7 @@ class _JsonObject:
         ijson reports one event after the other, with where it is: `map_key` is a name in an object; `start_map` and
         `string` begin a value, which is a member (at `path`) or an item of a list (at `path.item`).
         """
+        # Read up to the last of these members; what is inside them passes by, event for event, but is not kept.
         members: dict[str, JsonMember] = {}
         path = ""  # of the member that is being read
         in_first_item = True  # only this tells the kind of a list

@@ -14,6 +14,7 @@ _SIGNS = re.compile(r"[&<\[]|^b['\"]|^\W*(?:startseq|endseq)\b|endseq\W*$|^[-*\u
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#[xX][0-9a-fA-F]{2,5});")
 _BLOCKS = "br|p|div|li|ul|ol|h[1-6]|tr|td|th|table|hr|img|section|article|figure|figcaption|blockquote"
 _INLINE = "b|i|u|s|em|strong|small|big|sub|sup|span|a|font|mark|strike|del|ins|code|q|cite|abbr|center"
+# An attribute has a name of letters, so `2 < 3 and 4 > 3` and `<3` are no tags.
 _ATTRIBUTES = r"(?:\s+[a-zA-Z-]+(?:\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))?)*\s*/?"
 _BLOCK_TAG = re.compile(rf"</?(?:{_BLOCKS}){_ATTRIBUTES}>", re.IGNORECASE)
 _INLINE_TAG = re.compile(rf"</?(?:{_INLINE}){_ATTRIBUTES}>", re.IGNORECASE)
@@ -34,7 +35,8 @@ def without_markup(text: str) -> str:
     """A caption without HTML, `A man&#39;s <b>red</b> hat` -> `A man's red hat`; without the marks of phrases in
     Flickr30k Entities; without marks at its ends, `<start> a dog <end>`, bullets, and Python's `b'…'` of bytes.
     """
-    for _ in range(_LAYERS):  # `&amp;amp;` was escaped twice
+    # `&amp;amp;` was escaped twice, and what is unescaped may be a tag: again, until nothing changes.
+    for _ in range(_LAYERS):
         if len(text) > _LONGEST or not _SIGNS.search(text):
             break
         before = text

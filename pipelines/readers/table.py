@@ -176,6 +176,7 @@ class _Chooser:
         usual_captions = [plain_name(name) for name in options.caption_column] or CAPTION
         if guess(usual_captions, names) is None:
             return False
+        # Each column must be accounted for: one of an unknown name may be that of the image, and then is asked for.
         given = [options.split_column, options.language_column, options.truth_column, *options.keep_columns]
         given += options.caption_column
         beside = {guess([plain_name(name)], names) for name in given if name}
@@ -366,6 +367,7 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
+    # What is not quickly seen to be one text is looked at as a list. A list of one object is taken apart all the same.
     captions = captions_in(record.text)
     if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
         yield record
@@ -537,6 +539,7 @@ def has_header(start: bytes) -> bool:
 
 def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
+        # Only the columns that are read, and of structs only the fields: a table may hold gigabytes of pictures.
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
         wanted = chosen.among(parquet.schema_arrow.names)

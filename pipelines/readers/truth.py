@@ -109,6 +109,7 @@ def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -
 
 def checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
     """The record, or it as rejected. columns: of truth, and whether a yes there marks a false caption."""
+    # One column that calls the caption false is enough: VizWiz has two, one for each kind of fault.
     for name, marks_false in columns.items():
         value = (record.truth or {}).get(name)
         if marks_false and is_missing(value):  # an annotation without the mark is not marked
