@@ -134,15 +134,22 @@ def test_nan_and_infinity_that_python_writes_are_no_values(format: str, tmp_path
     st.integers(1, 40),
 )
 def test_json_is_read_whole_in_buffers_of_any_size(value, size):
-    file = _JsonBytes(io.BytesIO(json.dumps(value, ensure_ascii=False).encode()))
-    got = b"".join(iter(lambda: file.read(size), b""))
-
     def without(value: Any) -> Any:
         if isinstance(value, list):
             return [without(item) for item in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    assert json.loads(got) == without(value)
+    assert json.loads(in_buffers(value, size)) == without(value)
+
+
+def in_buffers(value: object, size: int) -> bytes:
+    file = _JsonBytes(io.BytesIO(json.dumps(value, ensure_ascii=False).encode()))
+    return b"".join(iter(lambda: file.read(size), b""))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13])
+def test_quotes_and_backslashes_between_buffers_hide_no_nan(size: int) -> None:
+    assert json.loads(in_buffers([SAYS_NAN, NAN, {SAYS_NAN: -NAN}], size)) == [SAYS_NAN, None, {SAYS_NAN: None}]
 
 
 ENDLESS = {  # JSON of which one value does not end: how it begins, and what then comes again and again
@@ -369,7 +376,11 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_links_is_read_as_what_they_lead_to(tmp_path: Path) -> None:
-    put(tmp_path, {"far/away/train.csv": ROWS, "far/away/val.csv": ROWS})
+    put(
+        tmp_path,
+        {"far/away/train.csv": ROWS, "far/away/val.csv": ROWS, "far/.git/a.csv": ROWS, "far/__MACOSX/b.csv": ""},
+    )
+    assert [record.source for record in read(tmp_path / "far").records] == ["away/train.csv"] * 2 + ["away/val.csv"] * 2
     folder = tmp_path / "data"
     folder.mkdir()
     for name in ("train.csv", "val.csv", "test.csv"):  # the last leads nowhere
@@ -389,7 +400,10 @@ FOLDERS = {  # files of a folder: images and captions that are read, and reasons
     "texts alone": ({"a/x_1.txt": OWL, "b/x_2.txt": HEN, "README.txt": "Hello."}, [("a/x_1", OWL), ("b/x_2", HEN)], []),
     "splits": ({"train/1.jpg": "", "train/1.txt": OWL}, [("train/1.jpg", OWL)], []),
 }
-NO_FOLDERS = [{"a.txt": OWL, "b.txt": HEN}, {"train/captions.txt": OWL, "val/captions.txt": HEN}, {"1.jpg": ""}]
+NO_FOLDERS = [
+    *({"a.txt": OWL, "b.txt": HEN}, {"train/captions.txt": OWL, "val/captions.txt": HEN}, {"1.jpg": ""}),
+    {"a/captions_1.txt": OWL, "b/captions_1.txt": HEN},  # images have names of their own
+]
 
 
 @pytest.mark.parametrize("name", FOLDERS)
