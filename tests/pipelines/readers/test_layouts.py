@@ -216,7 +216,8 @@ MORE = {  # a JSON file that is one object, or lines: images and captions
 REFUSED = {  # such files that have no captions, or leave open which; what the message offers
     "nothing but words about it": ({"info": {"about": "captions of dogs"}, "things": [1, 2]}, "must have a list of"),
     "two lists": ({"a": [pair("1.jpg", DOG, nr=1)], "b": [pair("2.jpg", CAT, size=2)]}, "must have a list of objects"),
-    "two objects": ({"a": {"items": [pair("1.jpg", DOG)]}, "b": {"items": [pair("2.jpg", CAT)]}}, "must have a list of"),
+    "two objects": (
+        {"nr": 1, "a": {"items": [pair("1.jpg", DOG)]}, "b": {"items": [pair("2.jpg", CAT)]}}, "must have a list of"),
     "words by word": ({"dog": "an animal that barks", "cat": "an animal that purrs"}, "no image column found"),
     "numbers": ({"1.jpg": 3, "2.jpg": 4}, "no image column found"),
     "texts off signs": ([{"image": "1.jpg", "signs": [{"text": "STOP"}, {"text": "GO"}]}], "no caption column found"),
