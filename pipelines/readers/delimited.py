@@ -168,8 +168,8 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Delimited
     number = 1  # of the line that the next record begins with
     example: Sequence[str] = ()  # the fields of the last good record
     while (record := source.take()) is not None:
-        values = record.split(delimiter)
-        if len(values) == width and '"' not in record:  # as nearly every record
+        values = [] if '"' in record else record.split(delimiter)
+        if len(values) == width:  # as nearly every record
             if record.strip(BLANK):
                 example = values
                 yield DelimitedRecord(number, values, "", record)
