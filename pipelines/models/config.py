@@ -286,6 +286,8 @@ class MhadConfig(NegativesConfig):
     @field_validator("other_vectors", mode="before")
     @classmethod
     def _split(cls, files: Any) -> Any:
+        if not isinstance(files, (tuple, list)):
+            return files  # no collection: the field's type refuses it with a message
         return tuple(tuple(file.split("=", 1)) if isinstance(file, str) else file for file in files)
 
     @model_validator(mode="after")
