@@ -146,7 +146,7 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
     return scores
 
 
-class Column(NamedTuple):
+class MeasureColumn(NamedTuple):
     """A column of the table: its title, the name of its measure, and how many decimals are shown."""
 
     title: str
@@ -155,15 +155,15 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    *(Column(f"BLEU-{n}", f"bleu_{n}", 1) for n in range(1, ORDERS + 1)),
-    Column("CIDEr-D", "cider_d", 3),
-    Column("distinct-1", "distinct_1", 3),
-    Column("distinct-2", "distinct_2", 3),
-    Column("words", "vocabulary", 0),
-    Column("novel %", "novel", 1),
-    Column("self-BLEU", "self_bleu", 1),
-    Column("D", "discriminator", 3),
-    *(Column(name, f"t2i {name}", 1) for name in ("R@1", "R@10", "mean rank")),
+    *(MeasureColumn(f"BLEU-{n}", f"bleu_{n}", 1) for n in range(1, ORDERS + 1)),
+    MeasureColumn("CIDEr-D", "cider_d", 3),
+    MeasureColumn("distinct-1", "distinct_1", 3),
+    MeasureColumn("distinct-2", "distinct_2", 3),
+    MeasureColumn("words", "vocabulary", 0),
+    MeasureColumn("novel %", "novel", 1),
+    MeasureColumn("self-BLEU", "self_bleu", 1),
+    MeasureColumn("D", "discriminator", 3),
+    *(MeasureColumn(name, f"t2i {name}", 1) for name in ("R@1", "R@10", "mean rank")),
 )
 
 

@@ -365,8 +365,8 @@ class Training:
                     yield DiscriminatorBatch(rows, self.sample(self.features_of(rows), noise))
 
     def evaluate(self, line: Line, epoch: PhaseEpoch) -> Line:
-        """The line of an epoch's losses with what is measured after it: the phase, the discriminator's accuracies on the
-        three kinds of captions, the validation loss of the first phase, distinct-2, and some sampled captions.
+        """The line of an epoch's losses with what is measured after it: the phase, the discriminator's accuracies on
+        the three kinds of captions, the validation loss of the first phase, distinct-2, and some sampled captions.
         """
         terms = line["terms"]
         accuracies = {name: value for name, value in terms.items() if name in CAPTION_KINDS}

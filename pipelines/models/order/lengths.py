@@ -147,7 +147,7 @@ def named_objects(objects: Sequence[set[str]], owner: Sequence[int], images: int
     return NamedObjects(table.index.tolist(), shown_on, (images_together.triu(1) >= least).nonzero())
 
 
-class Composition(NamedTuple):
+class ComposedQueries(NamedTuple):
     """Scores (Q, I) of images with Q queries, and (Q, I) bool, the images that each should find."""
 
     scores: Tensor
@@ -156,7 +156,7 @@ class Composition(NamedTuple):
 
 def compositions(
     vectors: Tensor, shown_on: Tensor, pairs: Tensor, images: Tensor, similarity: Similarity
-) -> dict[str, Composition]:
+) -> dict[str, ComposedQueries]:
     """How images are found by each kind of composition of two words.
 
     Under the order, what composes is the coordinate-wise maximum, and what two have in common is the minimum; the
@@ -179,8 +179,8 @@ def compositions(
     first, second = vectors[pairs].unbind(1)
     has_first, has_second = shown_on[pairs].unbind(1)
     has_both = has_first & has_second
-    both = Composition(similarity.by_text(compose(first, second), images), has_both)
-    either = Composition(similarity.by_text(in_common(first, second), images), has_first | has_second)
+    both = ComposedQueries(similarity.by_text(compose(first, second), images), has_both)
+    either = ComposedQueries(similarity.by_text(in_common(first, second), images), has_first | has_second)
 
     # The queries with an image of the first word alone, and the best such image
     has_first_alone = has_first & ~has_second
@@ -189,11 +189,11 @@ def compositions(
     start = scores_of_first.argmax(1)[usable]
     scores = similarity.by_text(compose(images[start], second[usable]), images)
     scores[torch.arange(len(start)), start] = -torch.inf  # an image is not to find itself
-    added = Composition(scores, has_both[usable])
+    added = ComposedQueries(scores, has_both[usable])
     return {BOTH: both, "either of two objects": either, "an image and an object": added}
 
 
-def _examples(titles: Sequence[str], composition: Composition, image_ids: Sequence[str]) -> str:
+def _examples(titles: Sequence[str], composition: ComposedQueries, image_ids: Sequence[str]) -> str:
     """A table of the best images of the most frequent compositions; those that captions say have both are bold."""
     scores, expected = composition
     rows = []

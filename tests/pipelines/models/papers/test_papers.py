@@ -17,7 +17,7 @@ from negcap.pipelines.models.evaluation.protocols import rank_rows
 from negcap.pipelines.models.figures import Figure
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
-from negcap.pipelines.models.papers.plan import PAPERS, PARTS, PapersConfig, Step, finished, steps
+from negcap.pipelines.models.papers.plan import PAPERS, PARTS, PapersConfig, PlanStep, finished, steps
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables, verdict
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -131,7 +131,7 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_commands_of_negcap_are_run(tmp_path: Path) -> None:
-    plan = [Step("one", ("--version",))]
+    plan = [PlanStep("one", ("--version",))]
     assert run_steps(plan, tmp_path / "data", tmp_path, 1, lambda line: None) == []
     assert (tmp_path / "log" / "one.txt").read_text().startswith("negcap")
     assert finished(plan, tmp_path / "data", tmp_path) == {"one"}
@@ -147,11 +147,11 @@ def test_what_needs_a_failed_command_is_not_run_and_all_else_is(tmp_path: Path, 
     said: list[str] = []
     killed = tmp_path / "killed"
     plan = [
-        Step("one", ("true",)),
-        Step("bad", ("echo why; kill -9 $$",), frozenset(["one"])),
-        Step("after", (f"touch {killed}",), frozenset(["bad"])),
-        Step("two", ("true",)),
-        Step("last", (f"test -e {tmp_path}/done/two.json",), frozenset(["two", "one"])),
+        PlanStep("one", ("true",)),
+        PlanStep("bad", ("echo why; kill -9 $$",), frozenset(["one"])),
+        PlanStep("after", (f"touch {killed}",), frozenset(["bad"])),
+        PlanStep("two", ("true",)),
+        PlanStep("last", (f"test -e {tmp_path}/done/two.json",), frozenset(["two", "one"])),
     ]
     assert run_steps(plan, tmp_path / "data", tmp_path, 2, said.append) == ["bad"]
     done = {"one", "two", "last"}
@@ -161,7 +161,7 @@ def test_what_needs_a_failed_command_is_not_run_and_all_else_is(tmp_path: Path, 
     assert any(line.startswith("bad: negcap echo why; kill -9 $$ failed") for line in said)
     assert any(line.startswith("3 of 5: last, test -e") for line in said)
     assert said[-1] == "not run, as they need what failed: after"
-    plan[1] = Step("bad", ("true",), plan[1].needs)
+    plan[1] = PlanStep("bad", ("true",), plan[1].needs)
     assert run_steps(plan, tmp_path / "data", tmp_path, 2, said.append) == [] and killed.exists()
     assert said[-2:] == ["4 of 5: bad, true", f"5 of 5: after, touch {killed}"]
 
@@ -172,7 +172,7 @@ def test_an_interruption_ends_what_runs_and_the_same_call_goes_on(tmp_path: Path
 
     slow = f"test -e {tmp_path}/begun || {{ touch {tmp_path}/begun; sleep 60; }}; touch {tmp_path}/ended"
     wait_for_slow = f"until test -e {tmp_path}/begun; do sleep 0.01; done"
-    plan = [Step("slow", (slow,)), Step("fast", (wait_for_slow,)), Step("after", ("true",), frozenset(["fast"]))]
+    plan = [PlanStep("slow", (slow,)), PlanStep("fast", (wait_for_slow,)), PlanStep("after", ("true",), frozenset(["fast"]))]
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_steps(plan, tmp_path / "data", tmp_path, 2, interrupt)
@@ -186,7 +186,7 @@ def test_an_interruption_ends_what_runs_and_the_same_call_goes_on(tmp_path: Path
 def test_what_was_done_with_other_data_is_done_again(tmp_path: Path, shell: None) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "captions.txt").touch()
-    plan = [Step("one", ("true",)), Step("two", ("true",), frozenset(["one"])), Step("other", ("true",))]
+    plan = [PlanStep("one", ("true",)), PlanStep("two", ("true",), frozenset(["one"])), PlanStep("other", ("true",))]
     run_steps(plan, tmp_path / "data", tmp_path, 1, lambda line: None)
     done = tmp_path / "done"
     assert finished(plan, tmp_path / "data", tmp_path) == {"one", "two", "other"}
