@@ -100,26 +100,6 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
     assert (each.mean(0) - exact).norm() < 1.5 * error
 
 
-def test_a_word_has_the_value_of_the_next_rollout_position(generator: Generator) -> None:
-    noise = torch.Generator().manual_seed(3)
-    state, uniforms = first_state(generator, 400), torch.rand(400, MAX_WORDS, generator=noise, dtype=torch.double)
-    sentences, values, rewards = sample_with_values(generator, state, uniforms, reward, (2,), 50, noise)
-    long = sentences.lengths > 2
-    assert long.any() and not long.all()
-    assert torch.equal(values[~long], rewards[~long, None].expand(-1, MAX_WORDS))
-    assert torch.equal(values[long, 0], values[long, 1])
-    assert torch.equal(values[long, 2:], rewards[long, None].expand(-1, 2))
-    without = sample_with_values(generator, state, uniforms, reward, (), 0, noise).sentences
-    assert torch.equal(sentences.words, without.words)
-    everything = every_sentence()
-    prefix = sentences.words[long][0, :2]
-    begins_so = (everything.words[:, :2] == prefix).all(1)
-    chance = chances(generator, everything)[begins_so]
-    exact = (chance * reward(everything)[begins_so]).sum() / chance.sum()
-    sampled = (sentences.words[:, :2] == prefix).all(1) & long
-    assert values[sampled, 0].mean().item() == pytest.approx(exact.item(), abs=0.03)
-
-
 def test_the_baseline_is_the_mean_value_of_the_others() -> None:
     values = torch.tensor([[1.0, 4.0], [2.0, 8.0], [6.0, 0.0]])
     assert mean_of_others(values).tolist() == [[4.0, 4.0], [3.5, 2.0], [1.5, 6.0]]
