@@ -176,6 +176,7 @@ def serve(config: DemoConfig) -> None:
     with Demo(config.port) as server:
         print(f"{server.address} (Ctrl-C ends it)", flush=True)
         server.load()
+        # The page is there at once; its first question waits until the models are loaded.
         if config.browser:
             webbrowser.open(server.address)
         try:
@@ -275,6 +276,7 @@ def answer(question: DemoQuestion) -> DemoAnswer:
     settings = question.settings()
     frame = pd.DataFrame({"image": "photo", "caption": captions})
     with warnings.catch_warnings(record=True) as noted:
+        # Python shows a warning once; each answer is to have its own.
         warnings.simplefilter("always")
         made, rejected = negatives(frame, operators=operators, rejections=True, **settings)
     made_rows = _rows(made)

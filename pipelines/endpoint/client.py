@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # HTTP statuses by which one request is not accepted; by others the endpoint cannot be used at all
 REFUSED_ALONE = (400, 413, 415, 422)
-REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
+# Refusals without any answer before them, after which the server counts as refusing everything: one request may be bad,
+# but a wrong model or setting must not be paid for a thousand times.
+REFUSALS = 5
 # Seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
 GRACE = 3.0
 SAID = 200  # characters of what a server says that an error repeats
-AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
+# Requests that are made before the first is answered, for each that is in flight: enough to keep all in flight while
+# one waits, without holding the requests of a whole run.
+AHEAD = 4
 _OPEN = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -77,6 +81,7 @@ class AnswerCache:
         self._path = path
         self._lock = threading.Lock()
         try:
+            # One connection for all threads, with a lock; 60 s are for other processes that write to the file.
             self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
             self._database.executescript(_OPEN)
         except sqlite3.DatabaseError as error:
@@ -141,7 +146,8 @@ class Endpoint:
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
             http_client=BoundedClient(config.timeout, config.max_bytes),
         )
-        self._create = self._client.chat.completions.with_raw_response.create  # here, as it imports much
+        # Here and not with the first request, whose time it would take: the property imports much.
+        self._create = self._client.chat.completions.with_raw_response.create
         # Requests are tasks of one event loop in a thread of its own: a task can be given up at any moment.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
@@ -242,6 +248,7 @@ class Endpoint:
         response = None
         try:
             raw = await self._create(model=model, messages=messages, extra_body=body, extra_headers=self._headers)
+            # What is reserved counts as spent, until the answer says what it cost.
             cost = Spent(1, tokens)
             data = raw.content
             if len(data) > self._config.max_bytes:
@@ -267,6 +274,7 @@ class Endpoint:
             if error.status_code not in REFUSED_ALONE:
                 raise EndpointError(f"{url}: {problem}") from None
         finally:
+            # Also if the request is given up or the answer is none: the server may have computed it.
             if cost.requests:
                 self._cache.spend(self._purpose, cost, key, response)
         self._refused += 1
@@ -285,6 +293,7 @@ class Endpoint:
 
     def _shown(self, text: str) -> str:
         """The beginning of what a server says, in one line and without the API key."""
+        # The key is looked for in more than is shown, since a piece of it may be cut off at the end.
         return " ".join(without_key(text[: 10 * SAID], self._key).split())[:SAID]
 
     async def _reserve(self, tokens: int) -> bool:
@@ -361,6 +370,7 @@ def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress
     with progress.stage(name, total, unit="requests"):
         for answer in endpoint.ask(requests):
             answers.append(answer)
+            # Not `tokens` and `cached`, which differ when the same answers are read again.
             digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())
             counts["not_asked" if answer.status == "budget" else answer.status] += 1
             counts["cached"] += answer.cached

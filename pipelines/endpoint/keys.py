@@ -26,6 +26,7 @@ def without_key(text: str, key: str) -> str:
     size = len(pieces[0])
     is_hidden = [False] * len(text)
     for start in _piece_starts(text, pieces):
+        # Pieces overlap; what any of them covers is hidden.
         is_hidden[start : start + size] = [True] * size
     marked = "".join("\0" if hidden else letter for letter, hidden in zip(text, is_hidden, strict=True))
     shown = re.sub("\0+", HIDDEN, marked)

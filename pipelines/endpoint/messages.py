@@ -166,6 +166,7 @@ def parse_answer(data: bytes, *, cached: bool = False) -> ChatAnswer:
     """The answer in the JSON of a response. Raises ValueError if it is not that of a chat completion."""
     try:
         response = json.loads(data)
+        # A text, a list of parts, or null where a model has nothing to say.
         content = response["choices"][0]["message"]["content"]
         usage = response.get("usage") or {}
         stated = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
@@ -194,7 +195,8 @@ def without_thoughts(text: str) -> str:
 def json_in(text: str) -> Json | list[Any]:
     """The JSON object or list in an answer: alone, fenced, or the last after other words. ValueError if none is."""
     text = without_thoughts(text)
-    *parts, _ = text.split(_FENCE)  # the last part is behind the last fence
+    # Split at fences, every second part is inside of two; the last part is behind the last fence, open or closed.
+    *parts, _ = text.split(_FENCE)
     inside_fences = parts[1::2]
     for part in (*inside_fences, text):
         value = _last_json(part)

@@ -86,7 +86,8 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> 
 
     weights = [tuple(1 / n if k < n else 0.0 for k in range(ORDERS)) for n in range(1, ORDERS + 1)]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # no n-grams in common: the score is 0
+        # NLTK warns if there are no n-grams in common, where a score of 0 says enough.
+        warnings.simplefilter("ignore")
         return [100 * value for value in corpus_bleu(references, candidates, weights=weights)]
 
 
@@ -117,6 +118,7 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
     documents_with: Counter[tuple[str, ...]] = Counter()  # how many documents have an n-gram
     for document in references:
         documents_with.update({gram for sentence in document for n in lengths for gram in ngrams(sentence, n)})
+    # log(documents / documents with the n-gram) as a difference of logs; an n-gram that no reference has counts as 1.
     log_documents = math.log(max(len(references), 1))
 
     def weigh(sentence: Words, n: int) -> dict[tuple[str, ...], float]:
@@ -127,6 +129,7 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
         }
 
     def similarity(candidate: Words, reference: Words, n: int) -> float:
+        """The cosine of the clipped weights of n-grams, lowered by the difference of the lengths."""
         of_candidate = weigh(candidate, n)
         of_reference = weigh(reference, n)
         norm = math.hypot(*of_candidate.values()) * math.hypot(*of_reference.values())
@@ -226,12 +229,14 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     if config.ranker is not None:
         ranker = RankingModel(config.ranker, run, captions.image_ids, people.rows, device)
 
+    # People are measured as a captioner is: their first caption against the others as references.
     human_groups = [sentences[: config.per_image] for sentences in people.captions]
     human_texts = pa.array([" ".join(sentences[0]) for sentences in people.captions])
     measures = {PEOPLE: measure(human_groups, human_texts, people, ranker)}
     for phase, decoding in WRITERS:
+        # A captioner may have been trained without the third phase.
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
-            continue  # a captioner without a third phase
+            continue
         captioner = Captioner(weights_file(folder, phase), device)
         written = write_captions(captioner, features, people, decoding, config)
         words = [text.split() for text in normalize(written.texts).to_pylist()]

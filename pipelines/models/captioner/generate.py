@@ -65,6 +65,7 @@ def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Arr
 
 def detokenize(texts: pa.Array) -> pa.Array:
     """Joined words as people write them: `a dog 's ball .` -> `A dog's ball.`"""
+    # Opening and closing quotation marks as treebanks write them
     text = pc.replace_substring_regex(texts, "`` | ''", '"')
     return pc.utf8_capitalize(pc.replace_substring_regex(text, _NO_SPACE_BEFORE, r"\1"))
 
@@ -160,6 +161,7 @@ def complete(
             break
         if step in positions:
             stops.append(Stop(step, rows, state))
+        # The last word that was written is read now; an empty sentence begins with <start>.
         position = lengths[rows]
         last = words[rows, (position - 1).clamp(min=0)].where(position > 0, START_ID)
         logits, state = generator.step(state, last)
@@ -226,6 +228,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
         last = chosen.flatten()
         if bool((words == END_ID).any(2).all()):
             break
+    # Per word, as the sum of log-probabilities alone prefers short sentences.
     lengths = (words != PAD_ID).sum(2)
     best = (total / lengths).argmax(1)
     return PaddedSentences(words[row, best], lengths[row, best])
@@ -303,6 +306,8 @@ def generate_captions(
     attempts = np.zeros(len(ids), np.int64)  # how many were written for each image so far
     accepted = pa.array([], pa.string())  # their `caption_keys`
     rounds: list[pa.Table] = []
+    # A round writes what is still missing of all images together; the noise of a caption is that of its number, so
+    # that what an image gets does not depend on how many rounds other images need.
     for _ in range(config.tries):
         slots = _next_slots(attempts, missing)
         if not len(slots.image):
@@ -315,6 +320,7 @@ def generate_captions(
         is_existing = pc.is_in(written, existing).to_numpy(zero_copy_only=False)
         is_accepted_before = pc.is_in(written, accepted).to_numpy(zero_copy_only=False)
         acceptable = np.flatnonzero((degenerate == 0) & ~is_existing & ~is_accepted_before)
+        # Of captions of this round that are equal, the first is accepted.
         codes = written.dictionary_encode().indices.to_numpy()[acceptable]
         _, first_of_equal = np.unique(codes, return_index=True)
         fresh = acceptable[first_of_equal]

@@ -99,6 +99,7 @@ class Generator(nn.Module):
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
         previous_words = torch.cat([start, words[:, :-1]], 1)
+        # Word t is predicted from the words before it, so what is read begins with <start> and lacks the last word.
         inputs = pack_sentences(self.dropout(self.embedding(previous_words)), lengths)
         states, _ = self.lstm(inputs, (state.hidden[None], state.cell[None]))
         # From here all is packed: one row per word of any sentence, so that no time goes into padding.

@@ -209,6 +209,7 @@ class Training:
             raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
         self.vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
         encoded = self.vocabulary.encode(captions.texts)
+        # reduceat counts each caption's <unk>: from its first token to that of the next one.
         has_unknown = torch.from_numpy(np.add.reduceat(encoded.tokens == UNKNOWN_ID, encoded.offsets[:-1]) > 0)
         known = train[~has_unknown[train]]
         self.known = known if len(known) > 1 else train
@@ -226,6 +227,7 @@ class Training:
     def sentences(self, captions: Tensor) -> PaddedSentences:
         """The first `words` words of captions (B,), without <start>."""
         captions = captions.to(self.device)
+        # One behind, as a caption's first token is <start>, which the nets put before a sentence themselves.
         starts = self.offsets[captions] + 1
         lengths = (self.offsets[captions + 1] - starts).clamp(max=self.config.words)
         position = torch.arange(int(lengths.max()), device=self.device)[None, :]
@@ -293,6 +295,7 @@ class Training:
         else:
             mismatched = torch.zeros_like(previous)  # a constant term, since a mean over nothing is not finite
         loss = discriminator_loss(real, fake, mismatched, self.config.alpha, self.config.beta)
+        # A logit above 0 says that a person wrote the sentence about this image.
         accuracies = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
         terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracies, strict=True))}
         return Step(loss, terms, optimizer="discrimination")
@@ -349,10 +352,11 @@ class Training:
                     yield LikelihoodBatch(rows, noise)
             generator.dropout.eval()
         elif phase == DISCRIMINATOR:
+            # Captions are generated for many batches at a time, as the generator does not change in this phase.
             for rows in shuffled_batches(self.known, AT_ONCE, order):
                 generated = self.sample(self.features_of(rows), noise)
                 for part in torch.arange(len(rows)).split(config.batch_size):
-                    if len(part) > 1:
+                    if len(part) > 1:  # a single caption has no other image
                         yield DiscriminatorBatch(rows[part], generated.select(part.to(self.device)))
         else:
             for turn in range(1, config.stages * (config.generator_steps + 1) + 1):
@@ -376,11 +380,13 @@ class Training:
             line["accuracy"] = accuracies
         if epoch.phase == MLE:
             line["validation_loss"] = self.validation_loss()
+        # The same noise after each epoch, so that the samples show what training has changed.
         noise = torch.Generator(self.device).manual_seed(self.config.seed)
         texts = join_words(self.sample(self.features[self.distinct_images], noise), self.vocabulary)
         line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
         line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
         if epoch.phase == GAN:
+            # Policy gradient can make the captions of all images alike; then the training stops.
             before = checkpoint.read_weights(self.config.output, MLE).state["distinct_2"]
             if line["distinct_2"] < self.config.collapse * before:
                 line["collapsed"] = True
@@ -458,6 +464,7 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
         len(epochs),
         clip=config.clip,
         evaluate=evaluate,
+        # Only the first phase has a validation loss; in the others no epoch is better than another.
         select=lambda line: -line["validation_loss"] if line["phase"] == MLE else -torch.inf,
         keep=training.keep_generator,
         report=report,

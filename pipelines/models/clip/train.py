@@ -81,6 +81,7 @@ class Pairs:
         self.operators = negatives["operator"].to_pylist()
         self.families = negatives["family"].to_pylist()
         self.concreteness = concreteness(negatives)
+        # Metrics count one negative of an operator and caption, so that captions with many do not count more.
         self.first = torch.from_numpy(earlier(negatives) == 0)
 
     def known_to(self, model: Towers) -> Tensor:
@@ -157,6 +158,7 @@ class Encoded:
     """
 
     def __init__(self, model: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
+        # In half precision, as the pixels of all pictures are held in memory.
         parts = [model.pixels(images).astype(np.float16) for images in open_images(files)]
         self.pixels = torch.from_numpy(np.concatenate(parts))
         self.captions = model.tokens(texts).int()
@@ -181,6 +183,7 @@ def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampl
     if config.objective not in NEED_NEGATIVES:
         return None
     names = list(config.negative_families)
+    # -1: a family that is not trained on
     family = torch.tensor([names.index(name) if name in names else -1 for name in pairs.families], dtype=torch.int8)
     wanted = torch.tensor([name in config.negative_operators for name in pairs.operators], dtype=torch.bool)
     wanted &= (family >= 0) & known
@@ -246,6 +249,7 @@ class ClipTraining:
             self.pictures = Encoded(self.model, self.counterparts.files, self.counterparts.texts, ())
         self.held_out = Pairs(config, [config.validation_split])
         self.held_out_data = Encoded(self.model, self.held_out.files, self.held_out.texts, self.held_out.negatives)
+        # A negative with a word that the model does not know may read like its caption, and would say nothing.
         self.held_out.first &= self.held_out.known_to(self.model)
         batches = torch.arange(len(self.pairs.files)).split(config.batch_size)
         self.steps_per_epoch = sum(len(batch) > 1 for batch in batches)  # see `shuffled_batches`
@@ -289,6 +293,7 @@ class ClipTraining:
             images = self.images(self.data.pixels[image])
             texts = self.texts(self.data.captions[captions])
             false = self.texts(negatives) if len(negatives) else images[:0]
+        # (B, B): where the captions of a batch are of one image, each is true of the other's picture, too.
         same_image = (image[:, None] == image[None, :]).to(self.device)
         margin = self.config.concreteness_margin
         terms = contrastive_terms(self.loss, self.model, images, texts, false, sampled, same_image, margin)
@@ -387,6 +392,7 @@ def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, dev
     if not len(first):
         return {**metrics, "pairs": {"mean": math.nan}}
     owner = pairs.owner[first].to(device)
+    # The caption is nearer than its negative where the image's product with their difference is positive.
     difference = captions[owner] - embed(data.negatives[first])
     is_right = (images[image_of_caption[owner]] * difference).sum(1).cpu() > 0
     table = pd.DataFrame({"operator": np.array(pairs.operators)[first.numpy()], "right": is_right.numpy()})

@@ -55,6 +55,7 @@ def read_pairs(path: Path) -> LabelledPairs:
     entailed = []
     dropped = 0
     for line, row in _rows(path):
+        # The file's kind is told by the names of its columns.
         names = next((names for names in COLUMNS if all(name in row for name in names)), None)
         if names is None:
             wanted = " or ".join(", ".join(names) for names in COLUMNS)
@@ -241,6 +242,7 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
             "threshold": [training.metrics.threshold for training in trainings],
             "epoch": [training.metrics.epoch for training in trainings],
         }
+    # What a model must beat: to answer always the same.
     entailed = data.test.entailed.double().mean().item()
     results["most frequent class"] = {"test": [100 * max(entailed, 1 - entailed)]}
     text = write_results(output, "entailment", results, to_markdown(results, data))

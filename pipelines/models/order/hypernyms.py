@@ -148,7 +148,8 @@ class EnergyKind(NamedTuple):
     margin: float
 
 
-# Losses without a lower bound, or with a margin between a true and a false pair, are taken pair by pair.
+# Bilinear penalties have no lower bound, and word2gauss has a margin between a true and a false pair: their losses are
+# taken pair by pair.
 ENERGIES: Mapping[str, EnergyKind] = {
     "word2gauss": EnergyKind(Gaussians, max_margin_loss, 7.0),
     "symmetric": EnergyKind(Symmetric, pair_loss, 1.0),
@@ -204,6 +205,7 @@ def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
     if unknown := [name for name in config.concepts if name not in taxonomy.names]:
         raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
     results: Results = {kind: {row: [] for row in config.rows} for kind in config.false_pairs}
+    # Vectors of an earlier command count if they were trained with these settings on these pairs of concepts.
     closure = sha256(taxonomy.closure.tobytes()).hexdigest()
     settings = hash_value([config.model_dump(exclude=NOT_LEARNED), taxonomy.names, closure])
     for seed, kind in product(range(config.seeds), config.false_pairs):
@@ -325,6 +327,8 @@ def train_energy(
             best = max(line["accuracy"] for line in history)
             say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
 
+    # Adam moves the vectors of all concepts in every step, as in the paper. With sparse gradients, which move those of
+    # the batch alone, the order learns far less of rare concepts.
     history = fit(
         {"energy": energy},
         {"optimizer": torch.optim.Adam(energy.parameters(), lr=config.learning_rate, fused=True)},

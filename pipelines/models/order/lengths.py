@@ -101,6 +101,7 @@ def length_ranks(
         pairs: how many are compared.
     """
     table = pd.DataFrame({"owner": owner.numpy(), "words": words.numpy()}).reset_index(names="row")
+    # All ordered pairs of captions of an image, of which those with a longer second one stay.
     both = table.merge(table, on="owner", suffixes=("_short", "_long"))
     both["more"] = both["words_long"] - both["words_short"]
     both = both[both["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
@@ -111,6 +112,7 @@ def length_ranks(
     rows = kept.flatten().unique()
     image_ranks = ranks_in_rows(similarity.by_text(captions[rows], images), owner.to(images.device)[rows])
     scores = similarity.by_text(captions[shorter], captions)
+    # The query itself, the shorter caption, is no candidate.
     scores_of_others = scores.scatter(1, shorter[:, None], -torch.inf)
     longer_ranks = ranks_in_rows(scores_of_others, longer)
     return {

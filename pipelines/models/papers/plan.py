@@ -165,6 +165,7 @@ def of_size(flags: str, size: str) -> str:
 
 
 def _run(settings: PapersConfig) -> Jobs:
+    """The run with negatives that most parts are trained and evaluated on."""
     names = [*PRESETS["vse-c-paper"], *PRESETS["univse-paper"]]
     operators = " ".join(f"--operator={name}" for name in names)
     if settings.size == "full":
@@ -214,6 +215,7 @@ def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: in
 
 
 def _ablations(settings: PapersConfig) -> Jobs:
+    """The variants of UniVSE; dropped is evaluated with dropped components, too."""
     for name, flags in PAPERS["ablations"].items():
         if "grid" in flags and not settings.has_grid:
             continue
@@ -225,6 +227,7 @@ def _ablations(settings: PapersConfig) -> Jobs:
 
 
 def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str) -> Jobs:
+    """The trainings of some models and a probe of their words; nothing without a file of word vectors."""
     if settings.vectors is None:
         return
     trainings = list(_models(models))
@@ -235,6 +238,7 @@ def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str)
 
 
 def _saliency(settings: PapersConfig) -> Jobs:
+    """The trainings of two models and the saliency of their words."""
     trainings = list(_models(("vse++", "vse-c")))
     yield from trainings
     command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {{models}}"
@@ -243,6 +247,9 @@ def _saliency(settings: PapersConfig) -> Jobs:
 
 
 def _augmented(settings: PapersConfig) -> Jobs:
+    """Captioners, what they write, and trainings on it; the captions after the policy gradient are not of the size
+    short. Each judge leaves out half of the captions, so that no caption is judged by a model that has read it.
+    """
     is_short = settings.size == "short"
     yield PapersJob("captions", PAPERS["captioner"]["captions"])
     yield PapersJob("captioner", PAPERS["captioner"]["commands"])
@@ -270,6 +277,7 @@ def _augmented(settings: PapersConfig) -> Jobs:
 
 
 def _order(settings: PapersConfig) -> Jobs:
+    """Order-embeddings and their variants, on captions alone."""
     yield PapersJob("captions", PAPERS["captioner"]["captions"])
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["order"].items()):
         all_flags = f"--recipe paper --seed {seed} {flags} {SMALL['paper']} [--epochs 6|--epochs 30]"

@@ -178,6 +178,7 @@ def difference(settings: PapersConfig, table: str, first: str, second: str, reci
     of_first = tuple(first_folders[seed] for seed in seeds)
     of_second = tuple(second_folders[seed] for seed in seeds)
     folder_of_queries = {_queries(folder): folder for folder in (*of_first, *of_second)}
+    # A difference of models on different captions would be that of the captions.
     if len(folder_of_queries) > 1:
         names = " and ".join(folder.name for folder in folder_of_queries.values())
         raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
@@ -250,6 +251,7 @@ def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], 
 
 
 def _reported_rows(table: ComparedTable) -> Rows:
+    """The paper's figures; those of a table with fewer columns stand in the last ones."""
     rows = []
     for model in table.models:
         if model in table.reported:
@@ -260,6 +262,7 @@ def _reported_rows(table: ComparedTable) -> Rows:
 
 
 def _measured_rows(table: ComparedTable, settings: PapersConfig) -> Rows:
+    """The figures of each recipe and model, as means over seeds."""
     places = [column.place for column in table.columns]
     rows = []
     for recipe, title in RECIPES.items():
@@ -271,6 +274,7 @@ def _measured_rows(table: ComparedTable, settings: PapersConfig) -> Rows:
 
 
 def _reported_difference_rows(table: ComparedTable) -> Rows:
+    """The differences of models that the paper reports."""
     rows = []
     for first, second in table.differences:
         if first in table.reported and second in table.reported:
@@ -282,6 +286,7 @@ def _reported_difference_rows(table: ComparedTable) -> Rows:
 
 
 def _measured_difference_rows(name: str, settings: PapersConfig) -> Rows:
+    """The measured differences of models by each recipe, with their intervals."""
     table = COMPARED[name]
     rows = []
     for recipe, title in RECIPES.items():
@@ -308,6 +313,7 @@ def _coverage(settings: PapersConfig) -> str:
     counted: set[str] = set()
     for part, jobs in PARTS.items():
         trainings = [job.name for job in jobs(settings) if job.commands[0].startswith("train ")]
+        # Of words, blanks and saliency, all models are those of vse-c.
         if counted.issuperset(trainings):
             continue
         counted.update(trainings)

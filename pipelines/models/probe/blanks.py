@@ -110,6 +110,7 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
                 candidates.append(Blank(row, position, KINDS.index("preposition")))
     caption, position, kind = torch.tensor(sorted(candidates)).T
     word_id = tokens[offsets[caption] + position].long()
+    # A word outside the vocabulary is no choice, so nothing could fill its blank.
     usable = known[word_id] & (word_id != UNKNOWN_ID)
     captions, owner = caption[usable].unique(return_inverse=True)  # the captions that are left, and whose each blank is
     kept_tokens, _ = ragged_rows(offsets, captions)
@@ -156,6 +157,7 @@ class BlankFiller(nn.Module):
         vectors = self.words[to_device(blanks.tokens[packed.positions].long(), device)]
         states, _ = self.gru(PackedSequence(vectors, packed.sizes))
         padded = pad_packed_sequence(states)[0][:, to_device(packed.inverse, device)]  # (T, B, 2 * states)
+        # At each position: what the words up to it say, and what those from the end down to it say
         forwards, backwards = padded.chunk(2, 2)
         position = to_device(blanks.position[which], device)
         row = to_device(owner, device)
@@ -271,6 +273,7 @@ def fill_blanks(task: Task) -> TaskResult:
     without_image = f"{FILE}, without the image"
     results = {"most frequent words": recalls(frequency_ranks(train, test), test.kind)}
     for name, table in {without_image: tables[FILE], **tables}.items():
+        # Words that the file lacks are read as zeros, as special words are; they are neither blanked nor choices.
         words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()]).to(task.device)
         task.say(f"{name}: {words.shape[1]} numbers a word")
         of_row = training._replace(image=name != without_image)
@@ -278,6 +281,7 @@ def fill_blanks(task: Task) -> TaskResult:
         results[name] = recalls(blank_ranks(filler, task.features, test, choices), test.kind)
 
     counts = {name: int((test.kind == number).sum()) for number, name in enumerate(KINDS)}
+    # Also written as JSON, so that the papers' tables can be made of it.
     metrics: dict[str, object] = {
         "words": len(choices),
         "train captions": len(train.image),

@@ -81,6 +81,7 @@ def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None 
     known = (row >= 0) & (column >= 0)
     present = torch.zeros(len(image_ids), len(words), dtype=torch.bool)
     present[torch.from_numpy(row[known]), torch.from_numpy(column[known])] = True
+    # A picture of a puppy shows a dog, too, though no caption may say so.
     is_relative_of_present = present.float() @ direct_relatives(words).float() > 0
     return Objects(words, present, absent=~present & ~is_relative_of_present)
 
@@ -251,6 +252,7 @@ def image_to_word(task: Task) -> TaskResult:
     def measured(scores: Callable[[Tensor], Tensor]) -> MeanAveragePrecision:
         return mean_average_precision(scores, features[test], test_objects, config.seed, task.device)
 
+    # A baseline that sees no image: the same scores for all
     frequency = train_objects.present.sum(0).double()
     results = {"most frequent objects": measured(lambda images: frequency.expand(len(images), -1))}
     for name, table in tables.items():

@@ -102,6 +102,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
     features = read_features(run, captions.image_ids, trained.table)
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
     image_of = {captions.ids[row]: int(captions.image[row]) for row in chosen.tolist()}
+    # Without denials, so that each negative is paired with the caption that its edits are of.
     tables = pair_tables(run, config.operators, columns=COLUMNS, per_operator=1, denials=False)
     rows = [row for table in tables for row in table.to_pylist() if row["caption_id"] in image_of]
     if not rows:

@@ -82,6 +82,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     rows = torch.tensor([vocabulary.ids[word] for word in words])
     from_file = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
     tables = {FILE: from_file}
+    # Lengths are compared on the words that the file has.
     is_in_file = ~from_file.isnan().any(1)
 
     def joined(others: Tensor) -> Tensor:
@@ -94,6 +95,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
         model_vocabulary = next(iter(vocabularies.values()))
         embedding = next(part.embedding for part in model.text.modules() if hasattr(part, "embedding"))
         learned = learned_vectors(embedding)
+        # Once, of the first model's size: the control for that any further numbers help
         if RANDOM not in tables:
             noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
             tables[RANDOM] = joined(noise)
