@@ -29,7 +29,7 @@ T = TypeVar("T")
 # HTTP statuses by which one request is not accepted; by others the endpoint cannot be used at all
 REFUSED_ALONE = (400, 413, 415, 422)
 # Refusals without any answer before them, after which the server counts as refusing everything: one request may be bad,
-# but a wrong model or setting must not be paid for a thousand times.
+# but a wrong model or setting must not be tried a thousand times.
 REFUSALS = 5
 # Seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
 GRACE = 3.0

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -36,6 +37,7 @@ def write_evaluation(folder: Path, rsum: float) -> None:
     ranks = {f"{way} {kind} rank": 7.0 for way in ("i2t", "t2i") for kind in ("median", "mean")}
     attacked = {"R@1": rsum / 50, "R@10": 5.0, "median rank": 4.0, "mean rank": 6.0}
     unified = {kind: {"mAP": 20.0} for kind in KINDS}
+    attribute, relation = {"noun": 50.0, "noun, random": 30.0}, {"either": 40.0, "either, random": 25.0}
     evaluation = {
         "retrieval": {"rsum": rsum, **recalls, **ranks},
         "vse-c": dict.fromkeys(("total", "noun", "numeral", "relation"), attacked),
@@ -43,10 +45,7 @@ def write_evaluation(folder: Path, rsum: float) -> None:
         "plural": dict.fromkeys(("plain", "numeral"), {"R@1": 1.0, "R@10": 2.0, "mean rank": 3.0}),
         "unified": unified | {f"{kind}, as a sentence": {"mAP": 15.0} for kind in KINDS[:2]},
         "caption": {"alpha": 0.8},
-        "parsing": {
-            "attribute": {"noun": 50.0, "noun, random": 30.0},
-            "relation": {"either": 40.0, "either, random": 25.0},
-        },
+        "parsing": {"attribute": attribute, "relation": relation},
         "alpha": {f"{n / 10:.1f}": {"rsum": rsum + n, "attacked": 7.0} for n in range(11)},
     }
     folder.mkdir(parents=True)
@@ -56,7 +55,7 @@ def write_evaluation(folder: Path, rsum: float) -> None:
 def write_ranks(given: PapersConfig, name: str, plain: list[int], attacked: list[int]) -> None:
     """An evaluation with the ranks of three images, each with one caption."""
     folder = given.model(name) / "evaluation"
-    write_evaluation(folder, 50.0)
+    write_evaluation(folder, float(sum(plain)))
     queries = {"i2t": ["a", "b", "c"], "t2i": ["a:0", "b:0", "c:0"]}
     rows = [rank_rows("plain", way, queries[way], torch.tensor(plain)) for way in queries]
     attacks = ("vse-c:total", "univse:object")
@@ -176,59 +175,12 @@ def test_what_was_done_with_other_data_is_done_again(tmp_path: Path, shell: None
     assert finished(plan, tmp_path / "data", tmp_path) == {"one"}
 
 
-def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
-    given = settings(tmp_path, seeds=2)
-    for name, rsum in (
-        ("vse-c@house-0/evaluation", 200.0),
-        ("vse-c@house-1/evaluation", 210.0),
-        ("univse@paper-0/evaluation", 300.0),
-        ("univse@paper-0/sentence", 250.0),
-        ("univse-only-obj/evaluation", 150.0),
-        ("univse-learned-alpha/evaluation", 152.0),
-    ):
-        write_evaluation(given.model(name), rsum)
-    for seed, rsums in enumerate(([10, 20, 40, 30], [10, 70, 50, 10])):
-        folder = given.model(f"vse-c@house-{seed}")
-        epochs = enumerate(zip((0.4, 0.36, 0.2, 0.16), rsums, strict=True), 1)
-        lines = [{"epoch": n, "loss": loss, "steps": 2, "validation": {"rsum": rsum}} for n, (loss, rsum) in epochs]
-        (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-        (folder / "config.json").write_text(json.dumps({"config": {"margin": 0.2}}), "utf-8")
-    write_captions(given.run, "a:0", "a:1", "b:0")
-    counts = {"noun": 25, "numeral": 6, "shuffle": 2, "preposition": 3, "object": 9}
-    of_caption = {"a:0": counts, "a:1": counts, "c:0": counts, "b:0": {**counts, "preposition": 2}}
-    rows = [
-        (name, f"uniform_{kind}") for name, each in of_caption.items() for kind, n in each.items() for _ in range(n)
-    ]
-    write_table(
-        given.run, "negatives", pa.table({"caption_id": [a for a, _ in rows], "operator": [b for _, b in rows]})
-    )
-    shown = tables(given)
-    for table, row in (
-        ("coverage", "| vse-c | 18 | 2 | `vse@house`, `vse++@house`, `vse-c+noun@house`, `vse-c+numeral@house`, "),
-        ("coverage", "| order | 10 | 0 | all |"),
-        ("supply", "| measured | 20.0 | 6.0 | 4.7 | 2 · 1 · 0 · 0 of 2 |"),
-        ("vse-c-2-3", "| VSE-C, reported | 50.2 |  |  |  | 47.4 | 88.8 |  |  | 49.4 | 49.9 | 47.9 |"),
-        ("vse-c-2-3", "| VSE-C, house recipe, 2 seeds | 11.0 (11.0–11.0) | 20.0 | 7.0 | 7.0 | 4.1 (4.0–4.2) | 5.0 |"),
-        ("training", "| VSE-C, house recipe | 8 | 3 2 of 4 | 1.00 | 0.90 | 0.50 | 0.40 | 10.00 | 45.00 |"),
-        ("univse-1", "| VSE++, reported |  |  |  |  |  |  | 445.1 |"),
-        ("univse-2", "| UniVSE, sentence alone, paper's recipe, 1 seed | 2.5 | 2.0 | 3.0 |"),
-        ("univse-3", "| UniVSE, ablation, ℓ_obj alone (reported) | 20.0 (39.71) |"),
-        ("univse-3", "| UniVSE, words read as sentences, paper's recipe, 1 seed | 15.0 | 15.0 |  |"),
-        ("univse-ablations", "| learned-alpha: 0.80 in the end | 468.1 / 576.7 | 152.0 |"),
-        ("univse-4", "| chance | 30.0 | 25.0 |"),
-        ("univse-figure-5", "| rsum, paper's recipe, 1 seed | 300.0 | 301.0 |"),
-    ):
-        assert row in shown[table]
-    assert "VSE++, house recipe" not in shown["vse-c-2-3"]
-    assert all(len({line.count("|") for line in table.splitlines()}) == 1 for table in shown.values())
-    page = insert_tables(PAGE.read_text("utf-8"), shown)
-    assert set(TABLES) == set(shown) and all(table in page for table in shown.values())
-
-
-def test_differences_are_over_all_seeds_on_disk_that_both_models_have(tmp_path: Path) -> None:
-    given = settings(tmp_path, seeds=1)  # which the plan would train now
-    for run_folder in (given.run, given.captions):
-        write_captions(run_folder, "a:0", "b:0", "c:0")
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> PapersConfig:
+    """Evaluations of some models, by more seeds than the plan would train now."""
+    given = settings(tmp_path_factory.mktemp("measured"), seeds=1)
+    for run in (given.run, given.captions):
+        write_captions(run, "a:0", "b:0", "c:0")
     for name, plain, attacked in (
         ("people-1@house-0", [1, 20, 20], [1, 20, 20]),
         ("people-1-beam-1@house-0", [1, 1, 20], [1, 1, 20]),
@@ -238,11 +190,40 @@ def test_differences_are_over_all_seeds_on_disk_that_both_models_have(tmp_path: 
         ("vse-c@house-1", [2, 1, 2], [1, 1, 1]),
         ("vse-c@house-2", [20, 20, 20], [20, 20, 20]),
         ("vse-c+noun@house-1", [1, 1, 1], [1, 1, 1]),
+        ("univse@paper-0", [1, 3, 2], [4, 5, 6]),
     ):
         write_ranks(given, name, plain, attacked)
-    assert difference(given, "vse-c-2-3", "vse-c", "vse++", "paper") == ((), {})
-    assert difference(given, "vse-c-2-3", "vse-c+noun", "vse++", "house").seeds == (1,)
-    seeds, figures = difference(given, "vse-c-2-3", "vse-c", "vse++", "house")
+    for name in ("univse@paper-0/sentence", "univse-only-obj/evaluation", "univse-learned-alpha/evaluation"):
+        write_evaluation(given.model(name), 250.0)
+    for seed, rsums in enumerate(([10, 20, 40, 30], [10, 70, 50, 10])):
+        folder = given.model(f"vse-c@house-{seed}")
+        epochs = enumerate(zip((0.4, 0.36, 0.2, 0.16), rsums, strict=True), 1)
+        lines = [{"epoch": n, "loss": loss, "steps": 2, "validation": {"rsum": rsum}} for n, (loss, rsum) in epochs]
+        (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+        (folder / "config.json").write_text(json.dumps({"config": {"margin": 0.2}}), "utf-8")
+    counts = {"noun": 25, "numeral": 6, "shuffle": 2, "preposition": 3, "object": 9}
+    of_caption = {"a:0": counts, "b:0": {**counts, "preposition": 2}, "d:0": counts}
+    rows = [
+        (name, f"uniform_{kind}") for name, each in of_caption.items() for kind, n in each.items() for _ in range(n)
+    ]
+    write_table(
+        given.run, "negatives", pa.table({"caption_id": [a for a, _ in rows], "operator": [b for _, b in rows]})
+    )
+    return given
+
+
+def test_tables_show_what_is_there_beside_the_paper(measured: PapersConfig, golden: Callable[[str, str], None]) -> None:
+    shown = tables(measured)
+    golden("paper-tables.md", "\n\n".join(f"## {name}\n\n{table}" for name, table in shown.items()) + "\n")
+    page = insert_tables(PAGE.read_text("utf-8"), shown)
+    assert set(TABLES) == set(shown) and all(table in page for table in shown.values())
+    assert all(len({line.count("|") for line in table.splitlines() if "|" in line}) <= 1 for table in shown.values())
+
+
+def test_differences_are_over_all_seeds_on_disk_that_both_models_have(measured: PapersConfig) -> None:
+    assert difference(measured, "vse-c-2-3", "vse-c", "vse++", "paper") == ((), {})
+    assert difference(measured, "vse-c-2-3", "vse-c+noun", "vse++", "house").seeds == (1,)
+    seeds, figures = difference(measured, "vse-c-2-3", "vse-c", "vse++", "house")
     assert seeds == (0, 1)
     # R@1: of 6 images of both seeds 5 and 4 without attack, 0 and 6 under it; R@5 and R@10 differ under attack only
     assert figures["plain i2t R@1"].value == pytest.approx(-100 / 6)
@@ -254,25 +235,6 @@ def test_differences_are_over_all_seeds_on_disk_that_both_models_have(tmp_path: 
     half = stats.t.ppf(0.975, (of_seeds + of_images) ** 2 / of_seeds**2) * (of_seeds + of_images) ** 0.5
     low, high = figures["plain i2t R@1"].interval
     assert high - low == pytest.approx(2 * half, rel=0.1)
-    shown = tables(given)
-    assert "| VSE-C − VSE++, house recipe, 2 seeds | -16.7 (" in shown["vse-c-2-3"]
-    assert "| VSE-C − VSE++, house recipe, 2 seeds |  |" in shown["vse-c-4"]
-    assert "| VSE-C − VSE++, reported | +8.8 |" in shown["univse-2"]
-    assert "UniVSE − VSE-C, house recipe" not in shown["univse-2"]
-    # a third more of six recalls
-    assert "| `people-1-beam-1` − `people-1`, house recipe, 1 seed | +200.0 (" in shown["augmented"]
-    claims = shown["claims"].splitlines()
-    for pair, metric, rest in (
-        ("VSE-C − VSE++", "without attack: R@1", r"2 \| -5.5 \| .* \| not shown"),
-        ("VSE-C − VSE++", "all: R@1", r"2 \| \+11.8 \| .* \| comes out"),
-        ("VSE-C, noun − VSE++", "all: R@1", r"1 \| \+4.7 \| .* \| one seed: sign as in the paper"),
-    ):
-        row = re.escape(f"| {pair}, house recipe | vse-c-2-3 | {metric} | ")
-        assert any(re.fullmatch(rf"{row}{rest} \|", line) for line in claims), metric
-    shapes = [line.split("|")[-2].strip() for line in claims[2:] if line.startswith("|")]
-    several = [shape for shape in shapes if not shape.startswith("one seed")]
-    counted = [several.count(shape) for shape in ("comes out", "does not", "not shown")]
-    assert [int(n) for n in re.findall(r"\b\d+(?= |\b)", claims[-1])][:5] == [len(shapes), len(several), *counted]
 
 
 def test_no_verdict_rests_on_one_seed_or_on_an_interval_with_0() -> None:
