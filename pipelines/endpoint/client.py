@@ -362,7 +362,15 @@ def cache_path(run: Path) -> Path:
 
 
 def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
-    """Ask all `total` requests of the stage `name`. Raises EndpointError as `Endpoint.ask`; answers until then stay."""
+    """Ask all requests of a stage. Raises EndpointError as `Endpoint.ask`; answers until then stay in the cache.
+
+    Args:
+        name: of the stage.
+        endpoint: that is asked.
+        requests: what it is asked.
+        progress: is told of each answer.
+        total: how many requests there are.
+    """
     before = endpoint.spent
     answers = []
     digest = sha256()

@@ -214,9 +214,16 @@ class ReferenceCaptions:
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a captioner on a run; returns the table as Markdown. Writes measures.json and measures.md to `output`
-    (None: `<folder>/evaluation`). Raises FileNotFoundError or ValueError for a folder without a captioner, a run
-    without the split, or features of another size or backbone than the captioner or the ranker was trained on.
+    """Evaluate a captioner on a run; returns the table as Markdown.
+
+    Raises FileNotFoundError or ValueError for a folder without a captioner, a run without the split, or features of
+    another size or backbone than the captioner or the ranker was trained on.
+
+    Args:
+        folder: of the captioner.
+        run: the folder of the run.
+        config: the split, how captions are written, and the model that ranks images by them.
+        output: gets measures.json and measures.md; None: `<folder>/evaluation`.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)

@@ -425,6 +425,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
 
 
 def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
+    """Train in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     training = Training(config)
     folder = config.output

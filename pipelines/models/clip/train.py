@@ -326,6 +326,7 @@ class ClipTraining:
 
 
 def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
+    """Train in a folder that no other command writes."""
     if not holds_nothing(config.output) and not overwrite:
         raise FileExistsError(f"{config.output} holds a model: --overwrite to replace it")
     torch.set_num_threads(config.threads)
@@ -374,10 +375,18 @@ ClipMetrics = dict[str, float | dict[str, float]]
 
 @torch.inference_mode()
 def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> ClipMetrics:
-    """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
-    to their image than the first negative that the operator made of them, if the model knows its words, and the mean of
-    these percentages. Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so
-    few.
+    """How well a model finds images by captions and the reverse, and tells captions from negatives.
+
+    `pairs` has by operator the percentage of captions that are nearer to their image than the first negative that the
+    operator made of them, and the mean of these percentages. Operators with fewer than LEAST_PAIRS such captions are
+    left out of the mean, unless all have so few.
+
+    Args:
+        model: that is measured.
+        pairs: captions, images and negatives; `first` says which negatives count.
+        data: the same as tensors.
+        config: how many pictures are read at a time.
+        device: that computes.
     """
     model.eval()
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])

@@ -102,6 +102,7 @@ def _tab_separated_rows(file: Iterable[str]) -> Iterator[NumberedRow]:
 
 
 def _json_rows(path: Path, file: Iterable[str]) -> Iterator[NumberedRow]:
+    """The objects of a file of JSON lines, without empty lines. Raises ValueError for a line that is none."""
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
@@ -158,10 +159,14 @@ class SentencePairs(nn.Module):
 def entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = silent) -> str:
     """Train and test entailment by each similarity of the config; returns a table as Markdown.
 
-    train, validation, test: files of pairs, see `read_pairs`. Writes entailment.md, entailment.json, vocabulary.json
-    and the weights of each similarity and seed to `output`. say: called with each line of progress. Raises
-    FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes into
-    `output`.
+    Raises FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes
+    into `output`.
+
+    Args:
+        train, validation, test: files of pairs, see `read_pairs`.
+        config: what is trained, and how.
+        output: gets entailment.md, entailment.json, vocabulary.json and the weights of each similarity and seed.
+        say: called with each line of progress.
     """
     with locked(output):
         return _entail(train, validation, test, config, output, say)
@@ -206,6 +211,7 @@ class SimilarityResult(TypedDict, total=False):
 
 
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
+    """Train and test in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]

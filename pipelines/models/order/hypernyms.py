@@ -199,6 +199,7 @@ class SavedResult(TypedDict, total=False):
 
 
 def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
+    """Make the rows in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     taxonomy = read_taxonomy(config.wordnet)

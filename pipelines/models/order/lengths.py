@@ -36,9 +36,14 @@ EXAMPLES = 10  # compositions whose best images are written
 def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output: Path) -> str:
     """Measure lengths, and compositions if the run has components; returns tables as Markdown.
 
-    Writes lengths.md, with the best images of the most frequent compositions, and lengths.json to `output`. Raises
-    FileNotFoundError or ValueError for a folder without a trained model, one that needs components, a run without the
-    split or features of the model's size, or images without two captions of different length.
+    Raises FileNotFoundError or ValueError for a folder without a trained model, one that needs components, a run
+    without the split or features of the model's size, or images without two captions of different length.
+
+    Args:
+        model_folder: of the trained model.
+        run: the folder of the run.
+        config: the split, and how many captions and pairs.
+        output: gets lengths.md, with the best images of the most frequent compositions, and lengths.json.
     """
     torch.set_num_threads(config.threads)
     model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device))

@@ -248,7 +248,7 @@ def _saliency(settings: PapersConfig) -> Jobs:
 
 def _augmented(settings: PapersConfig) -> Jobs:
     """Captioners, what they write, and trainings on it; the captions after the policy gradient are not of the size
-    short. Each judge leaves out half of the captions, so that no caption is judged by a model that has read it.
+    short. Each judge leaves out half of the images, so that a caption is judged by the one that has not seen its image.
     """
     is_short = settings.size == "short"
     yield PapersJob("captions", PAPERS["captioner"]["captions"])

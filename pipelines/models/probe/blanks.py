@@ -204,8 +204,14 @@ def train_filler(
 
 
 def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor) -> Tensor:
-    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction; on the
-    CPU. A word as near as the right one counts as nearer.
+    """The rank (m,), from 1, of each blank's word by cosine with the prediction; on the CPU. A word as near as the right
+    one counts as nearer.
+
+    Args:
+        filler: the model.
+        features: (I, D) of all images.
+        blanks: m of them.
+        choices: (k,) the ids of the words that are ranked.
     """
     device = filler.words.device
     choice_vectors = functional.normalize(filler.words[to_device(choices, device)], dim=1)

@@ -44,8 +44,14 @@ SHORTEST = 3  # characters that a word takes up at least, so that its share fits
 
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
-    """VSE-C's Figure 2 with a measure: writes saliency.json, .md and .png to `output`; returns the table as Markdown.
-    photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
+    """VSE-C's Figure 2 with a measure; returns the table as Markdown. Raises as `find_saliency`.
+
+    Args:
+        model: the folder of the trained model.
+        run: the folder of the run.
+        photos: the folder of the run's photos, to draw beside the negatives; None: they are not drawn.
+        output: gets saliency.json, saliency.md and saliency.png.
+        config: which negatives.
     """
     found = find_saliency(model, run, config)
     metrics = summarize(found.negatives, config.seed)
