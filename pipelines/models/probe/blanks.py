@@ -204,8 +204,8 @@ def train_filler(
 
 
 def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor) -> Tensor:
-    """The rank (m,), from 1, of each blank's word by cosine with the prediction; on the CPU. A word as near as the right
-    one counts as nearer.
+    """The rank (m,), from 1, of each blank's word by cosine with the prediction; on the CPU. A word as near as the
+    right one counts as nearer.
 
     Args:
         filler: the model.
