@@ -120,14 +120,14 @@ class Counterparts(NamedTuple):
 def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts:
     """The counterparts of captions with these caption_ids (C,). Raises ValueError if there are none."""
     index = {caption_id: number for number, caption_id in enumerate(ids)}
-    found: list[tuple[int, Path, str]] = []
+    counterparts: list[tuple[int, Path, str]] = []
     for table in read_table(config.run, "counterparts") if has_table(config.run, "counterparts") else ():
         for row in table.to_pylist():
             if row["caption_id"] in index:
-                found.append((index[row["caption_id"]], config.images / row["image"], row["text"]))
-    if not found:
+                counterparts.append((index[row["caption_id"]], config.images / row["image"], row["text"]))
+    if not counterparts:
         raise ValueError(f"{TRIPLET} needs pictures of negatives, {config.run} has none: run negcap counterparts")
-    owner, files, texts = zip(*sorted(found), strict=True)
+    owner, files, texts = zip(*sorted(counterparts), strict=True)
     return Counterparts(list(files), list(texts), torch.tensor(owner))
 
 

@@ -53,8 +53,8 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
         output: gets saliency.json, saliency.md and saliency.png.
         config: which negatives.
     """
-    found = find_saliency(model, run, config)
-    metrics = summarize(found.negatives, config.seed)
+    result = find_saliency(model, run, config)
+    metrics = summarize(result.negatives, config.seed)
     rows = []
     for name, row in metrics.items():
         share = format_interval(row["share"], row["share interval"])
@@ -63,8 +63,8 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
     columns = ["saliency on edited words, %", "mean share", "by chance", "difference", "negatives"]
     text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
-    shown = choose_shown(found.negatives, files)
-    drawn = {image: covered(files[image], run, found.features_table) for image in shown["image"] if files}
+    shown = choose_shown(result.negatives, files)
+    drawn = {image: covered(files[image], run, result.features_table) for image in shown["image"] if files}
     draw_saliency(shown, drawn, output / "saliency.png")
     return text
 
@@ -114,7 +114,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
     if not rows:
         raise ValueError(f"{run} must have negatives of these captions, has none")
     vocabulary = vocabularies[trained.languages[0]]
-    found: list[SalientNegative] = []
+    negatives: list[SalientNegative] = []
     for start in range(0, len(rows), AT_ONCE):
         part = rows[start : start + AT_ONCE]
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
@@ -140,8 +140,8 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
                 score=float(gradient.scores[number]),
                 regions=None if gradient.regions is None else gradient.regions[number],
             )
-            found.append(negative)
-    return FoundSaliency(salient(found), trained.table)
+            negatives.append(negative)
+    return FoundSaliency(salient(negatives), trained.table)
 
 
 def salient(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
