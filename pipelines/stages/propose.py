@@ -17,7 +17,7 @@ from ...schemas.captions import LANGUAGE
 from ...schemas.messages import number_of
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Endpoint, collect
-from ..endpoint.messages import Answer, chat, negatives_in
+from ..endpoint.messages import ChatAnswer, chat, negatives_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
@@ -101,7 +101,7 @@ def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame
     return captions.assign(asked=captions["caption_id"].isin(ids))
 
 
-def _rows(row: Row, prompt: Prompt, answer: Answer, k: int, temperature: float | None) -> Iterator[Row]:
+def _rows(row: Row, prompt: Prompt, answer: ChatAnswer, k: int, temperature: float | None) -> Iterator[Row]:
     """The proposals in one answer; one with a problem if there is none in it."""
     own = {"caption_id": row["caption_id"], "asked": prompt.name, "source": answer.model, "prompt": prompt.sha256}
     own |= {"temperature": temperature, "fingerprint": answer.fingerprint}
