@@ -18,8 +18,9 @@ from typing import Any
 
 from .places import RemotePath
 
-TEMPORARY = ".tmp"
-STAGED = ".unfinished"
+Json = Any  # what json.loads returns and json.dumps accepts
+TEMPORARY = ".tmp"  # the end of the names of files that are not whole yet
+STAGED = ".unfinished"  # the folder of files that are moved into place together, once all are whole
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -27,8 +28,8 @@ def sizes(folder: Path) -> dict[str, int]:
     try:
         if isinstance(folder, RemotePath):
             return folder.entries()
-        with os.scandir(folder) as found:
-            return {entry.name: entry.stat().st_size for entry in found}
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries}
     except (FileNotFoundError, NotADirectoryError):
         return {}
 
@@ -82,7 +83,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # else, after a power cut, the new name may stand for an empty file
         os.replace(temporary, path)
     except OSError as error:
         what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
@@ -91,7 +92,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
         temporary.unlink(missing_ok=True)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Json) -> None:
     """Write a value as indented JSON with sorted keys, atomically."""
     write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
 

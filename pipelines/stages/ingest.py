@@ -28,7 +28,7 @@ from ..engine.cluster import Executor, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
 from ..engine.manifest import Identity, check_code, code_of, describe
-from ..engine.output import Made, Output
+from ..engine.output import Output, ShardsOfTables
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
 from ..engine.run import Execution
@@ -243,7 +243,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
     return work.once("group", files, make)
 
 
-def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[Made]:
+def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[ShardsOfTables]:
     """Make the shards, from number `start`, of images whose first caption is at `low` <= position < `high`. bad: the
     positions of the rejected records that are written with the first.
     """
@@ -258,7 +258,7 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     counts["images_in_two_splits"] = int((np.unique(splits["home"], return_counts=True)[1] > 1).sum())
     table = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
     tables = {} if start and not refused else {"rejected_records": table}
-    shards: list[Made] = []
+    shards: list[ShardsOfTables] = []
     sizes = np.unique(home, return_counts=True)[1].tolist()
     first = 0
     for index, (size, images) in enumerate(grouping.shard_sizes(sizes, work.shard_size), start):

@@ -153,7 +153,7 @@ def test_a_disk_that_is_read_only_or_without_locks_is_not_locked(
         with locked(tmp_path / "new"):
             assert not os.listdir(tmp_path / "new")
     code = errno.EROFS
-    monkeypatch.setattr(lock, "_open", refuse)
+    monkeypatch.setattr(lock, "_open_locked", refuse)
     with locked(tmp_path):
         assert not os.listdir(tmp_path)
     with pytest.raises(OSError, match="Read-only"), locked(tmp_path / "new"):
