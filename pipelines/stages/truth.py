@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pydantic import Field
@@ -82,9 +81,13 @@ def origin(counts: Mapping[str, int]) -> str:
     return "reference" if counts.get("blended") else "none"
 
 
-def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """Call `function` in a worker with the tables `given`, whose last is the config, and the lexicon read there."""
-    *tables, config = given
+def call_with_lexicon(
+    function: Callable[..., pa.Table], *arguments: pa.Table | TruthConfig, lexicon: WholeTable
+) -> pa.Table:
+    """Call a function in a worker with tables, and the lexicon that is read there, as it is too large to be sent.
+    arguments: the tables, and last the config, as a Spread gives them.
+    """
+    *tables, config = arguments
     return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))
 
 
