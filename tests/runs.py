@@ -1,9 +1,9 @@
 """Toy runs: the one builder for tests that need a finished run whose rows they make up.
 
-    first = caption_row("A red kite.", image="7", split="test")
+    first = caption_row("A red kite.", "7", split="test")
     run = write_run(
         tmp_path / "run",
-        captions=[first, caption_row("A kite.", image="7", number=1)],
+        captions=[first, caption_row("A kite.", "7", number=1)],
         negatives=[negative_row(first, "noun", "A red boat.", replaced="kite", replacement="boat")],
     )
 
@@ -31,9 +31,9 @@ SCHEMAS = {
 }
 
 
-def caption_row(text: str, image: str, number: int = 0, split: str = "", **columns: object) -> Row:
-    """A row of `captions`: caption `number` of an image, `toy:<image>:<number>`."""
-    row = {"caption_id": f"toy:{image}:{number}", "image_id": image, "image": f"{image}.jpg", "split": split}
+def caption_row(text: str, image_id: str, number: int = 0, split: str = "", **columns: object) -> Row:
+    """A row of `captions`: caption `number` of an image, `toy:<image_id>:<number>`."""
+    row = {"caption_id": f"toy:{image_id}:{number}", "image_id": image_id, "image": f"{image_id}.jpg", "split": split}
     return {**row, "language": "en", "origin": "human", "text": text, **columns}
 
 
@@ -57,6 +57,8 @@ def write_run(
         of_shard = set(images[index * size : (index + 1) * size])
         for name, rows in tables.items():
             schema = SCHEMAS[name]
-            chosen = [{column: row.get(column) for column in schema.names} for row in rows if row["image_id"] in of_shard]
+            chosen = [
+                {column: row.get(column) for column in schema.names} for row in rows if row["image_id"] in of_shard
+            ]
             write_table(run, name, pa.Table.from_pylist(chosen, schema), index, provenance)
     return run

@@ -75,6 +75,8 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     `<operator>.more` of those not refined (captions without a kept negative that have one of theirs); `left` (captions
     with a kept negative). Raises FileNotFoundError without negatives or captions, ValueError for operators or splits
     that the negatives lack, OtherConfigError as `run_stage`, StageError, which names the operator that failed.
+
+    group_rows: another number may keep other rows, and is not in the config that the table states: for tests alone.
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -21,15 +20,14 @@ from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memo
 from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
 from negcap.schemas.captions import LEXICON
+from tests.runs import caption_row
 
 REFERENCE = {verb: data_path("reference_lexicon") / f"{verb}.parquet" for verb in LEXICON_VERBS}
 
 
 def captions(sentences: list[str], per_image: int = 1) -> pa.Table:
-    rows = pd.DataFrame({"text": sentences, "image": "", "split": "", "origin": "", "language": "en"})
-    rows["caption_id"] = [f"{n:03}" for n in rows.index]
-    rows["image_id"] = [f"{n // per_image:03}" for n in rows.index]
-    return pa.Table.from_pandas(rows, CAPTIONS_SCHEMA, preserve_index=False)
+    rows = [caption_row(text, f"{n // per_image:03}", n % per_image) for n, text in enumerate(sentences)]
+    return pa.Table.from_pylist(rows, CAPTIONS_SCHEMA)
 
 
 def count_of(table: pa.Table, entry: str) -> float:
@@ -38,22 +36,19 @@ def count_of(table: pa.Table, entry: str) -> float:
     return sum(rows["count"].to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("options", "own", "backed_off"),
-    [
+def test_what_the_option_lexicon_means() -> None:
+    for options, own, backed_off in (
         ({}, True, True),
         ({"lexicon": "auto"}, True, True),
         ({"lexicon": "own"}, True, False),
         ({"min_count": 3}, True, False),
         ({"lexicon": "auto", "balance_sample": 500}, True, False),
         ({"lexicon": "reference"}, False, False),
-    ],
-)
-def test_what_the_option_lexicon_means(options: dict[str, Any], own: bool, backed_off: bool) -> None:
-    for verb in LEXICON_VERBS:
-        config = configure(verb, options)
-        assert config.lexicon == ("own" if own else REFERENCE[verb])
-        assert config.backoff == (REFERENCE[verb] if backed_off else None)
+    ):
+        for verb in LEXICON_VERBS:
+            config = configure(verb, options)
+            assert config.lexicon == ("own" if own else REFERENCE[verb])
+            assert config.backoff == (REFERENCE[verb] if backed_off else None)
 
 
 def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
@@ -80,13 +75,9 @@ def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
 
 def test_a_far_corpus_has_its_own_words_truth_and_balance() -> None:
     things, places = ("ships", "bridges", "towers", "pipes", "barges"), ("river", "road", "harbor", "factory")
-    sentences = [
-        f"{how} {thing} are near the {place} of a {what}."
-        for what in ("village", "refinery", "port")
-        for place in places
-        for thing in things
-        for how in ("Many", "Some large")
-    ]
+    wheres = [f"{place} of a {what}" for what in ("village", "refinery", "port") for place in places]
+    whats = [f"{how} {thing}" for thing in things for how in ("Many", "Some large")]
+    sentences = [f"{what} are near the {where}." for where in wheres for what in whats]
     made = make_in_memory(captions(sentences, per_image=2), {"operators": ("noun",)})
     nouns = made["lexicon"].filter((pc.field("kind") == "noun") & (pc.field("place") == ""))["entry"].to_pylist()
     text = " ".join(sentences)
