@@ -15,7 +15,7 @@ from distributed.core import rpc
 from distributed.security import Security
 
 from negcap.pipelines.engine import cluster
-from negcap.pipelines.engine.cluster import Distributed, Executor, executor
+from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, TaskError
 from negcap.pipelines.engine.run import _combined, _in_order, pack
 
@@ -34,7 +34,7 @@ FORMS = "scheduler must be tcp://host:port, .*module:function or synchronous, wa
         ({"scheduler": f"{HERE}:HERE"}, "HERE is no function"),
     ],
 )
-def test_executors_that_do_not_exist(options: dict, said: str) -> None:
+def test_executors_that_do_not_exist(options, said):
     with pytest.raises(ValueError, match=said):
         executor(**options)
 
@@ -72,7 +72,7 @@ async def ask(port: int, security: Security) -> str | None:
 
 
 @pytest.mark.dask
-def test_workers_use_one_thread_and_talk_to_nobody_but_us(workers_of_two: Distributed) -> None:
+def test_workers_use_one_thread_and_talk_to_nobody_but_us(workers_of_two):
     async def answers(security: Security) -> set[str | None]:
         return set(await asyncio.gather(*(ask(port, security) for _, port in listening())))
 
@@ -87,7 +87,7 @@ def test_workers_use_one_thread_and_talk_to_nobody_but_us(workers_of_two: Distri
 
 
 @pytest.mark.dask
-def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch):
     start = cluster._local
     failures = [RuntimeError("Nanny failed to start.")]
 
@@ -108,7 +108,7 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkey
 
 
 @pytest.mark.dask
-def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_answers_no_questions_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (silent.getsockname()[1], 9):
@@ -116,7 +116,7 @@ def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyP
                 list(executor(scheduler=f"tcp://127.0.0.1:{port}").map(echo, [("a",)]))
 
 
-def test_calls_come_as_they_finish_with_their_positions(pool: Executor) -> None:
+def test_calls_come_as_they_finish_with_their_positions(pool):
     calls = [(str(number),) for number in range(20)]
     assert sorted(pool.map(echo, calls)) == [(number, str(number)) for number in range(20)]
     assert list(pool.map(echo, [])) == []
@@ -126,7 +126,7 @@ def test_calls_come_as_they_finish_with_their_positions(pool: Executor) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
-def test_partial_results_are_combined_in_their_order(count: int) -> None:
+def test_partial_results_are_combined_in_their_order(count):
     arrived: list[int] = []
     combined: list[int] = []
     parts = [pa.table({"text": [str(number)]}) for number in range(count)]

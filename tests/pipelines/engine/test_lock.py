@@ -64,9 +64,7 @@ def held_elsewhere(run: Path) -> Iterator[subprocess.Popen]:
             process.kill()
 
 
-def test_a_second_build_is_refused_and_what_comes_after_a_kill_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_build_is_refused_and_what_comes_after_a_kill_goes_on(tmp_path, capsys):
     run = tmp_path / "run"
     ingest = ["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "2", "--quiet"]
     with held_elsewhere(run) as other:
@@ -104,9 +102,7 @@ def held(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.mark.parametrize("line", WRITERS)
-def test_every_folder_that_a_command_writes_has_one_writer(
-    line: str, held: Path, sample_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_folder_that_a_command_writes_has_one_writer(line, held, sample_run, capsys):
     before = {path: path.stat().st_mtime_ns for path in held.rglob("*")}
     folders = {"RUN": str(sample_run), "HELD": str(held)}
     assert main([folders.get(word, word) for word in shlex.split(line)]) == 2
@@ -115,7 +111,7 @@ def test_every_folder_that_a_command_writes_has_one_writer(
     assert {path: path.stat().st_mtime_ns for path in held.rglob("*")} == before
 
 
-def test_results_have_one_writer_and_readers_need_no_lock(held: Path) -> None:
+def test_results_have_one_writer_and_readers_need_no_lock(held):
     with pytest.raises(LockedError):
         write_results(held, "figures", {}, "")
     assert not (held / "figures.json").exists()
@@ -123,7 +119,7 @@ def test_results_have_one_writer_and_readers_need_no_lock(held: Path) -> None:
         assert main([*reader, str(held)]) == 0
 
 
-def test_a_block_within_a_block_and_what_is_left_of_both(tmp_path: Path) -> None:
+def test_a_block_within_a_block_and_what_is_left_of_both(tmp_path):
     run = tmp_path / "a" / "b"
     with locked(run):
         with locked(tmp_path / "a" / ".." / "a" / "b"):
@@ -136,9 +132,7 @@ def test_a_block_within_a_block_and_what_is_left_of_both(tmp_path: Path) -> None
     assert run.exists() and not os.listdir(run)
 
 
-def test_a_disk_without_locks_or_that_is_read_only_is_not_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_locks_or_that_is_read_only_is_not_locked(tmp_path, monkeypatch):
     def refuse(number: int) -> object:
         def call(*_: object) -> None:
             raise OSError(number, os.strerror(number))
@@ -160,7 +154,7 @@ def store(request: pytest.FixtureRequest, bucket: str) -> Path:
     return place({"memory": f"memory://{name}", "s3": f"{bucket}/{name}"}[request.param])
 
 
-def test_one_writer_on_a_store_whose_lock_is_written_anew(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_writer_on_a_store_whose_lock_is_written_anew(store, monkeypatch):
     monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.2)
     file = store / LOCK
     with locked(store), locked(store):
@@ -184,9 +178,8 @@ def test_one_writer_on_a_store_whose_lock_is_written_anew(store: Path, monkeypat
         (ENDED, 5, False),
         ("", 59, True),
     ],
-    ids=("young", "old", "of this process", "of a process that has ended", "nameless"),
 )
-def test_stale_locks_are_told_from_live_ones(owner: str, age: int, lives: bool, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_stale_locks_are_told_from_live_ones(owner, age, lives, monkeypatch, capsys):
     monkeypatch.setattr(lock, "_age", lambda lock: age)
     monkeypatch.setattr(lock, "SETTLE_SECONDS", 0)
     run = place("memory://stale")
@@ -202,7 +195,7 @@ def test_stale_locks_are_told_from_live_ones(owner: str, age: int, lives: bool, 
     assert not (run / LOCK).exists()
 
 
-def test_of_two_that_take_over_a_lock_one_stops(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_that_take_over_a_lock_one_stops(store, monkeypatch):
     (store / LOCK).write_bytes(ENDED.encode())
     monkeypatch.setattr(time, "sleep", lambda seconds: (store / LOCK).write_bytes(b"ben, process 1 on x"))
     with pytest.raises(LockedError, match="ben, process 1 on x"), locked(store):
@@ -210,7 +203,7 @@ def test_of_two_that_take_over_a_lock_one_stops(store: Path, monkeypatch: pytest
     assert (store / LOCK).read_bytes() == b"ben, process 1 on x"
 
 
-def test_one_at_a_time_however_fast_they_come_and_go(tmp_path: Path) -> None:
+def test_one_at_a_time_however_fast_they_come_and_go(tmp_path):
     inside: list[int] = []
     counts: list[int] = []
 
@@ -239,7 +232,7 @@ NOT_OWN = {  # what somebody else may have left where the lock goes
 
 
 @pytest.mark.parametrize("kind", NOT_OWN)
-def test_nothing_but_a_lock_is_written_as_a_lock(kind: str, tmp_path: Path) -> None:
+def test_nothing_but_a_lock_is_written_as_a_lock(kind, tmp_path):
     run = tmp_path / "run"
     victim = tmp_path / "victim.txt"
     run.mkdir()
@@ -252,9 +245,7 @@ def test_nothing_but_a_lock_is_written_as_a_lock(kind: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["parses", "_manifests", "_statistics"])
-def test_no_folder_that_is_a_link_is_written_into(
-    name: str, sample_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_folder_that_is_a_link_is_written_into(name, sample_copy, tmp_path, capsys):
     linked = sample_copy / name
     away = tmp_path / "away"
     if linked.exists():

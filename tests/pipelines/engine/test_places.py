@@ -20,9 +20,7 @@ PASSWORD = "must be a s3 URL without a password"
 @pytest.mark.parametrize(
     "url", ["http://host/run", "zip://run::run.zip", "file://host/run", "s3://bucket/run::x", "s3x://b"]
 )
-def test_an_output_that_cannot_be_written_is_refused_and_nothing_is_written(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_cannot_be_written_is_refused_and_nothing_is_written(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="output must be .*, was"):
         build(SAMPLE, url, scheduler="synchronous")
@@ -40,26 +38,26 @@ def test_an_output_that_cannot_be_written_is_refused_and_nothing_is_written(
         ("s3://bucket/../run", "path must name a folder, was: s3://bucket/../run"),
     ],
 )
-def test_stores_without_a_folder_or_with_passwords_which_are_not_shown(given: str, said: str) -> None:
+def test_stores_without_a_folder_or_with_passwords_which_are_not_shown(given, said):
     with pytest.raises(ValueError, match=said) as refused:
         place(given)
     assert "secret" not in str(refused.value)
 
 
-def test_models_are_written_to_a_local_disk(capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_are_written_to_a_local_disk(capsys):
     for command in ("train", "captioner"):
         assert main([command, "memory://run", "--output", "memory://model"]) == 2
         assert "--output must be on a local disk, was the URL: memory://model\n" in capsys.readouterr().err
 
 
-def test_every_path_of_every_command_is_of_the_type_that_refuses_urls() -> None:
+def test_every_path_of_every_command_is_of_the_type_that_refuses_urls():
     for verb in negcap.commands:
         for parameter in negcap.commands[verb].params:
             if isinstance(parameter.type, click.Path) or parameter.metavar in PATHS:
                 assert isinstance(parameter.type, Location), (verb, parameter.name)
 
 
-def test_paths_and_file_urls() -> None:
+def test_paths_and_file_urls():
     for given, path in {
         "outputs/run": "outputs/run",
         "a:b": "a:b",
@@ -83,7 +81,7 @@ URLS = {
 
 
 @pytest.mark.parametrize("url, given", [(url, given) for url, forms in URLS.items() for given in forms])
-def test_urls_of_stores(given: str | Path, url: str) -> None:
+def test_urls_of_stores(given, url):
     path = place(given, "output")
     assert str(path) == url and place(path) is path
     assert str(path / "captions" / "part-00000.parquet") == f"{url}/captions/part-00000.parquet"

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import dask
@@ -18,7 +17,7 @@ from negcap.pipelines.engine import cluster as engine
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
 from tests.docs.pages import FOLDER, blocks
-from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, DaskProcesses, wait_for
+from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, wait_for
 from tests.pipelines.engine.toy_stages import run_toys, tree
 
 PAGE = FOLDER / "how-to" / "cluster.md"
@@ -42,7 +41,7 @@ def broken() -> None:
 
 @pytest.mark.dask
 @pytest.mark.parametrize("function", [cluster, client])
-def test_a_cluster_that_a_function_makes_is_used_and_closed(run: Path, expected: dict[str, bytes], function) -> None:  # type: ignore[no-untyped-def]
+def test_a_cluster_that_a_function_makes_is_used_and_closed(run, expected, function):
     pool = executor(scheduler=f"{HERE}:{function.__name__}")
     run_toys(run, pool=pool)
     assert tree(run) == expected
@@ -54,14 +53,14 @@ def test_a_cluster_that_a_function_makes_is_used_and_closed(run: Path, expected:
 
 @pytest.mark.dask
 @pytest.mark.parametrize("function, said", [(nothing, "must return a Dask cluster"), (broken, "OSError: no account$")])
-def test_a_function_that_makes_no_cluster(function: Callable[[], None], said: str) -> None:
+def test_a_function_that_makes_no_cluster(function, said):
     pool = executor(scheduler=f"{HERE}:{function.__name__}")
     with pytest.raises(ClusterError, match=f"^{HERE}:{function.__name__} .*{said}"):
         list(pool.map(nothing, [()]))
 
 
 @pytest.mark.parametrize("content, why", [("{}", "KeyError: 'address'"), ("[" * 100_000, "RecursionError: maximum ")])
-def test_a_file_without_an_address(content: str, why: str, tmp_path: Path) -> None:
+def test_a_file_without_an_address(content, why, tmp_path):
     file = tmp_path / "scheduler.json"
     file.write_text(content)
     with pytest.raises(ClusterError, match=f"^{file} must be the file of a Dask scheduler, holds no address: {why}"):
@@ -85,7 +84,7 @@ def certificates(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.dask
-def test_workers_that_come_and_go_lose_nothing(run: Path, tmp_path: Path, expected, certificates, dask_processes):  # type: ignore[no-untyped-def]
+def test_workers_that_come_and_go_lose_nothing(run, tmp_path, expected, certificates, dask_processes):
     """Scheduler and workers are processes of their own, with TLS; the only worker is killed, then another one comes."""
     killed = tmp_path / "killed"
     worker = {**certificates, "TOY_KILL": str(killed)}
@@ -101,9 +100,7 @@ def test_workers_that_come_and_go_lose_nothing(run: Path, tmp_path: Path, expect
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden
-) -> None:  # type: ignore[no-untyped-def]
+def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(tmp_path, monkeypatch, golden):
     from dask_jobqueue import SLURMCluster
 
     monkeypatch.chdir(tmp_path)
@@ -133,9 +130,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.dask
-def test_workers_without_negcap_are_named_with_what_to_install(
-    run: Path, dask_processes: DaskProcesses, bare: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_workers_without_negcap_are_named_with_what_to_install(run, dask_processes, bare, capsys):
     dask_processes.start_scheduler()
     dask_processes.start_worker(**bare)
     why = r"\(ModuleNotFoundError: No module named 'negcap'\): install this version of negcap, "
@@ -146,9 +141,7 @@ def test_workers_without_negcap_are_named_with_what_to_install(
 
 @pytest.mark.dask
 @pytest.mark.parametrize("later", [False, True])
-def test_a_worker_without_negcap_beside_others_is_left_out_whenever_it_comes(
-    later: bool, run: Path, expected, dask_processes: DaskProcesses, bare: dict[str, str], capsys
-) -> None:  # type: ignore[no-untyped-def]
+def test_a_worker_without_negcap_is_left_out_whenever_it_comes(later, run, expected, dask_processes, bare, capsys):
     dask_processes.start_scheduler()
     dask_processes.start_worker()
     with Client(dask_processes.address(), set_as_default=False) as other:
@@ -175,9 +168,7 @@ def slowly(number: int) -> int:
 
 @pytest.mark.dask
 @pytest.mark.parametrize("own", [True, False])
-def test_a_worker_that_stands_still_is_named_with_what_to_do(
-    own: bool, dask_processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_that_stands_still_is_named_with_what_to_do(own, dask_processes, monkeypatch, capsys):
     monkeypatch.setattr(engine, "STILL_SECONDS", 2)
     monkeypatch.setattr(engine, "LOOK_SECONDS", 0.2)
     if own:

@@ -53,7 +53,7 @@ def remote(bucket: str) -> Path:
     return run
 
 
-def test_a_run_on_s3_that_was_stopped_is_completed_and_read_as_a_local_one(local: Path, remote: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_a_run_on_s3_that_was_stopped_is_completed_and_read_as_a_local_one(local, remote, capsys):
     assert content(remote) == content(local)
     capsys.readouterr()
     for command, options in (("info", ["--verify"]), ("show", ["--n", "3", "--json"])):
@@ -62,9 +62,7 @@ def test_a_run_on_s3_that_was_stopped_is_completed_and_read_as_a_local_one(local
 
 
 @pytest.mark.dask
-def test_a_worker_that_is_killed_as_it_writes_to_s3_costs_only_time(
-    bucket: str, expected: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_is_killed_as_it_writes_to_s3_costs_only_time(bucket, expected, tmp_path, monkeypatch):
     """The first shard that it makes after the folder is there ends the only worker; another one takes its place."""
     run = write_captions(place(f"{bucket}/toys"), TEXTS, 10)
     monkeypatch.setenv("TOY_KILL", str(tmp_path / "killed"))
@@ -73,7 +71,7 @@ def test_a_worker_that_is_killed_as_it_writes_to_s3_costs_only_time(
     assert {name: data for name, data in content(run).items() if not name.startswith("captions/")} == expected
 
 
-def test_a_run_on_s3_is_published_to_s3(local: Path, remote: Path, tmp_path: Path, bucket: str) -> None:
+def test_a_run_on_s3_is_published_to_s3(local, remote, tmp_path, bucket):
     published = place(f"{bucket}/published")
     write_atomically(published / "annotations" / "old.json", b"{}")
     write_atomically(published / "SHA256SUMS", b"0  annotations/old.json\n")
@@ -83,7 +81,7 @@ def test_a_run_on_s3_is_published_to_s3(local: Path, remote: Path, tmp_path: Pat
     assert content(published) == content(tmp_path / "published") != {}
 
 
-def test_a_damaged_object_is_named_and_made_again(local: Path, remote: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_object_is_named_and_made_again(local, remote, capsys):
     shard = remote / "negatives" / "part-00001.parquet"
     before = content(remote)
     write_atomically(shard, shard.read_bytes()[:-9])
@@ -93,7 +91,7 @@ def test_a_damaged_object_is_named_and_made_again(local: Path, remote: Path, cap
     assert content(remote) == before
 
 
-def test_a_model_is_trained_from_s3(bucket: str, tmp_path: Path) -> None:
+def test_a_model_is_trained_from_s3(bucket, tmp_path):
     trained = []
     for number, run in enumerate((tmp_path / "run", place(f"{bucket}/world"))):
         write_world(run, (("train", 12), ("test", 4)))
@@ -112,6 +110,6 @@ def test_a_model_is_trained_from_s3(bucket: str, tmp_path: Path) -> None:
         ("abfs://bucket/run", 'abfs:// needs another library: pip install "negcap[azure]"'),
     ],
 )
-def test_a_missing_bucket_or_library_is_named(url: str, said: str, bucket: str, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_a_missing_bucket_or_library_is_named(url, said, bucket, capsys):
     assert main([*BUILD, url]) == 2
     assert capsys.readouterr().err == f"negcap: {said}\n"

@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrays_become_features_train_first(folder, tmp_path, capsys):
     run = tmp_path / "run"
     extracted(run, folder, "--backbone", "ResNet of the tests")
     assert "14 images, 5 float16 each, ResNet of the tests" in capsys.readouterr().out
@@ -89,22 +89,23 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
     assert main(["info", str(run), "--verify"]) == 0
 
 
-def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_five_equal_rows_an_image_are_one_and_images_without_names_go_by_number(folder, tmp_path, capsys):
     array = folder / "dev_ims.npy"
     once = np.load(array)
     five = np.repeat(once, 5, axis=0)
+    (folder / "dev_images.txt").unlink()
+    assert list(extracted(tmp_path / "nameless", array)) == [f"dev_{i}" for i in range(IDS)]
+    (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
     np.save(array, five)
     found = extracted(tmp_path / "run", array, "--set", "shard_size=3")
-    assert np.array_equal(list(found.values()), once)
+    assert np.array_equal(list(found.values()), once) and list(found) == [f"dev_{i}" for i in range(IDS)]
     five[17, 2] += 1
     np.save(array, five)
     assert extract(array, "--output", tmp_path / "other") == 2
     assert "5 equal rows per image, those of image 3 differ" in capsys.readouterr().err
 
 
-def test_bytes_stand_for_numbers_by_the_scale_beside_them(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bytes_stand_for_numbers_by_the_scale_beside_them(folder, tmp_path, capsys):
     grid = np.arange(IDS * REGIONS * WIDTH).reshape(IDS, REGIONS, WIDTH) * 255 // (IDS * REGIONS * WIDTH - 1)
     np.save(folder / "dev_grid.npy", grid.astype(np.uint8))
     scale, low, high = folder / "grid_scale.npz", np.arange(WIDTH) - 3.0, np.arange(WIDTH) + 1.0
@@ -120,14 +121,7 @@ def test_bytes_stand_for_numbers_by_the_scale_beside_them(
     assert np.array_equal(found["dev0"][0, 0], np.float16(-3)) and np.array_equal(found["dev6"][-1, -1], np.float16(5))
 
 
-def test_images_without_names_go_as_the_captions_reader_calls_them(folder: Path, tmp_path: Path) -> None:
-    (folder / "dev_images.txt").unlink()
-    for name in ("without", "with captions"):
-        assert list(extracted(tmp_path / name, folder / "dev_ims.npy")) == [f"dev_{i}" for i in range(IDS)]
-        (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
-
-
-def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_are_rejected_with_a_reason(folder, tmp_path, capsys):
     array, run = folder / "dev_ims.npy", tmp_path / "run"
     numbers = np.load(array).astype(np.float32)
     numbers[2, 1], numbers[4, 0] = np.nan, 1e6
@@ -156,7 +150,7 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
         (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
     ],
 )
-def test_bad_arrays_are_one_line_and_nothing_is_written(folder: Path, tmp_path: Path, capsys, stored, said) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arrays_are_one_line_and_nothing_is_written(folder, tmp_path, capsys, stored, said):
     if stored is None:
         for split in ("dev", "train"):
             (folder / f"{split}_ims.npy").unlink()
@@ -167,7 +161,7 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(folder: Path, tmp_path: 
     refused(capsys, said, tmp_path / "run", folder)
 
 
-def test_bad_arguments_are_one_line(folder: Path, photos: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
     for name in ("empty", "text"):
@@ -190,9 +184,7 @@ def test_bad_arguments_are_one_line(folder: Path, photos: Path, tmp_path: Path, 
     assert "must have images that can be read, has none" in capsys.readouterr().err
 
 
-def test_a_damaged_shard_is_made_again_to_the_same_bytes_and_another_source_is_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_shard_is_made_again_to_the_same_bytes_and_another_source_is_refused(folder, tmp_path, capsys):
     def content(run: Path) -> dict[Path, bytes]:
         return {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
 
@@ -276,7 +268,7 @@ SIZES = ("--set", "resize=24", "--set", "crop=16")
 
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
-def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
+def test_an_output_of_a_model_is_what_numpy_says(photos, tmp_path, options):
     onnx, run = model(tmp_path / "small.onnx", **options), tmp_path / "run"
     # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
     layer = "pooled" if options.get("channels_last") else "relu"
@@ -287,7 +279,7 @@ def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, o
     assert metadata(run)["backbone"] == f"small.onnx:{layer}"
 
 
-def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Path, onnx: Path, tmp_path: Path) -> None:
+def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos, onnx, tmp_path):
     found = extracted(tmp_path / "run", photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES)
     assert found["a"].shape == (64, 4)
     assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
@@ -296,7 +288,7 @@ def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Pa
     assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
 
 
-def test_threads_and_another_place_make_the_same_bytes(photos: Path, onnx: Path, tmp_path: Path) -> None:
+def test_threads_and_another_place_make_the_same_bytes(photos, onnx, tmp_path):
     made = []
     for threads, place in ((1, photos), (2, shutil.copytree(photos, tmp_path / "other"))):
         run = tmp_path / f"run{threads}"
@@ -305,7 +297,7 @@ def test_threads_and_another_place_make_the_same_bytes(photos: Path, onnx: Path,
     assert made[0] == made[1] and sum(name.endswith(".parquet") for name in made[0]) == 3
 
 
-def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, onnx: Path, tmp_path: Path) -> None:
+def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
     (photos / "b.png").write_bytes((photos / "b.png").read_bytes()[:500])
     (photos / "d.png").write_text("<svg/>")
     photo(photos / "other" / "a.png")
@@ -327,7 +319,7 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, onnx: Path, 
     assert np.allclose(alone["e"], found["e"], atol=1e-6)
 
 
-def test_photos_of_a_runs_captions(photos: Path, onnx: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_photos_of_a_runs_captions(photos, onnx, tmp_path, capsys):
     (photos / "link.png").symlink_to(photo(tmp_path / "elsewhere.png"))
     (photos / "broken.png").symlink_to(tmp_path / "nowhere.png")
     images = ("a.png", "sub/c.png", "link.png", "broken.png", "gone.png", "b\nc.png", "b\\c.png")
@@ -348,7 +340,7 @@ def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how:
     return stored.getvalue()
 
 
-def test_every_mode_becomes_rgb_and_is_normalised() -> None:
+def test_every_mode_becomes_rgb_and_is_normalised():
     for mode, stored, shown in (
         ("RGB", (255, 0, 51), (255, 0, 51)),
         ("L", 102, (102, 102, 102)),
@@ -361,7 +353,7 @@ def test_every_mode_becomes_rgb_and_is_normalised() -> None:
         assert np.allclose(made[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5), mode
 
 
-def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path: Path) -> None:
+def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path):
     upright, exif = photo(tmp_path / "a.png", (12, 10)), Image.Exif()
     data = upright.read_bytes()
     assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
@@ -375,7 +367,7 @@ def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_p
         assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
-def test_huge_photos_are_not_decoded() -> None:
+def test_huge_photos_are_not_decoded():
     for size in ((12_000, 9_000), (20_000, 20_000)):
         data = bytearray(png("1"))
         data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
@@ -389,7 +381,7 @@ def test_huge_photos_are_not_decoded() -> None:
     ("format", "mode", "colour"),
     [("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0)],
 )
-def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, colour: object) -> None:
+def test_large_photos_are_reduced_as_they_are_decoded(format, mode, colour):
     large, file = Image.new(mode, (100, 40), colour), io.BytesIO()
     exif = large.getexif()
     exif[0x0112] = 6  # the camera was turned
@@ -400,7 +392,7 @@ def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, co
     assert half.mode == whole.mode == "RGB" and half.getpixel((3, 3)) == whole.getpixel((3, 3))
 
 
-def test_few_pixels_are_in_memory_together(tmp_path: Path) -> None:
+def test_few_pixels_are_in_memory_together(tmp_path):
     sizes = [(5, 10), (10, 5), (1, 1), (20, 20), (3, 3)]
     files = [photo(tmp_path / f"{number}.png", size) for number, size in enumerate(sizes)]
     opened = preprocess.open_images(files, most_pixels=100)

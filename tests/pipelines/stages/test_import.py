@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return imported(folder / "set.json", folder)
 
 
-def test_what_a_negative_changes_is_recovered_and_judged(run: Path) -> None:
+def test_what_a_negative_changes_is_recovered_and_judged(run):
     judged = [(row["text"], row["operator"], row["reason"]) for row in rows_of(run, "judged")]
     assert judged == [(text, operator, reason) for _, _, text, operator, _, _, reason in PAIRS]
     kept = rows_of(run, "negatives")
@@ -64,7 +63,7 @@ def test_what_a_negative_changes_is_recovered_and_judged(run: Path) -> None:
     assert bad == [(12, "no_text"), (13, "unsafe_path")]
 
 
-def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_import_changes_nothing(run, capsys):
     before = {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))}
     imported(run.parent / "set.json", run.parent)
     assert {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))} == before
@@ -73,7 +72,7 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
     assert "7 kept (63.6 %)" in said and "2 records rejected (no_text 1, unsafe_path 1)" in said
 
 
-def test_the_scorecard(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_scorecard(run, capsys):
     assert main(["import", str(run), "--report", "--json"]) == 0
     (card,) = json.loads(capsys.readouterr().out).values()
     assert (card["name"], card["pairs"], card["images"]) == ("set", 11, 4)
@@ -113,7 +112,7 @@ FORMATS: dict[str, Read] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
+def test_formats_of_other_sets(name, tmp_path):
     file, text, image, captions, label = FORMATS[name]
     path = tmp_path / file
     if file == "a.parquet":
@@ -151,22 +150,20 @@ GIVEN = {  # the name of a file, its content, the columns that are named; captio
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_columns_that_are_named(name: str, tmp_path: Path) -> None:
+def test_columns_that_are_named(name, tmp_path):
     file, text, columns, captions, negatives = GIVEN[name]
     (tmp_path / file).write_text(text)
     (record,) = read_pairs(str(tmp_path / file), columns=columns)
     assert [*record.captions] == captions and [text for text, _ in record.negatives] == negatives
 
 
-def test_ids_that_occur_twice(tmp_path: Path) -> None:
+def test_ids_that_occur_twice(tmp_path):
     (tmp_path / "a.json").write_text(f'{{"0": {json.dumps(PAIR)}, "0": {json.dumps(PAIR)}}}')
     _, twice = read_pairs(str(tmp_path / "a.json"))
     assert isinstance(twice, Rejected) and (twice.line, twice.reason) == (2, "duplicate_caption_id")
 
 
-def test_columns_of_any_name_and_records_whose_caption_is_false(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_columns_of_any_name_and_records_whose_caption_is_false(tmp_path, capsys):
     rows = [f"{image}.jpg,{CAP},{NEG},mine,{true}" for image, true in enumerate((1, 0, "", "maybe"))]
     (tmp_path / "a.csv").write_text("\n".join(["photo,right,wrong,sort,ok", *rows]))
     columns = ["--columns", "caption=right,negative=wrong", "--columns", "image=photo,label=sort,truth=ok"]
@@ -195,7 +192,7 @@ def test_columns_of_any_name_and_records_whose_caption_is_false(
         ("a.json", '[{"caption": "A dog.", "negative": ""}]', "line 1: negative must not be empty"),
     ],
 )
-def test_files_that_are_no_such_set(file: str, text: str, said: str, tmp_path: Path, capsys: Any) -> None:
+def test_files_that_are_no_such_set(file, text, said, tmp_path, capsys):
     (tmp_path / file).write_text(text)
     assert main(["import", str(tmp_path / file), "--output", str(tmp_path / "run"), "--quiet"]) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -1,7 +1,6 @@
 """Which counts the tables lexicon, truth and balance of a run are made of."""
 
 import json
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -36,7 +35,7 @@ def count_of(table: pa.Table, entry: str) -> float:
     return sum(rows["count"].to_pylist())
 
 
-def test_what_the_option_lexicon_means() -> None:
+def test_what_the_option_lexicon_means():
     for options, own, backed_off in (
         ({}, True, True),
         ({"lexicon": "auto"}, True, True),
@@ -51,7 +50,7 @@ def test_what_the_option_lexicon_means() -> None:
             assert config.backoff == (REFERENCE[verb] if backed_off else None)
 
 
-def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
+def test_a_small_corpus_adds_its_words_to_the_reference():
     reference = pq.read_table(REFERENCE["lexicon"])
     sentences = ["A panda eats bamboo.", "A panda sits on a rock.", "The panda sleeps in a tree."] * 2
     made = make_in_memory(captions(sentences, per_image=3), {"operators": ("noun",)})
@@ -73,7 +72,7 @@ def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
     assert made["negatives"].num_rows
 
 
-def test_a_far_corpus_has_its_own_words_truth_and_balance() -> None:
+def test_a_far_corpus_has_its_own_words_truth_and_balance():
     things, places = ("ships", "bridges", "towers", "pipes", "barges"), ("river", "road", "harbor", "factory")
     wheres = [f"{place} of a {what}" for what in ("village", "refinery", "port") for place in places]
     whats = [f"{how} {thing}" for thing in things for how in ("Many", "Some large")]
@@ -88,12 +87,12 @@ def test_a_far_corpus_has_its_own_words_truth_and_balance() -> None:
     assert replaced_by and replaced_by <= set(nouns)
 
 
-def test_captions_without_siblings_leave_the_estimates_of_the_reference() -> None:
+def test_captions_without_siblings_leave_the_estimates_of_the_reference():
     made = make_in_memory(captions(["A dog sleeps on a couch.", "A man rides a bicycle."]), {"operators": ("noun",)})
     assert made["truth"].to_pydict() == pq.read_table(REFERENCE["truth"]).to_pydict()
 
 
-def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own() -> None:
+def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own():
     notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"]).sort_values(["image_id", "id"])
     made = make_in_memory(captions(list(notes["caption"])[:60], per_image=5), {"operators": ("noun",)})
     reference = pq.read_table(REFERENCE["balance"])
@@ -105,7 +104,7 @@ def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own() -> 
     assert own.to_pydict() != reference.to_pydict()
 
 
-def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: Path, tmp_path: Path) -> None:
+def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run, tmp_path):
     ship(sample_run, tmp_path, "the sample")
     assert captions_counted(tmp_path / "lexicon.parquet") == 200
     assert pq.read_schema(tmp_path / "truth.parquet").metadata[b"source"] == b"the sample"
@@ -114,13 +113,13 @@ def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: 
         captions_counted(tmp_path / "bare.parquet")
 
 
-def test_a_blended_lexicon_is_not_shipped(tmp_path: Path) -> None:
+def test_a_blended_lexicon_is_not_shipped(tmp_path):
     run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
     with pytest.raises(ValueError, match="must be built with --set lexicon=own, its table lexicon was not"):
         ship(run, tmp_path / "out", "one sentence")
 
 
-def test_sums_of_shards_may_be_added_to_the_counts_of_another() -> None:
+def test_sums_of_shards_may_be_added_to_the_counts_of_another():
     row = [["noun"], ["dog"], [""], [2.0]]
     counted = pa.Table.from_arrays([pa.array(values) for values in row], schema=LEXICON)
     counted = counted.append_column("train", pa.array([True]))

@@ -64,7 +64,7 @@ def propose(run: Path, server: Server, *more: str) -> int:
     return main(["propose", str(run), "--url", server.url, *flags, *HERE, *more])
 
 
-def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_proposals_are_judged_and_all_are_kept_with_reasons(run, capsys):
     with serving(known_quality) as server:
         assert propose(run, server) == 0
         said = capsys.readouterr().out
@@ -87,9 +87,7 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: p
         assert len(server.bodies) == 6  # only the refused request was sent again
 
 
-def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(run, capsys):
     with serving(known_quality) as server:
         assert propose(run, server, "--max-requests", "2", "--set", "concurrency=1") == 0
         assert "2 answered (0 from the cache), 0 refused, 3 not sent" in capsys.readouterr().out
@@ -107,14 +105,14 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
         assert propose(run, server, "--k", "2") == 2  # something else is asked for
 
 
-def test_negatives_of_operators_are_not_replaced_unasked(sample_copy: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_negatives_of_operators_are_not_replaced_unasked(sample_copy, capsys):
     with serving(known_quality) as server:
         assert propose(sample_copy, server) == 2
         assert "was made by negcap negatives: --overwrite replaces it" in capsys.readouterr().err
         assert not server.bodies
 
 
-def test_prompts_are_edited_by_copying_them(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_are_edited_by_copying_them(run, tmp_path, capsys):
     folder = tmp_path / "prompts"
     assert main(["propose", str(run), "--copy-prompts", str(folder)]) == 0
     path = folder / "replace_object.txt"
@@ -147,9 +145,7 @@ def proposed(parsed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_published(
-    proposed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_published(proposed, tmp_path, capsys):
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
     publish = ["publish", str(run), "--output", str(tmp_path / "out"), "--format", "sugarcrepe", "--quiet", "--vetted"]
     publish += ["--license", "CC0-1.0", "--allow-blind"]
@@ -173,7 +169,7 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
     assert published == ["A cat sleeps on a red couch."]
 
 
-def test_refinement_takes_only_what_readers_accept(sample_copy: Path) -> None:
+def test_refinement_takes_only_what_readers_accept(sample_copy):
     def refuses_much(body: dict[str, Any], number: int) -> dict[str, Any]:
         text = body["messages"][-1]["content"]
         return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
@@ -188,7 +184,7 @@ def test_refinement_takes_only_what_readers_accept(sample_copy: Path) -> None:
     assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
 
 
-def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) -> None:
+def test_negatives_are_read_with_their_photos(proposed, tmp_path):
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.jpg").write_bytes(b"1")
@@ -205,7 +201,7 @@ def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) ->
     assert found == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
 
 
-def test_what_readers_of_the_photo_say_is_a_probability(proposed: Path) -> None:
+def test_what_readers_of_the_photo_say_is_a_probability(proposed):
     row = {"negative_id": "a", "reading": "image", "problem": "", "false": True, "confidence": 0.9}
     unsure = [row | {"false": False, "confidence": 0.5}, row | {"negative_id": "b", "false": False, "confidence": None}]
     unread = [row | {"negative_id": "c", "problem": "no_image"}, row | {"negative_id": "c", "reading": "blind"}]
@@ -220,7 +216,7 @@ def test_what_readers_of_the_photo_say_is_a_probability(proposed: Path) -> None:
         ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
     ],
 )
-def test_verdicts_are_read_out_of_answers(text: str, first: str, found: tuple[Any, ...]) -> None:
+def test_verdicts_are_read_out_of_answers(text, first, found):
     read = read_verdict(text, first)
     assert (read["told"], read["odd"], read["both_true"]) == found
 

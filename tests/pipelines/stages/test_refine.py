@@ -85,7 +85,7 @@ def table(captions: list[tuple[str, str]], negatives: list[list[str]], true: lis
         (untidy, "format rule", 70, 0.4),
     ],
 )
-def test_a_planted_cue_vanishes(make: Make, baseline: str, raw: float, kept: float) -> None:
+def test_a_planted_cue_vanishes(make, baseline, raw, kept):
     captions = corpus(600)
     rng = Random(1)
     negatives = [make(text, rng, 4) for text, _ in captions]
@@ -125,7 +125,7 @@ def run(tmp_path: Path) -> Path:
     return toy(tmp_path / "run")
 
 
-def test_a_run_gets_a_table_of_its_own_rows(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_gets_a_table_of_its_own_rows(run, capsys):
     assert main(["refine", str(run), "--scheduler", "synchronous", "--quiet"]) == 0
     counts = run_refine(run)
     assert yields(counts, 120) in capsys.readouterr().out
@@ -150,14 +150,14 @@ def test_a_run_gets_a_table_of_its_own_rows(run: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_number_per_caption_is_chosen_over_all_operators(run: Path, number: int) -> None:
+def test_a_number_per_caption_is_chosen_over_all_operators(run, number):
     counts = run_refine(run, per_caption=number)
     kept = Counter(row["caption_id"] for row in rows_of(run, "refined"))
     assert max(kept.values()) == number and counts["left"] == len(kept) > 60
     assert counts["noun.kept"] + counts["verb.kept"] == kept.total()
 
 
-def test_the_best_are_the_most_probably_sensible_and_false() -> None:
+def test_the_best_are_the_most_probably_sensible_and_false():
     rows = pa.table({
         "caption_id": [*"aaabbb"],
         "row": [*range(6)],
@@ -170,7 +170,7 @@ def test_the_best_are_the_most_probably_sensible_and_false() -> None:
     assert best(rows, 2)["row"].to_pylist() == [2, 0, 4, 5] and best(rows, 1)["row"].to_pylist() == [2, 4]
 
 
-def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run: Path) -> None:
+def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run):
     counts = run_refine(run)
     shards = {path: path.read_bytes() for path in run.rglob("refined/*")}
     assert len(shards) == SHARDS
@@ -182,7 +182,7 @@ def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run: Path) -> No
     assert {path: path.read_bytes() for path in run.rglob("refined/*")} == shards
 
 
-def test_a_large_table_is_refined_in_groups_of_shards(run: Path, tmp_path: Path) -> None:
+def test_a_large_table_is_refined_in_groups_of_shards(run, tmp_path):
     assert groups_of([5, 5, 5], 10) == [range(0, 2), range(2, 3)]
     assert groups_of([5, 50, 5, 5], 10) == [range(0, 1), range(1, 2), range(2, 4)]
     together = run_refine(toy(tmp_path / "whole"))
@@ -196,7 +196,7 @@ def test_a_large_table_is_refined_in_groups_of_shards(run: Path, tmp_path: Path)
     assert not verify(run).problems
 
 
-def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
+def test_flows_of_numerals_run_both_ways(tmp_path):
     run = toy(tmp_path / "run", make=uniform, operators=("noun", "numeral"))
     run_refine(run)
     numerals = [row for row in rows_of(run, "refined") if row["operator"] == "numeral"]
@@ -207,9 +207,7 @@ def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc"))), st.integers(0, 9))
-def test_both_ways_keeps_only_what_has_a_match_and_neither_way_more_but_for_chance(
-    replacements: list[tuple[str, str]], seed: int
-) -> None:
+def test_both_ways_keeps_only_what_has_a_match_and_neither_way_more_but_for_chance(replacements, seed):
     before, kept = Counter(replacements), both_ways(replacements, seed)
     after = Counter(replacements[position] for position in kept)
     assert len(set(kept)) == len(kept)
@@ -219,14 +217,14 @@ def test_both_ways_keeps_only_what_has_a_match_and_neither_way_more_but_for_chan
     assert 350 <= sum(position < 400 for position in many) != len(many) / 2
 
 
-def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
+def test_too_few_images_keep_nothing(tmp_path):
     counts = run_refine(toy(tmp_path / "small", images=9))
     assert counts["noun.captions"] == 18 and "noun.kept" not in counts
     said = yields(counts, 18)
     assert "noun   " in said and "0.0 %" in said and "captions with a negative left: 0 of 18" in said
 
 
-def test_bad_input_is_named_and_nothing_is_written(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_named_and_nothing_is_written(run, tmp_path, monkeypatch):
     def fail(*_: object) -> None:
         raise ValueError("texts must be few")
 
@@ -247,7 +245,7 @@ def test_bad_input_is_named_and_nothing_is_written(run: Path, tmp_path: Path, mo
     assert not list(run.glob("refined/*.parquet"))
 
 
-def test_each_candidate_is_paired_with_its_own_true_text() -> None:
+def test_each_candidate_is_paired_with_its_own_true_text():
     """Beside their captions, denials are told by "no"; beside true denials of other things they are not."""
     captions = corpus(150)
     denials = [
