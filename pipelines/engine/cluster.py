@@ -40,12 +40,15 @@ if TYPE_CHECKING:
 SYNCHRONOUS = "synchronous"
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
 FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
+# Calls in flight for each worker: with two of them no worker waits, and memory use does not grow.
+IN_FLIGHT = 2
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
 LOOK_SECONDS = 5  # between looks at the workers while no call ends
-STILL_SECONDS = 45  # without a sign of a worker, which gives one each second or, in a long step of a library, later
+# How long a worker may give no sign before users are told. It gives one each second or, in a long step of a library,
+# later.
+STILL_SECONDS = 45
 STARTS = 2  # attempts to start worker processes
 QUIETLY = "2s"  # between two looks of Dask at its own loops
 # Arrow's own pool keeps a finished shard's memory: 100 of the 400 MB of a worker of the stage `negatives`. By Dask's
@@ -100,7 +103,8 @@ class WorkerReply(TypedDict):
 
     worker: str
     unfit: str
-    result: Any  # whatever the called function returns
+    # Whatever the called function returns.
+    result: Any
 
 
 def _run_packed(packed: bytes) -> WorkerReply:
@@ -121,7 +125,8 @@ def _run_packed(packed: bytes) -> WorkerReply:
     return {"worker": address, "unfit": "", "result": function(*arguments)}
 
 
-_run_packed.__module__ = "__main__"  # cloudpickle sends only the functions of this module with their source
+# cloudpickle sends the source of functions of the module `__main__`, and only the names of others.
+_run_packed.__module__ = "__main__"
 
 
 def _packed(function: Callable[..., object], *arguments: object) -> bytes:
@@ -147,7 +152,8 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
         return Executor()
     if scheduler is not None:
         return Distributed(_connection_to(scheduler), scheduler)
-    cores = len(os.sched_getaffinity(0))  # those that this process may use, which may be fewer than the machine has
+    # The cores that this process may use can be fewer than the machine has.
+    cores = len(os.sched_getaffinity(0))
     return Distributed(partial(_client_of_new_workers, workers or cores, retries))
 
 
@@ -213,7 +219,8 @@ class Distributed(Executor):
         self.scheduler = scheduler
         self._connect = connect
         self._client: Client | None = None
-        self._unfit: dict[str, str] = {}  # by address of a worker that cannot run negcap: why, and what to do
+        # The workers that cannot run negcap, by address: why, and what to do.
+        self._unfit: dict[str, str] = {}
         self._last_signs: dict[str, LastSign] = {}  # by address of a worker
         self._still: set[str] = set()  # addresses of workers that users were told to stand still
 
@@ -236,7 +243,8 @@ class Distributed(Executor):
         pool = client.get_executor(pure=False)
         packed = _packed(_has_negcap)
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
-        answered = wait(asked, CONNECT_SECONDS).done  # who is busy for so long will say it with its first call
+        # A worker that is busy for so long will tell with its first call.
+        answered = wait(asked, CONNECT_SECONDS).done
         replies: list[WorkerReply] = [future.result() for future in answered if future.exception() is None]
         self._leave_out(client, {reply["worker"]: reply["unfit"] for reply in replies if reply["unfit"]})
 
@@ -305,7 +313,8 @@ class Distributed(Executor):
     def for_shards(self, number: int) -> Executor:
         """See Executor."""
         has_no_workers_yet = self.scheduler is None and self._client is None
-        if has_no_workers_yet and number <= 1:  # starting workers takes longer than making a single shard
+        # Starting workers takes longer than making a single shard.
+        if has_no_workers_yet and number <= 1:
             return Executor()
         if has_no_workers_yet:
             _ = self.client  # starts them
@@ -326,7 +335,8 @@ class Distributed(Executor):
 
         pool = client.get_executor(pure=False)
         sender = secrets.token_hex(8)
-        waiting = iter(range(len(calls)))  # positions of the calls that no worker has yet
+        # The positions of the calls that no worker has got yet.
+        waiting = iter(range(len(calls)))
         running: dict[Future[WorkerReply], Submitted] = {}
         threads = 0
         counted = -math.inf  # when the workers were counted last
@@ -351,6 +361,8 @@ class Distributed(Executor):
                     del running[future]
                     submit(submitted.position)
 
+        # Each turn looks after the workers, fills up what is in flight, and yields what has ended. A call whose worker
+        # turns out to lack negcap, or whose only workers have gone, is submitted again.
         try:
             client.subscribe_topic(TOPIC, receive)
             while True:
@@ -401,7 +413,8 @@ def _connection_to(scheduler: str) -> Callable[[], Client]:
     if named is None:
         forms = f"tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}"
         raise ValueError(f"scheduler must be {forms}, was: {scheduler}")
-    if os.getcwd() not in sys.path:  # as in `python -m`, so that a module beside the user's files is importable
+    # As in `python -m`, so that a module beside the user's files is importable.
+    if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         make = getattr(import_module(named[1]), named[2])
@@ -461,7 +474,8 @@ def _client_of_new_workers(workers: int, retries: int) -> Client:
             return _local(workers, retries)
         except (RuntimeError, OSError, TimeoutError) as error:
             root: BaseException = error
-    while root.__cause__ is not None:  # the outer errors only say that a worker did not start
+    # The outer errors only say that a worker did not start.
+    while root.__cause__ is not None:
         root = root.__cause__
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     why = f"out of memory, or too few file descriptors? ulimit -n is {files}"
@@ -474,6 +488,8 @@ def _local(workers: int, retries: int) -> Client:
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
+    # Stealing has nothing to do where no worker has more than IN_FLIGHT calls. Routes and profiles are for the
+    # dashboard, which does not run here.
     environment = dask.config.get("distributed.nanny.pre-spawn-environ")
     settings = {
         "distributed.nanny.pre-spawn-environ": {**environment, **MEMORY},
@@ -495,7 +511,8 @@ def _local(workers: int, retries: int) -> Client:
             protocol="tls://",
             security=Security.temporary(),
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},  # any free port
-            memory_limit=0,  # Dask would pause or kill workers by its own estimate; here the system decides
+            # Dask would pause or kill workers by its own estimate; here the system decides.
+            memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
         try:
@@ -520,7 +537,8 @@ def dask_setup(worker: object) -> None:
     """Dask calls it in each worker started here. Ctrl-C and hangups are for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    atexit.register(os._exit, 0)  # else it takes a second to free all objects, one by one, before the process ends
+    # Else it takes a second to free all objects, one by one, before the process ends.
+    atexit.register(os._exit, 0)
     spare_pandas()
 
 

@@ -32,7 +32,8 @@ from .storage import STAGED, names
 LOCK = ".lock"  # the file's name
 HEARTBEAT_SECONDS = 10
 STALE_SECONDS = 60  # on a store
-SETTLE_SECONDS = 1  # until the later of two that take over a lock has replaced that of the other
+# How long it takes at most until the later of two that take over a lock has replaced the lock of the other.
+SETTLE_SECONDS = 1
 # Errors of folders that cannot be written, and of file systems without locks: there, a command goes on without a lock.
 _UNLOCKED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _OWNER = re.compile(r".*, process (?P<process>\d+) on (?P<node>.*)")
@@ -102,7 +103,8 @@ def _locked_file(run: Path, folder: Path) -> Iterator[None]:
         except OSError as error:
             if error.errno not in _UNLOCKED or not folder.exists():
                 raise
-            with suppress(OSError):  # the file may have been made before locking it failed
+            # The file may have been made before locking it failed.
+            with suppress(OSError):
                 (folder / LOCK).unlink()
         yield
     finally:
@@ -120,7 +122,8 @@ def _open_locked(run: Path, lock: Path) -> IO[str]:
     """Make and lock a file, and write the owner into it. Raises LockedError when another process has it, OSError."""
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError), ExitStack() as opened:  # who was here before has just removed file or folder
+        # Whoever had the lock before may just have removed the file or the folder: try again.
+        with suppress(FileNotFoundError), ExitStack() as opened:
             file = opened.enter_context(_plain_file(lock))
             file.seek(0)
             try:
@@ -134,7 +137,8 @@ def _open_locked(run: Path, lock: Path) -> IO[str]:
                 owner = file.read(MOST_OF_AN_OWNER)
                 if owner and not _OWNER.fullmatch(owner):
                     raise ValueError(f"{lock} {NO_LOCK}")
-                if owner:  # it has ended without removing its lock: the system has unlocked the file
+                # A file with an owner, but not locked: its owner has ended without removing it.
+                if owner:
                     _say_left(run, owner)
                 file.truncate(0)
                 file.write(_myself())
@@ -149,7 +153,8 @@ def _plain_file(lock: Path) -> IO[str]:
     what is there. FileNotFoundError if the folder has just been removed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-    flags |= os.O_NONBLOCK  # else a named pipe would block for as long as nobody else opens it
+    # Else a named pipe would block for as long as nobody else opens it.
+    flags |= os.O_NONBLOCK
     try:
         descriptor = os.open(lock, flags, 0o666)
     except OSError as error:
@@ -167,7 +172,8 @@ def _plain_file(lock: Path) -> IO[str]:
 def _locked_object(run: RemotePath) -> Iterator[None]:
     """Hold the lock of a folder on a store: an object whose content a thread writes anew, until the block ends."""
     lock = run / LOCK
-    content = f"{_myself()}\n{secrets.token_hex(8)}".encode()  # no two owners are equal, not even two of one process
+    # No two owners are equal, not even two of one process.
+    content = f"{_myself()}\n{secrets.token_hex(8)}".encode()
     ended = threading.Event()
 
     def beat() -> None:
@@ -183,7 +189,8 @@ def _locked_object(run: RemotePath) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join()  # else it may write the lock anew after it was removed
+        # Else it may write the lock anew after it was removed.
+        thread.join()
         with suppress(OSError):
             if lock.read_bytes() == content:
                 lock.unlink()
@@ -228,7 +235,8 @@ def _has_ended(owner: str) -> bool:
 
 def _age(lock: RemotePath) -> float:
     """Seconds since the last heartbeat of a lock, by the clock of its store."""
-    probe = lock.with_name(f"{lock.name}.{os.getpid()}")  # an object of this moment, since our clock may differ
+    # The clock of the store may differ from ours, so an object that is written now tells what time it is there.
+    probe = lock.with_name(f"{lock.name}.{os.getpid()}")
     probe.write_bytes(b"now")
     try:
         return probe.stat().st_mtime - lock.stat().st_mtime

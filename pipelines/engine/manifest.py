@@ -28,6 +28,8 @@ def code_of(*functions: Callable[..., object] | str) -> str:
     """A hash of negcap's source code that decides rows, and of the modules outside of it that define `functions` (a str
     is a module's name). If any of it changes, tables are made again.
     """
+    # Code inside of the package is hashed as a whole, since it is not known which of its functions call each other. Of
+    # other modules, as of stages that users write, the file counts.
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
@@ -77,6 +79,7 @@ class Identity:
         shard that it is made of, of the table `sharded`; every other input counts by the hash of its whole table. If
         `shard` is empty, all inputs count so.
         """
+        # If one shard of the input changes, only the shard that is made of it has another key, and is made again.
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
         return hash_value([self.stage, self.config, self.metadata, list(self.tables), self.code, whole, shard])
 
@@ -175,7 +178,8 @@ def manifest_names(run: Path) -> Iterator[str]:
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
     """The manifest that lists a table, its own or of its stage's primary table, or None. ValueError if broken."""
-    for name in dict.fromkeys([table, *manifest_names(run)]):  # its own first: most tables are primary ones
+    # Its own manifest first: most tables are primary ones.
+    for name in dict.fromkeys([table, *manifest_names(run)]):
         manifest = read_manifest(run / name)
         if manifest is not None and table in manifest.identity.tables:
             return manifest

@@ -26,6 +26,7 @@ class Output:
         """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`;
         ValueError if a folder that will be written is a link.
         """
+        # Before anything is written: a folder from elsewhere may hold links, and what is written would follow them.
         for name in (*schemas, MANIFESTS, STATISTICS):
             refuse_link(run / name)
         self.run = run
@@ -34,7 +35,8 @@ class Output:
         self.key = identity.key()
         self.folder = run / identity.tables[-1]
         self.manifest: Manifest | None = None  # of these tables with this identity
-        reason = ""  # why what is there cannot be continued
+        # Why the present tables cannot be continued; empty if they can.
+        reason = ""
         try:
             manifest = read_manifest(self.folder)
             if manifest is not None:
@@ -101,6 +103,7 @@ class Output:
 
         finished: the shards of each number. Returns their summed counters.
         """
+        # An earlier run may have had more shards, of more input. They go before the manifest says that all is complete.
         for table in self.schemas:
             for path in list_shards(self.run / table):
                 if shard_index(path) >= len(finished):
@@ -112,7 +115,8 @@ class Output:
         counts = self.summed_counts(finished)
         old = self.manifest
         is_new = old is None or (old.complete, old.shards, old.counts) != (True, stated, counts)
-        if is_new:  # an unchanged one keeps its time, so that a run that is up to date is not touched
+        # An unchanged one keeps its time, so that a run that is up to date is not touched.
+        if is_new:
             complete = Manifest(self.identity, complete=True, shards=stated, counts=counts, processor=processor())
             write_manifest(self.folder, complete)
         return counts

@@ -75,7 +75,8 @@ class RemotePath(PurePosixPath):
 
         try:
             system, path = fsspec.core.url_to_fs(str(self))
-            system.invalidate_cache(path)  # else a listing of before another process wrote might be given again
+            # fsspec would give an old listing again, without what other processes have written since.
+            system.invalidate_cache(path)
             yield OnStore(system, path)
         except ImportError as error:
             raise ImportError(missing_protocol(self.protocol, error)) from error

@@ -24,8 +24,10 @@ from .storage import names, write_atomically
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-LINE_SECONDS = 5  # between two lines of a long stage where there is no terminal
-RATED_SECONDS = 1  # what takes less has no rate: the time is mostly that of starting
+# Between two lines of a long stage where there is no terminal.
+LINE_SECONDS = 5
+# What takes less time than this has no rate: the time is mostly that of starting.
+RATED_SECONDS = 1
 STATISTICS = "_statistics"
 KILOBYTE = 1 if sys.platform == "darwin" else 1024  # in which the system counts the memory of a process
 
@@ -141,7 +143,8 @@ class Reports:
         self._advance = advance
         self._lock = Lock()
         self._done: Counter[int] = Counter()
-        self.begun: Counter[int] = Counter()  # how often each call has reported that it has done nothing so far
+        # How often each call has reported that it begins: more than once if its worker died.
+        self.begun: Counter[int] = Counter()
 
     def __call__(self, call: int, done: int) -> None:
         """Take note that a call has done so much so far."""
@@ -216,6 +219,7 @@ def read_statistics(run: Path, stage: str) -> list[ShardStatistics]:
 
 def write_statistics(run: Path, stage: str, new: Sequence[ShardStatistics]) -> None:
     """Add lines to those of a stage, in place of older ones of the same shards. A full disk is left to others."""
+    # A later line of a shard replaces an earlier one, as the shard itself was replaced.
     lines = {line.shard: line for line in (*read_statistics(run, stage), *new)}
     text = "".join(json.dumps(asdict(lines[shard])) + "\n" for shard in sorted(lines))
     with suppress(OSError):

@@ -27,7 +27,8 @@ from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, package, provenance, shards_of
 
 _last_stage: list[Stage | ReduceStage] = []  # the stage that this process ran last, if it ran any
-FAN_IN = 8  # partial results of a ReduceStage that are combined at once
+# How many partial results of a ReduceStage are combined at once.
+FAN_IN = 8
 Parts = Iterable[Callable[[], StageResult]]
 Combine = Callable[[list[pa.Table]], pa.Table]
 
@@ -56,7 +57,8 @@ class Job:
         RuntimeError if the code in this process is not that of the main process.
         """
         check_code(self.output.identity.code, *self.stage.functions)
-        if parent_process() is None:  # the main process: it may run an earlier stage again, and needs its model then
+        # The main process frees nothing: it may run an earlier stage again, and need its model.
+        if parent_process() is None:
             return
         earlier_stages = [*_last_stage]
         _last_stage[:] = [self.stage]
@@ -111,7 +113,8 @@ def run_stage(
             sharded=stage.input if isinstance(stage, Stage) else "",
         )
         whole = {name: WholeTable((run / name).absolute(), hashes[name]) for name in stage.whole}
-        for table in whole.values():  # shards of the input are checked as they are read; these are read by all workers
+        # Shards of the input are checked as they are read. Whole tables are checked here, once for all workers.
+        for table in whole.values():
             table.check()
         output = Output(run.absolute(), identity, stage.outputs, execution.overwrite)
         output.begin()
@@ -142,7 +145,8 @@ def _map(job: Job, execution: Execution) -> list[ShardsOfTables]:
                 index = pending[position]
                 finished[index] = result.shards
                 if inputs[index].rows:
-                    reports(position, inputs[index].rows)  # what the worker has not reported so far
+                    # Reports of a worker may come later than its result, or be lost: the rest counts now.
+                    reports(position, inputs[index].rows)
                 else:
                     progress.advance(0)
                 # a call reports once that it begins; each further time, its worker had died
@@ -184,7 +188,8 @@ def _reduce(job: Job, execution: Execution) -> list[ShardsOfTables]:
         except ClusterError:
             raise
         except Exception as error:
-            if isinstance(error, TaskError) and total is None:  # in `partial`, so that its position is that of a shard
+            # It failed in `partial`, so that its position is that of a shard.
+            if isinstance(error, TaskError) and total is None:
                 raise _stopped(stage, error.position, error) from error.__cause__
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
         shards = job.output.write(0, result)
@@ -200,7 +205,8 @@ def _in_order(results: Iterator[tuple[int, bytes]], report_arrival: Callable[[in
     """Yield packed tables, which come in any order, in the order of their positions: what is made of them must be the
     same bytes however many workers there are. report_arrival: called with each position, as it comes.
     """
-    early: dict[int, bytes] = {}  # by position, those that came before their turn
+    # The tables that came before their turn, by position.
+    early: dict[int, bytes] = {}
     next_position = 0
     for position, packed in results:
         early[position] = packed
@@ -225,7 +231,8 @@ def _combined(tables: Iterator[pa.Table], combine: Combine) -> pa.Table:
         else:
             levels.append([table])
     rest: list[pa.Table] = []
-    for level in levels:  # tables of higher levels come earlier in the input
+    # From low to high: tables of higher levels come earlier in the input.
+    for level in levels:
         rest = [*level, *rest]
         rest = [combine(rest)] if len(rest) > 1 else rest
     return rest[0]
@@ -248,7 +255,8 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> ShardResult:
     table = job.read(shard)
     results: list[StageResult] = []
     done = 0
-    report_done(done)  # that it begins, by which retries are counted
+    # A report of nothing says that the shard is begun: retries are counted by these.
+    report_done(done)
     for batch in batches(table, job.stage.batch or len(table)):
         with collector_paused():
             results.append(job.stage.apply(batch, job.config, **job.whole))
@@ -308,6 +316,7 @@ def pack(table: pa.Table) -> bytes:
 
 def unpack(data: bytes) -> pa.Table:
     """The table that `pack` packed."""
+    # Copied once: Arrow's buffers are aligned, those that arrive from other processes need not be.
     aligned = pa.allocate_buffer(len(data))
     pa.FixedSizeBufferWriter(aligned).write(data)
     return pa.ipc.open_stream(aligned).read_all()
@@ -346,7 +355,8 @@ def run_source(
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
     progress = execution.progress
-    number = len(parts) if isinstance(parts, Sequence) else None  # of shards, if it is known before all are made
+    # The number of shards, if it is known before all are made.
+    number = len(parts) if isinstance(parts, Sequence) else None
     with locked(run):
         hashes = inputs if isinstance(inputs, Mapping) else hash_inputs(run, inputs)
         identity = Identity(
@@ -368,7 +378,8 @@ def run_source(
         finished: list[ShardsOfTables] = []
         with progress.stage(name, None if number is None else number + steps, len(kept), unit):
             for index, make in enumerate(parts):
-                if index == 0:  # not before: `parts` may fail to read its source, and then nothing is written
+                # Not earlier: `parts` may fail to read its source, and then nothing must be written.
+                if index == 0:
                     output.begin()
                 if index in kept:
                     finished.append(kept[index])

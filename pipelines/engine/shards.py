@@ -136,11 +136,14 @@ def write_shard(
     """Check a table against its schema (ValueError), and write it as a shard with provenance in its metadata."""
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **(provenance or {})})
-    table = table.cast(described)  # the types are the same: only the columns' descriptions are new
+    # The types are the same: only the columns' descriptions are new.
+    table = table.cast(described)
     made_from = MadeFrom(key=key, rows=len(table), counts=dict(counts or {}))
     sink = pa.BufferOutputStream()
+    # Written to memory first: the seal is a hash of the whole file, and stands inside it.
     with pq.ParquetWriter(sink, described, **PARQUET) as writer:
-        if len(table):  # the library `datasets` cannot read a row group without rows
+        # The library `datasets` cannot read a row group without rows.
+        if len(table):
             writer.write_table(table)
         writer.add_key_value_metadata({MADE: json.dumps(made_from, sort_keys=True), SEAL: UNSEALED.decode()})
     data = bytearray(sink.getvalue())

@@ -20,7 +20,8 @@ from .places import RemotePath
 
 Json = Any  # what json.loads returns and json.dumps accepts
 TEMPORARY = ".tmp"  # the end of the names of files that are not whole yet
-STAGED = ".unfinished"  # the folder of files that are moved into place together, once all are whole
+# The folder of files that are moved into place together, once all are whole.
+STAGED = ".unfinished"
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -60,6 +61,7 @@ UNSEALED = b"0" * 64
 
 def seal(data: bytearray, place: slice) -> None:
     """Replace the UNSEALED at this place of a file's bytes by their sha256, by which `is_sealed` knows them again."""
+    # The hash is of the bytes with zeros in its own place, so that it can be checked without knowing it.
     data[place] = hashlib.sha256(data).hexdigest().encode()
 
 
@@ -83,7 +85,8 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())  # else, after a power cut, the new name may stand for an empty file
+            # Without it, after a power cut, the new name may stand for an empty file.
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror

@@ -84,9 +84,11 @@ def _how_to_make(name: str, run: Path) -> str:
         manifests = [_finished(run, table) for table in names(run)]
         finished = {manifest.identity.stage for manifest in manifests if manifest is not None}
         done = [stage for stage in OF_BUILD if stage in finished]
-        if not done:  # its captions are of another command, such as negcap scenes
+        # No stage of a build has run: the captions are of another command, such as negcap scenes.
+        if not done:
             return f"run negcap build --output {run}"
-        if OF_BUILD.index(stage) > OF_BUILD.index(done[-1]):  # a stage alone would lack those before it, and settings
+        # A later stage is missing. Run alone, it would lack those before it, and the settings of the build.
+        if OF_BUILD.index(stage) > OF_BUILD.index(done[-1]):
             return STOPPED.format("import" if "import" in finished else "build", f"after {done[-1]}")
     return f"run {command(name, run)}"
 
@@ -118,6 +120,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         stage = manifest.identity.stage
         again = STOPPED.format("build", f"within {stage}") if stage in OF_BUILD else f"run {command(stage, run)} again"
         raise ValueError(f"{run / name} is not complete: {again}")
+    # Names alone are compared here, which costs one listing; the bytes are checked as each shard is read.
     stated = _stated(run, name, manifest)
     paths = {shard.path for shard in stated}
     for path in sorted(paths.symmetric_difference(present)):
@@ -224,7 +227,8 @@ def _problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
                 if path not in stated:
                     yield f"{table}/{path.name}: not in the manifest of {identity.stage}"
     if identity.stage in SOURCES and not identity.sharded:
-        return  # its inputs are files outside the run
+        # The inputs are files outside the run, which may be gone.
+        return
     for table, digest in identity.inputs.items():
         try:
             if hash_shards(_stated(run, table, manifest_of(run, table))) != digest:

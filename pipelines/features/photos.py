@@ -90,6 +90,7 @@ class Photos:
     def read(self, start: int, stop: int) -> ReadFeatures:
         """See FeatureSource. Threads decode the photos of the next batch while the model runs."""
         images = self.images[start:stop]
+        # Batches are of readable images, so that a missing file makes no batch smaller. The pool works one batch ahead.
         readable = [position for position, image in enumerate(images) if not image.reason]
         step = self._config.batch
         batches = [readable[first : first + step] for first in range(0, len(readable), step)]
@@ -107,7 +108,8 @@ class Photos:
                         images[position] = images[position]._replace(reason=error.reason, detail=error.detail)
                 if pixels:
                     parts.append(self._encode(np.stack(pixels)))
-        with np.errstate(over="ignore"):  # what is too large for the type becomes infinite, and is refused later
+        # What is too large for the type becomes infinite, and is refused later.
+        with np.errstate(over="ignore"):
             return ReadFeatures(images, np.concatenate(parts).astype(self.dtype))
 
     def _pixels(self, file: str) -> np.ndarray:
@@ -126,7 +128,8 @@ class Photos:
         """
         pixels = images.transpose(0, 2, 3, 1) if self._input.channels_last else images
         step = self._input.batch or len(pixels)
-        missing = -len(pixels) % step  # the last batch is filled up with black images, where the model wants full ones
+        # The last batch is filled up with black images, where the model wants full ones.
+        missing = -len(pixels) % step
         pixels = np.pad(pixels, [(0, missing), (0, 0), (0, 0), (0, 0)]).astype(self._input.dtype)
         outputs = []
         try:

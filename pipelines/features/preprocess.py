@@ -19,8 +19,10 @@ RESIZE = 256
 CROP = 224  # pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 100_000_000
-PIXELS_TOGETHER = 1 << 25  # of the photos of a batch that are in memory together: 100 MB
-SHORTER = 2048  # pixels of the shorter side, beyond which no model of images and texts sees anything
+# How many pixels of the photos of a batch are in memory together: 100 MB.
+PIXELS_TOGETHER = 1 << 25
+# Pixels of the shorter side, beyond which no model of images and texts sees anything.
+SHORTER = 2048
 
 
 class UnreadableError(ValueError):
@@ -42,7 +44,8 @@ def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
         with Image.open(io.BytesIO(data), formats=FORMATS) as file:
             _check_size(file.width, file.height, "has")
             if min(file.size) >= 2 * shorter:
-                file.draft(None, (shorter, shorter))  # a JPEG is decoded at 1/2, 1/4 or 1/8
+                # A JPEG is decoded at 1/2, 1/4 or 1/8.
+                file.draft(None, (shorter, shorter))
             ImageOps.exif_transpose(file, in_place=True)
             mode = "RGBA" if file.has_transparency_data else "RGB"
             factor = min(file.size) // shorter

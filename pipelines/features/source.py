@@ -169,6 +169,7 @@ class Arrays:
 
     def read(self, start: int, stop: int) -> ReadFeatures:
         """See FeatureSource. Raises ValueError when the five rows of an image differ."""
+        # A shard may begin in one array and end in another: read from each what lies between start and stop.
         parts = []
         for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):
             low = max(start, first) - first  # images of this array, counted from its first
@@ -182,7 +183,8 @@ class Arrays:
     def _read_array(self, path: Path, images: int, chosen: slice) -> np.ndarray:
         """The features (n, *shape) of n chosen images of an array. images: how many it has."""
         rows = open_array(path).reshape(images, -1, *self.shape)[chosen]  # (n, 1 or 5 rows of an image, *shape)
-        is_nan = rows != rows  # which differs from itself, too, and is refused later
+        # A number that is not a number differs from itself, too. It counts as equal here, and is refused later.
+        is_nan = rows != rows
         is_same = ((rows == rows[:, :1]) | is_nan).reshape(len(rows), -1).all(axis=1)
         if not is_same.all():
             image = chosen.start + int(np.argmin(is_same))
@@ -192,7 +194,8 @@ class Arrays:
         if self._scale is not None:
             span = self._scale.high - self._scale.low
             numbers = self._scale.low + numbers / np.float32(255) * span
-        with np.errstate(over="ignore"):  # what is too large for the type becomes infinite, and is refused later
+        # What is too large for the type becomes infinite, and is refused later.
+        with np.errstate(over="ignore"):
             return numbers.astype(self.dtype)
 
 

@@ -118,6 +118,8 @@ def _given_balance(table: pa.Table, config: BalanceConfig) -> Path | None:
     """The balance table that is taken instead of fitting one on this sample; None: it is fitted."""
     if config.lexicon != "own":
         return config.lexicon
+    # Words of captions that are far from everyday photos are not in the given table: their own factors are fitted, even
+    # on few captions.
     is_near = reference_weight(nearness_of(count_nouns(table))) == 1
     return config.backoff if is_near and len(table) < config.balance_sample else None
 

@@ -75,7 +75,8 @@ WITH_COMPONENTS = ("univse", "univse-paper", "all")
 LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "balance_sample", "min_concreteness", "truth_sample")
 
-Options = Mapping[str, Any]  # of a build, by the names of settings of its stages; None: not given
+# Settings of all stages of a build together, by name; None counts as not given.
+Options = Mapping[str, Any]
 OWN = "own"
 REFERENCE = "reference"
 AUTO = "auto"
@@ -133,7 +134,8 @@ def _with_lexicon(verb: str, values: Options, options: Options) -> dict[str, Any
         if counting:
             raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
         values = {"lexicon": _given(source, verb)}
-    if verb == "balance" and "lexicon" not in values:  # fitting takes long: only the kinds that operators will draw
+    # Fitting takes long: only the kinds that operators will draw.
+    if verb == "balance" and "lexicon" not in values:
         chosen = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
         values["kinds"] = tuple(sorted({kind for name in chosen.operators for kind in OPERATORS[name].traits.kinds}))
     return values
@@ -191,9 +193,11 @@ def build(source: str | None, run: Path, options: Options, execution: Execution,
         raise ValueError(f"{source} is a run, must be captions: negcap build --output {source} builds from those in it")
     elif "ingest" not in verbs:
         raise ValueError(f"CAPTIONS is read by ingest, which --only leaves out: was {source}")
-    configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
+    # Finds invalid options before anything is run.
+    configs = {verb: configure(verb, options) for verb in verbs}
     if source is None and not has_table(run, "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
+    # One lock for all stages: between two of them no other command may change the run.
     with locked(run):
         if "ingest" not in verbs:
             for verb in verbs:
@@ -217,6 +221,7 @@ def judge_proposals(stage: Stage, run: Path, options: Options, execution: Execut
 def check_options(options: Options) -> None:
     """Raise TypeError for an option that no stage of a build has."""
     known = {*BuildConfig.model_fields}.union(*(config.model_fields for config in CONFIGS.values()))
+    # Fields of configs that are no options of users.
     known -= {"parser", "backoff", "kinds"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:

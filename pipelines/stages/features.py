@@ -36,6 +36,7 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
         opened: FeatureSource = Arrays(local_path(source, "source"), config)
     else:
         opened = Photos(source, config)
+    # What can be known without reading a feature is refused first, before anything is written.
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)
     if refused is not None and (config.strict or all(image.reason for image in images)):
@@ -49,7 +50,8 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
         is_finite = np.isfinite(part.features).all(axis=tuple(range(1, part.features.ndim)))  # of each feature
         checked = _with_reason_not_finite(part.images, is_finite, opened.dtype)
         bad = [image for image in checked if image.reason]
-        bad.sort(key=lambda image: image.reason == "not_finite")  # stable: those that could not be read come first
+        # Stable: images that could not be read come first.
+        bad.sort(key=lambda image: image.reason == "not_finite")
         if config.strict and bad:
             raise ValueError(_describe_rejected(source, bad[0]))
         execution.progress.advance(len(checked), 0)

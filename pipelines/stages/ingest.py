@@ -42,7 +42,8 @@ from ..tables.warnings import reading_warnings
 
 NAME = "ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
-MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
+# From so many files on, or so many bytes of several files, each is a part of its own.
+MANY_FILES = 8
 MANY_BYTES = 1 << 28
 RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
 REPORT_EVERY = 10_000
@@ -147,7 +148,8 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
     if config.language == "all" and format not in ("multi30k", "vsepp"):
         raise ValueError(f"language all is for folders of Multi30K or VSE++, {source} is of the format {format}")
     if config.languages:
-        checks.in_languages(config.languages)  # finds invalid settings before anything is read
+        # Finds invalid settings before anything is read.
+        checks.in_languages(config.languages)
     files = readers.files_of(source, format, config)
     progress = execution.progress
     executor = _executor_for(files, run, execution.executor)
@@ -203,7 +205,8 @@ def _executor_for(files: Sequence[str], run: Path, executor: Executor) -> Execut
 def _described_config(config: IngestConfig, format: str) -> dict[str, Any]:
     """What of the config decides the rows, with the versions of libraries that it asks for."""
     described = {**describe(config), "format": format}
-    del described["strict"]  # it decides whether there is output, but not what is in it
+    # It decides whether there is output, but not what is in it.
+    del described["strict"]
     if config.languages:
         described["py3langid"] = version("py3langid")
     if config.near_duplicates:
@@ -273,6 +276,7 @@ def _calls(work: Work, ranges: Sequence[range], shards: Sequence[int]) -> list[P
     """A call for each range of positions that has first captions of images. Rejected records of ranges without any go
     to the next call, those at the end to the last one. shards: how many each range fills.
     """
+    # Shards are numbered through all calls before any is made: the number that each range fills is known by now.
     calls: list[PackCall] = []
     first_shard = 0
     rejected_from = 0
@@ -352,6 +356,7 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
         rejected: the positions of the rejected records that are written with the first shard.
     """
     check_code(work.output.identity.code, __name__)
+    # Images are whole: a caption is placed where the first caption of its image is, its `home`, wherever it was read.
     placed = work.placed("kept", low, high, "home")
     home = placed["home"].to_numpy()  # of each caption, the position of the first caption of its image
     number = placed["number"].to_numpy()  # of each caption, in its image
@@ -385,7 +390,8 @@ def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: rang
             shard = work.output.write(index, StageResult(tables, +counts))
         shards.append(shard)
         first_row += size
-        counts = Counter()  # what counts for the range is in its first shard
+        # What is counted for the whole range, and its rejected records, are in the first shard alone.
+        counts = Counter()
         tables = {}
         report_done(len(shards))
     return shards
@@ -423,7 +429,8 @@ def each(
             if counter is not None:
                 counter(position, done(result))
     except TaskError as failed:
-        if isinstance(failed.__cause__, (ValueError, OSError)):  # of the source or the disk, which users can mend
+        # Errors of the source or of the disk are shown as they are: users can mend these.
+        if isinstance(failed.__cause__, (ValueError, OSError)):
             raise failed.__cause__ from None
         raise StageError(f"{NAME} stopped: {failed}") from failed.__cause__
     return [results[position] for position in range(len(calls))]

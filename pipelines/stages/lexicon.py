@@ -25,7 +25,8 @@ from ..tables.corpus import given_table
 
 CAPTIONS = "captions"
 TRAIN = "train"
-LEMMA = "lemma"  # the kind of the counts of all nouns, by which the corpus is compared with everyday photos
+# The kind of the counts of all nouns; by these, the corpus is compared with everyday photos.
+LEMMA = "lemma"
 
 
 MinCount = Annotated[
@@ -105,7 +106,8 @@ def of_train_splits(counts: pa.Table) -> SplitCounts:
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
     keys = [TRAIN, *LEXICON.names[:3]]
-    counts = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
+    # The column of sums may hold null, other than the counts of a shard: hence the promotion.
+    counts = pa.concat_tables(tables, promote_options="default")
     summed = counts.group_by(keys, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, TRAIN]).combine_chunks()
 
@@ -126,13 +128,16 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     uses = of_splits.counts.filter(pc.invert(is_lemma)).cast(LEXICON)
     nearness = nearness_of(dict(zip(lemmas["entry"].to_pylist(), lemmas["count"].to_pylist(), strict=True)))
     if nearness is not None:
-        counters["nearness"] = int(1000 * nearness)  # not rounded up, which might reach the limit
+        # Rounded down: rounded up it might reach the limit that it is compared with.
+        counters["nearness"] = int(1000 * nearness)
     min_count = config.min_count or default_min_count(counters["captions"])
     norms = Concreteness.load(config.concreteness)
     table = select(uses, min_count, norms, config.min_concreteness, _words(config.attributes))
     counters["min_count"] = min_count
+    # What is rare in this corpus may be common in photos: the reference adds its words and counts.
     if config.backoff is not None:
-        relative_weight = reference_weight(nearness)  # 1 for captions that are near to everyday photos, less for others
+        # It is 1 for captions that are near to everyday photos, and less for others.
+        relative_weight = reference_weight(nearness)
         # The reference is counted on many captions: its counts are scaled as if it were of REFERENCE_CAPTIONS.
         weight = relative_weight * (REFERENCE_CAPTIONS / captions_counted(config.backoff))
         table = blend(uses, table, given_table(config.backoff, LEXICON), weight, is_far=relative_weight < 1)

@@ -32,6 +32,7 @@ class ParseConfig(Settings):
 
 def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
     """Parse the English captions of a shard; the function of the stage. Counters: captions, `skipped.<language>`."""
+    # The parser is one of English: other captions stay in the run, for training and evaluation, without a parse.
     english = captions.filter(pc.equal(captions["language"], "en"))
     counts = Counter({"captions": english.num_rows})
     for language in captions["language"].to_pylist():

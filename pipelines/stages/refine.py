@@ -31,12 +31,14 @@ from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
 NAME = "refine"
 INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
-MOST_GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
+# How many negatives are selected from together: memory grows with these, and no further.
+MOST_GROUP_ROWS = 10_000_000
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
     *("replaced", "replacement", "plausibility", "p_unnatural", "p_compatible", "p_true"),
 )
-GROUPS_AT_ONCE = 8  # groups whose operators are calls at the same time, so that all workers have work
+# How many groups are worked on at the same time, so that all workers have work.
+GROUPS_AT_ONCE = 8
 
 
 class RefineConfig(Settings):
@@ -84,7 +86,8 @@ def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: in
     first_rows = list(accumulate(sizes, initial=0))  # of each shard, counted over the whole table
     groups = groups_of(sizes, group_rows)
 
-    @lru_cache(maxsize=1)  # shards are made in order, so that those of one batch of groups follow each other
+    # One result suffices, as shards are made in order: those of one batch of groups follow each other.
+    @lru_cache(maxsize=1)
     def kept_rows(batch: int) -> np.ndarray:
         batch_groups = groups[batch * GROUPS_AT_ONCE : (batch + 1) * GROUPS_AT_ONCE]
         calls = [
@@ -180,6 +183,8 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
         column = rows.column_names.index("plausibility")
         rows = rows.set_column(column, "plausibility", pc.fill_null(rows["plausibility"], 0.0))
         rows = best(rows, config.pool_size)
+    # One negative of each caption is selected at a time, so that the text-only baselines are at chance on what each
+    # round selects. With `per_caption`, there are so many rounds, each on what the earlier ones have left.
     kept: list[int] = []
     corpus = read_corpus(run, shards)
     for _ in range(config.per_caption or 1):
@@ -191,7 +196,8 @@ def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: ran
             replacements = list(zip(selected["replaced"].to_pylist(), selected["replacement"].to_pylist(), strict=True))
             selected = selected.take(pa.array(both_ways(replacements, config.seed), pa.int64()))
         kept += selected["row"].to_pylist()
-        rows = rows.take(np.setdiff1d(np.arange(len(rows)), chosen))  # the next of each caption is another one
+        # In the next round each caption gets another one.
+        rows = rows.take(np.setdiff1d(np.arange(len(rows)), chosen))
     return ChosenRows(sum(of_operator.captions for of_operator in candidates), kept)
 
 
@@ -326,7 +332,8 @@ def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) 
             eligible = counts[f"{name}.captions"]
             kept = counts.get(f"{name}.kept", 0)
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
-            images = counts.get(f"{name}.images", 0)  # none of a paraphrase, which is left out
+            # No images are counted of a paraphrase, which is left out.
+            images = counts.get(f"{name}.images", 0)
             others_have_its_captions = together and counts.get("left")
             if images and not kept and not others_have_its_captions:
                 reasons.append(f"{name} keeps none: {_why_none(images)}")

@@ -41,6 +41,7 @@ from ..tables.columns import having
 Row = dict[str, Any]  # a row of a table
 IMAGES = "images"
 NEEDED = 'scenes need Pillow: pip install "negcap[features]"'
+# By the number of the scene, so that more scenes leave the splits of the others as they are.
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
 BATCH = 25  # pictures that are encoded together
@@ -155,6 +156,7 @@ def make_counterparts(run: Path, config: CounterpartsConfig, execution: Executio
         raise FileNotFoundError(f"{run} must be a run of scenes, has none: negcap scenes makes one")
     require_libraries(NEEDED, "PIL")
 
+    # Read only if a shard is made, and once for all shards.
     @cache
     def scenes() -> dict[str, Scene]:
         return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
@@ -223,7 +225,8 @@ def _write_winoground(run: Path, folder: Path) -> int:
                 "tag": row["operator"],
             }
             for name in (example["image_0"], example["image_1"]):
-                if not (folder / IMAGES / name).exists():  # several negatives may have one caption
+                # Several negatives may be of one image.
+                if not (folder / IMAGES / name).exists():
                     shutil.copyfile(run / IMAGES / name, folder / IMAGES / name)
             examples.append(example)
     write_atomically(folder / "examples.jsonl", "".join(json.dumps(example) + "\n" for example in examples).encode())

@@ -31,7 +31,8 @@ class TruthConfig(Settings):
         15_000, description="captions on which p_true is fitted: what is true of an image although no caption says so"
     )
     lexicon: OwnOrGiven = "own"
-    backoff: Place | None = None  # a truth table whose counts these are added to, and whose calibration is kept
+    # A truth table to which the counts are added, and whose calibration is kept.
+    backoff: Place | None = None
     cloze: Cloze = None
 
     @property
