@@ -41,13 +41,11 @@ WRITERS = (  # commands that write into the folder HELD, a run or another one; R
     f"refine HELD {HERE}",
     "scenes --output HELD --overwrite --quiet",
     "train RUN --output HELD --overwrite",
-    "train RUN --output HELD --model vse++ --seed 7",
     "captioner RUN --output HELD --overwrite",
     "finetune RUN --images RUN --output HELD --overwrite",
     "hypernyms --output HELD",
     "entail a.jsonl b.jsonl c.jsonl --output HELD",
     "publish RUN --format coco --license x --allow-blind --output HELD --overwrite",
-    "publish RUN --format sugarcrepe --license x --allow-blind --output HELD",
     "audit RUN --output HELD --set blind=false --n 1 --max-pairs 1",
 )
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from negcap import build, read
-from negcap.pipelines.cli import main, negcap
+from negcap.pipelines.cli import negcap
 from negcap.pipelines.cli.options import Location
 from negcap.pipelines.engine.places import local_path, place
 from tests.conftest import SAMPLE
@@ -42,12 +42,6 @@ def test_stores_without_a_folder_or_with_passwords_which_are_not_shown(given, sa
     with pytest.raises(ValueError, match=said) as refused:
         place(given)
     assert "secret" not in str(refused.value)
-
-
-def test_models_are_written_to_a_local_disk(capsys):
-    for command in ("train", "captioner"):
-        assert main([command, "memory://run", "--output", "memory://model"]) == 2
-        assert "--output must be on a local disk, was the URL: memory://model\n" in capsys.readouterr().err
 
 
 def test_every_path_of_every_command_is_of_the_type_that_refuses_urls():

@@ -119,23 +119,13 @@ def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, r
 
 
 def test_sizes_of_shards():
-    for sizes, shard_size, expected in (
-        ([5, 5, 5], 10, [(10, 2), (5, 1)]),
-        ([5, 5, 5], 12, [(10, 2), (5, 1)]),
-        ([5, 5, 5], 1, [(5, 1), (5, 1), (5, 1)]),
-        ([1, 30, 1, 1], 10, [(1, 1), (30, 1), (2, 2)]),
-        ([], 10, []),
-    ):
-        assert shard_sizes(sizes, shard_size) == expected
+    assert shard_sizes([5, 5, 5], 10) == shard_sizes([5, 5, 5], 12) == [(10, 2), (5, 1)]
+    assert shard_sizes([5, 5, 5], 1) == [(5, 1), (5, 1), (5, 1)]
+    assert shard_sizes([1, 30, 1, 1], 10) == [(1, 1), (30, 1), (2, 2)] and shard_sizes([], 10) == []
     assert captions_per_shard(IngestConfig(shard_size=7), 10**9, 10**11) == 7
-    for captions, characters, expected in (
-        (0, 0, 1_000),
-        (2_000_000, 100_000_000, 1_000),
-        (20_480_000, 1_024_000_000, 10_000),
-        (400_000_000, 20_000_000_000, 20_000),
-        (400_000_000, 800_000_000_000, 1_000),
-    ):
-        assert captions_per_shard(IngestConfig(), captions, characters) == expected
+    of_characters = {(0, 0): 1_000, (2 * 10**6, 10**8): 1_000, (20_480_000, 1_024_000_000): 10_000}
+    of_characters |= {(4 * 10**8, 2 * 10**10): 20_000, (4 * 10**8, 8 * 10**11): 1_000}
+    assert {size: captions_per_shard(IngestConfig(), *size) for size in of_characters} == of_characters
 
 
 def test_a_limit_keeps_a_sample_of_images_with_all_their_captions_whatever_their_order(tmp_path):

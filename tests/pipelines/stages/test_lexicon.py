@@ -87,11 +87,6 @@ def test_a_far_corpus_has_its_own_words_truth_and_balance():
     assert replaced_by and replaced_by <= set(nouns)
 
 
-def test_captions_without_siblings_leave_the_estimates_of_the_reference():
-    made = make_in_memory(captions(["A dog sleeps on a couch.", "A man rides a bicycle."]), {"operators": ("noun",)})
-    assert made["truth"].to_pydict() == pq.read_table(REFERENCE["truth"]).to_pydict()
-
-
 def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own():
     notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"]).sort_values(["image_id", "id"])
     made = make_in_memory(captions(list(notes["caption"])[:60], per_image=5), {"operators": ("noun",)})

@@ -4,11 +4,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from negcap.augment.data import data_path
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.report.summary import truth_lines
 from negcap.pipelines.stages import build
 from negcap.pipelines.stages.truth import TruthConfig, origin, sample_shard
 from tests.runs import caption_row, write_run
+
+REFERENCE = data_path("reference_lexicon") / "truth.parquet"
 
 
 def test_origin():
@@ -33,5 +36,7 @@ def test_runs_say_where_p_true_is_from(captions, origin, lines, tmp_path):
     metadata = pq.read_schema(run / "negatives/part-00000.parquet").metadata
     assert metadata[b"p_true_from"].decode() == origin
     assert len(truth_lines(run)) == lines
+    is_reference = pq.read_table(run / "truth").equals(pq.read_table(REFERENCE))
+    assert is_reference == (origin == "reference")
     if lines:
         assert "p_true comes from built-in statistics alone" in truth_lines(run)[0]
