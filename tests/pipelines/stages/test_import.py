@@ -9,6 +9,7 @@ import pytest
 
 from negcap.augment.edits import Edit, apply
 from negcap.pipelines.cli import main
+from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.readers.pairs import read_pairs
 from negcap.pipelines.readers.record import Rejected
 from tests.tables import rows_of
@@ -59,6 +60,8 @@ def test_what_a_negative_changes_is_recovered_and_judged(run):
         assert row["plausibility"] is not None and row["p_unnatural"] is not None
     assert {row["negative_id"] for row in rows_of(run, "judged")} - {None} == {row["negative_id"] for row in kept}
     assert {row["reason"] for row in rows_of(run, "rejections")} == {reason for *_, reason in PAIRS if reason}
+    counts = read_manifest(run / "negatives").counts
+    assert (counts["replace_noun.captions"], counts["rewrite.captions"], counts["captions.without"]) == (1, 0, 0)
     bad = [(row["line"], row["reason"]) for row in rows_of(run, "rejected_records")]
     assert bad == [(12, "no_text"), (13, "unsafe_path")]
 
