@@ -16,7 +16,7 @@ from ...schemas.markdown import TABLES, short
 from ...schemas.messages import number_of, word
 from ..engine import storage
 from ..engine.manifest import Manifest, manifest_of
-from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
+from ..engine.progress import STATISTICS, ShardStatistics, measured_stages, read_statistics
 from ..engine.shards import list_shards
 from ..engine.tables import SOURCES, hash_table, no_run, shards_of
 from ..tables.columns import UNSPLIT
@@ -159,7 +159,7 @@ def write_page(run: Path) -> Path | None:
     return path
 
 
-def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
+def page(name: str, stages: Mapping[str, Sequence[ShardStatistics]]) -> str:
     """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
 
     def table(head: str, rows: Sequence[Sequence[str]]) -> str:

@@ -136,7 +136,7 @@ def corpus_of(table: pa.Table, limit: float) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates that a build has of the corpus `table`; limit: its --max-true."""
     tables = {"parses": table}
     for verb in build.LEXICON_VERBS:
-        _, (stage,) = build.MADE[verb]
+        [stage] = build.VERBS_OF_BUILD[verb].stages
         config = build.configure(verb, {"max_true": limit, "operators": OPERATORS})
         tables.update(run_in_memory(stage, tables, config).tables)
     lexicon = Lexicon.from_table(tables["lexicon"])

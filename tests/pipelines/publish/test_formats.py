@@ -22,7 +22,7 @@ from negcap.pipelines.publish.images import hub_splits
 from negcap.pipelines.publish.negclip import neighbours
 from negcap.pipelines.readers import ReadOptions, Record, read
 from negcap.pipelines.readers.pairs import pair_files
-from negcap.pipelines.stages.imports import ImportConfig, _read
+from negcap.pipelines.stages.imports import ImportConfig, read_set
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
@@ -459,7 +459,7 @@ IMPORTED = {"sugarcrepe", "sugarcrepe++", "aro", "negclip", "huggingface"}
 @pytest.mark.parametrize("format", sorted(IMPORTED))
 def test_what_is_published_is_read_by_import(format: str, toy: Toy, folder: Any) -> None:
     out = folder(format)
-    rows, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
+    rows, rejected = read_set(str(out), pair_files(str(out)), ImportConfig())
     first = FORMATS[format].per_operator == 1
     expected = {
         (row["split"], row["caption"], row["text"])

@@ -15,10 +15,10 @@ from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
 from negcap.pipelines.engine.progress import (
     STATISTICS,
-    Measured,
     Progress,
+    ShardStatistics,
+    Stopwatch,
     Timing,
-    measured,
     read_statistics,
     report,
     write_statistics,
@@ -157,11 +157,11 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
 
 def test_the_page_sums_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {"captions": 1000, "rejected.noun.likely_true": 2, "rejected.verb.likely_true": 1, "rejected.verb.odd": 5}
-    line = measured(0, (0.0, 0.0), counts)
+    line = Stopwatch().statistics(0, counts)
     assert (line.shard, line.captions, line.refused) == (0, 1000, {"likely_true": 3, "odd": 5})
     lines = [
-        Measured(0, "a:1", 1000, 7200.0, 7000.0, 300_000_000, {"odd": 5, "no_candidate": 4}),
-        Measured(1, "b:1", 500, 1800.0, 1700.0, 100_000_000, {"odd": 1, "likely_true": 2}, 1),
+        ShardStatistics(0, "a:1", 1000, 7200.0, 7000.0, 300_000_000, {"odd": 5, "no_candidate": 4}),
+        ShardStatistics(1, "b:1", 500, 1800.0, 1700.0, 100_000_000, {"odd": 1, "likely_true": 2}, 1),
     ]
     text = page("coco", {"negatives": lines})
     assert "| negatives | 2 | 1,500 | 2.42 | 0 | 2 | 200.0 MB | 300.0 MB | 1 |" in text
