@@ -21,7 +21,7 @@ def resources() -> None:
 
 
 @resources.command(
-    configs="resources.cloze.config:TrainingConfig resources.cloze.config:Sizes",
+    configs="resources.cloze.config:ClozeTrainingConfig resources.cloze.config:Sizes",
     flags="seed epochs learning_rate batch min_count threads words states hidden heads",
 )
 @click.argument("captions", nargs=-1, required=True)
@@ -62,7 +62,7 @@ def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, out
     fit_to(sources, model, output, leave_out, SurrogateConfig.of(given))
 
 
-@resources.command(configs="resources.parser.train:TrainingConfig", flags="seed epochs width depth")
+@resources.command(configs="resources.parser.train:ParserTrainingConfig", flags="seed epochs width depth")
 @click.argument("treebanks", type=Path)
 @click.option("--captions", type=Path, help="COCO caption annotations, for self-training.")
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
@@ -70,9 +70,9 @@ def parser(treebanks: Path, captions: Path | None, output: Path, **given: Any) -
     """Train the parser on English treebanks. TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or
     gzipped. Trained on are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute them.
     """
-    from .parser.train import TrainingConfig, train_on
+    from .parser.train import ParserTrainingConfig, train_on
 
-    train_on(treebanks, captions, output, TrainingConfig.of(given))
+    train_on(treebanks, captions, output, ParserTrainingConfig.of(given))
 
 
 @resources.command()

@@ -27,7 +27,7 @@ from .lexical import attribute_patterns, lemma_tables
 from .tree import REDISTRIBUTABLE_HOSTS, Tree, agreed_trees, augment, coco_captions, fragments, joined, to_doc
 
 
-class TrainingConfig(Settings):
+class ParserTrainingConfig(Settings):
     """Sizes and schedule of one training run."""
 
     seed: int = Field(1, description="seed of all random choices")
@@ -42,7 +42,7 @@ class TrainingConfig(Settings):
     fragment_rate: Share = Field(0.15, description="share of sentences of which fragments are added in an epoch")
 
 
-def build(config: TrainingConfig, trees: list[Tree]) -> "Language":
+def build(config: ParserTrainingConfig, trees: list[Tree]) -> "Language":
     """Return an untrained pipeline with the labels that occur in `trees`."""
     fix_random_seed(config.seed)
     nlp = spacy.blank("en")
@@ -70,7 +70,7 @@ def build(config: TrainingConfig, trees: list[Tree]) -> "Language":
 
 
 def train(
-    config: TrainingConfig,
+    config: ParserTrainingConfig,
     trees: list[Tree],
     captions: list[Tree],
     report: Callable[[str], None],
@@ -144,7 +144,7 @@ MORE_CAPTIONS = partial(caption_trees, 7_000)
 SELF_TRAINED = 9_000
 
 
-def train_on(treebanks: Path, captions: Path | None, output: Path, config: TrainingConfig) -> None:
+def train_on(treebanks: Path, captions: Path | None, output: Path, config: ParserTrainingConfig) -> None:
     """Train the parser on the treebanks in a folder and, with COCO's captions, on its own parses; save it to `output`.
     Raises OSError or ValueError for files that are missing or damaged.
     """
@@ -164,7 +164,7 @@ def treebank(folder: Path, name: str, split: str) -> Path:
     raise FileNotFoundError(f"{folder}: expected {name}-{split}.conllu or {name}-ud-{split}.conllu, plain or gzipped")
 
 
-def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig) -> list[Tree]:
+def self_trained(trees: list[Tree], captions: list[str], config: ParserTrainingConfig) -> list[Tree]:
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
     first, second = (
         train(config.changed(seed=seed, width=width, depth=depth, epochs=epochs), trees, [], _report, MORE_CAPTIONS)
@@ -175,7 +175,7 @@ def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig)
     return agreed
 
 
-def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
+def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: ParserTrainingConfig) -> None:
     """Save the pipeline, with sources and accuracies on the sentences `dev` in meta.json, in the place of `folder`."""
     meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))
     rule = "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*."

@@ -27,11 +27,11 @@ from negcap.augment.plausibility import compare, read_and_compare
 from negcap.augment.rows import Row
 from negcap.pipelines.resources.__main__ import main, resources
 from negcap.pipelines.resources.cloze import corpus
-from negcap.pipelines.resources.cloze.config import Sizes, SurrogateConfig, TrainingConfig
+from negcap.pipelines.resources.cloze.config import Sizes, SurrogateConfig, ClozeTrainingConfig
 from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
 from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
 from negcap.pipelines.resources.cloze.surrogate import fit_to
-from negcap.pipelines.resources.cloze.train import drawing, new_network, rate, sampled_loss, train
+from negcap.pipelines.resources.cloze.train import unit_sampler, new_network, rate, sampled_loss, train
 from tests.augment.fixtures import sample_parses
 from tests.conftest import DATA, ROOT, SAMPLE
 
@@ -113,12 +113,12 @@ def pattern(n: int = 60) -> list[np.ndarray]:
     return [np.array([0, *range(3, 7 + 2 * (i % 2)), 1], np.int32) for i in range(n)] + [np.array([0, 2, 1], np.int32)]
 
 
-def config(**given: float) -> TrainingConfig:
-    return TrainingConfig(**{"epochs": 30, "batch": 8, "learning_rate": 2e-2, **given})  # type: ignore[arg-type]
+def config(**given: float) -> ClozeTrainingConfig:
+    return ClozeTrainingConfig(**{"epochs": 30, "batch": 8, "learning_rate": 2e-2, **given})  # type: ignore[arg-type]
 
 
 def random_network(seed: int = 1) -> Cloze:
-    return new_network(COUNTS, SMALL, TrainingConfig(seed=seed, dropout=0.0))
+    return new_network(COUNTS, SMALL, ClozeTrainingConfig(seed=seed, dropout=0.0))
 
 
 @torch.no_grad()
@@ -134,7 +134,7 @@ def test_with_all_units_drawn_the_loss_is_that_of_the_softmax() -> None:
 
 @torch.no_grad()
 def test_the_sum_of_probabilities_is_estimated_without_bias() -> None:
-    net, how = random_network(), drawing(COUNTS, 4)
+    net, how = random_network(), unit_sampler(COUNTS, 4)
     generator = torch.Generator().manual_seed(1)
     context, target = torch.randn(1, 8, generator=generator), torch.tensor([5])
     exact = (context @ net.embedding.weight[3:].T + net.bias[3:]).exp().sum()
@@ -328,7 +328,7 @@ def test_bad_input_is_answered_in_one_line(model: Path, tmp_path: Path, capsys: 
     assert not (tmp_path / "none.npz").exists()
     for name in ("samples", "fixed_point"):
         with pytest.raises(ValueError, match=f"{name} must be"):
-            TrainingConfig(**{name: -1})  # type: ignore[arg-type]
+            ClozeTrainingConfig(**{name: -1})  # type: ignore[arg-type]
     assert main(["cloze", str(SAMPLE)]) == 2
     assert "--output" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ import pytest
 from negcap.pipelines.resources.parser.captions import caption_trees
 from negcap.pipelines.resources.parser.clear import convert
 from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, lemma, lemma_tables
-from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, save, train
+from negcap.pipelines.resources.parser.train import ParserTrainingConfig, accuracy, save, train
 from negcap.pipelines.resources.parser.tree import Tree, agreed_trees, coco_captions, read_conllu, to_doc
 
 CASES, FORMS = (
@@ -23,7 +23,7 @@ LABELS = set(
     "ROOT acl acomp advcl advmod agent amod attr aux auxpass case cc ccomp compound conj dative det dobj expl mark "
     "npadvmod nsubj nsubjpass nummod oprd parataxis pcomp pobj poss prep prt punct relcl xcomp".split()
 )
-SMALL = TrainingConfig(seed=7, width=32, depth=1, rows=500, hidden=16, epochs=5, batch_words=100, learning_rate=0.005)
+SMALL = ParserTrainingConfig(seed=7, width=32, depth=1, rows=500, hidden=16, epochs=5, batch_words=100, learning_rate=0.005)
 
 
 def arcs(tree: Tree) -> list[str]:
