@@ -84,9 +84,9 @@ def reference(run: Path, source: str, output: Path) -> None:
     made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
     contain words and counts, but no sentences.
     """
-    from .reference import ship
+    from .reference import write_reference
 
-    ship(run, output, source)
+    write_reference(run, output, source)
 
 
 @resources.command()
