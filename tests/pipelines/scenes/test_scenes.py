@@ -19,7 +19,7 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.scenes.captions import FORMS, captions, sentence
 from negcap.pipelines.scenes.counterparts import counterpart
 from negcap.pipelines.scenes.draw import GRID, POOLED, draw, encode, png
-from negcap.pipelines.scenes.judge import LEFT, RIGHT, Answer, holds, judge, row, scene_of
+from negcap.pipelines.scenes.judge import LEFT, RIGHT, SceneVerdict, holds, judge, scene_of, scene_row
 from negcap.pipelines.scenes.reader import UnreadError, claims, read
 from negcap.pipelines.scenes.report import counts, judge_run
 from negcap.pipelines.scenes.world import COLOURS, KINDS, RELATIONS, SIDE, Scene, Thing, compose
@@ -83,7 +83,7 @@ def test_every_form_of_caption_is_true_of_its_scene() -> None:
         for group in scene.groups * 2:
             for text in filter(None, (sentence(form, scene, group, rng) for form in dict.fromkeys(FORMS))):
                 judged = judge(text, scene)
-                assert judged.verdict is Answer.TRUE, f"{text} of {scene}"
+                assert judged.verdict is SceneVerdict.TRUE, f"{text} of {scene}"
 
 
 def test_captions_are_five_distinct_sentences_which_are_false_of_other_scenes() -> None:
@@ -92,7 +92,7 @@ def test_captions_are_five_distinct_sentences_which_are_false_of_other_scenes() 
         made = captions(scene, Random(number))
         assert len(set(made)) == 5
         assert all(text[0].isupper() and "  " not in text for text in made)
-        false += [judge(text, other).verdict is Answer.FALSE for text in made]
+        false += [judge(text, other).verdict is SceneVerdict.FALSE for text in made]
     assert sum(false) > 0.97 * len(false)
 
 
@@ -144,11 +144,11 @@ def test_relations_do_not_contradict_each_other() -> None:
 
 def test_a_scene_survives_its_table() -> None:
     for scene in (*SCENES, TABLE):
-        made = row("scene_000001", "train", scene, "0")
+        made = scene_row("scene_000001", "train", scene, "0")
         assert scene_of(made) == scene
         assert sum(count["count"] for count in made["counts"]) == len(scene.things)
-    assert {"subject": 4, "relation": "under", "object": 0} in row("x", "test", TABLE, "0")["relations"]
-    assert {"subject": 5, "relation": "hold", "object": 6} in row("x", "test", TABLE, "0")["relations"]
+    assert {"subject": 4, "relation": "under", "object": 0} in scene_row("x", "test", TABLE, "0")["relations"]
+    assert {"subject": 5, "relation": "hold", "object": 6} in scene_row("x", "test", TABLE, "0")["relations"]
 
 
 def test_everything_is_drawn_inside_the_picture_and_in_its_colour() -> None:
@@ -187,11 +187,11 @@ def test_pictures_and_their_features_are_always_the_same_and_not_dead() -> None:
     ],
 )
 def test_the_negative_is_true_of_the_counterpart_and_the_caption_false(caption: str, negative: str) -> None:
-    assert (judge(caption, CUPS).verdict, judge(negative, CUPS).verdict) == (Answer.TRUE, Answer.FALSE)
+    assert (judge(caption, CUPS).verdict, judge(negative, CUPS).verdict) == (SceneVerdict.TRUE, SceneVerdict.FALSE)
     other = counterpart(CUPS, caption, negative, Random(0))
     assert other is not None
-    assert judge(negative, other).verdict is Answer.TRUE
-    assert judge(caption, other).verdict is (Answer.MISCOUNTED if "Three" in negative else Answer.FALSE)
+    assert judge(negative, other).verdict is SceneVerdict.TRUE
+    assert judge(caption, other).verdict is (SceneVerdict.MISCOUNTED if "Three" in negative else SceneVerdict.FALSE)
     assert draw(other).tobytes() != draw(CUPS).tobytes()
     assert other == counterpart(CUPS, caption, negative, Random(0))
 
