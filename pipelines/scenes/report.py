@@ -65,7 +65,7 @@ def _rows(run: Path, name: str) -> Iterator[Mapping[str, Cell]]:
     """The rows of a table that are judged, with the columns for that; none of positives that a run does not have."""
     if name == "positives" and not has_table(run, name):
         return
-    columns = ("image_id", "text")
+    columns: tuple[str, ...] = ("image_id", "text")
     if name != "captions":
         columns = ("image_id", "operator", "replaced", "replacement", "caption", "text")
     for part in read_table(run, name, columns):
