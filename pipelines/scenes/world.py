@@ -26,7 +26,8 @@ NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split
 
 def progressive(verb: str) -> str:
     """The participle of a verb of the scenes: sit -> sitting."""
-    return {"sit": "sitting", "lie": "lying"}.get(verb, f"{verb}ing")
+    irregular = {"sit": "sitting", "lie": "lying", "run": "running", "swim": "swimming"}
+    return irregular.get(verb, f"{verb}ing")
 
 
 def third_person(verb: str) -> str:
