@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 from spacy.lookups import Table, load_lookups
 
@@ -46,7 +47,7 @@ RULES: dict[str, list[list[str]]] = {
 OPEN = ("noun", "verb", "adj")
 LOOKS_INFLECTED = {"noun": ("s",), "verb": ("s", "ed", "ing")}  # lemmas that end so must be exceptions
 
-Pattern = dict[str, list[list[dict[str, str]]] | dict[str, str]]
+Pattern = dict[str, Any]  # as spaCy has it: {"patterns": [[attributes of a token]], "attrs": what it gets}
 LemmaTable = dict[str, object]  # by part of speech
 
 

@@ -1,6 +1,7 @@
 """Noun phrases, objects and places of the caption grammar, as trees."""
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -161,7 +162,7 @@ def chance(rng: Random, probability: float) -> bool:
     return rng.random() < probability
 
 
-def weighted(rng: Random, weights: dict[T, float]) -> T:
+def weighted(rng: Random, weights: Mapping[T, float]) -> T:
     """Return one of the keys at random, in proportion to their values."""
     return rng.choices(list(weights), list(weights.values()))[0]
 
