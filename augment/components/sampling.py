@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-NOTHING = -1  # instead of an id, if there is none to sample
+# Instead of an id, if there is none to sample.
+NOTHING = -1
 # Two numbers in one, row * STRIDE + id: sorted by it, a row and an id are found together by bisection.
 STRIDE = 1 << 32  # greater than every id
 RULES = ("rivals", "any")
-AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
+# Pairs or triples whose negatives are found at a time.
+AT_ONCE = 1 << 12
 
 
-class Entries(NamedTuple):
+class OwnedEntries(NamedTuple):
     """The values of some rows, one row after the other: (values,); owner: for each the number of its row among those
     that were asked for, (values,).
     """
@@ -58,13 +60,15 @@ class Ragged:
         """How many values these rows (n,) have: (n,)."""
         return self.offsets[rows + 1] - self.offsets[rows]
 
-    def entries(self, rows: np.ndarray) -> Entries:
+    def entries(self, rows: np.ndarray) -> OwnedEntries:
         """All values of these rows (n,), which may repeat."""
         sizes = self.sizes(rows)
         owner = np.repeat(np.arange(len(rows)), sizes)
-        first_of_row = np.cumsum(sizes) - sizes  # where the values of each row begin in the result
-        rank = np.arange(len(owner)) - first_of_row[owner]  # of each value in its row
-        return Entries(self.values[self.offsets[rows][owner] + rank], owner)
+        # Where the values of each row begin in the result.
+        first_of_row = np.cumsum(sizes) - sizes
+        # The place of each value in its row.
+        rank = np.arange(len(owner)) - first_of_row[owner]
+        return OwnedEntries(self.values[self.offsets[rows][owner] + rank], owner)
 
     def select(self, rows: np.ndarray) -> Ragged:
         """The lists of these rows (n,), in this order."""
@@ -96,7 +100,8 @@ class Ragged:
         first_of_row = np.cumsum(size) - size
         position = first_of_row[:, None] + np.arange(k)
         is_inside = np.arange(k) < size[:, None]
-        padded = np.append(values, NOTHING)  # positions behind the last row are in bounds
+        # Positions behind the last row are in bounds.
+        padded = np.append(values, NOTHING)
         return np.where(is_inside, padded[position.clip(max=len(values))], NOTHING)
 
     def sample_from(self, rows: np.ndarray, k: int, rng: np.random.Generator, pool: np.ndarray) -> np.ndarray:
@@ -105,7 +110,8 @@ class Ragged:
         NOTHING for a row with all ids of the pool.
         """
         is_outside = ~_contains(self._keys, rows[:, None] * STRIDE + pool)  # (len(rows), p)
-        outside_first = np.argsort(~is_outside, axis=1, kind="stable")  # numbers in the pool
+        # For each row the positions in the pool, first of the ids that are not in the row.
+        outside_first = np.argsort(~is_outside, axis=1, kind="stable")
         free = is_outside.sum(1, keepdims=True)
         rank = (rng.random((len(rows), k)) * free).astype(np.int64)
         if not len(pool):
@@ -162,7 +168,8 @@ class Sampler:
         self._paper_attributes = np.flatnonzero(np.array(is_of_paper, bool))
 
         encoded = components["image_id"].combine_chunks().dictionary_encode()
-        images = encoded.dictionary  # from here on an image is its number in this list
+        # From here on an image is its number in this list.
+        images = encoded.dictionary
         self._image = encoded.indices.to_numpy().astype(np.int64)  # of each caption
         excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
         every_image = np.arange(len(images))
@@ -311,7 +318,8 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
         forbidden = excluded.keys(int(block_rows[0]), int(block_rows[-1]) + 1)
         is_known = np.flatnonzero(word[start : start + AT_ONCE] >= 0)
         ids, owner = rivals.entries(word[start + is_known])
-        owner = is_known[owner]  # its number in the block
+        # The number of the row of each id, in the block.
+        owner = is_known[owner]
         is_free = ~_contains(forbidden, block_rows[owner] * STRIDE + ids)
         values.append(ids[is_free])
         sizes.append(np.bincount(owner[is_free], minlength=len(block_rows)))

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-PAPER_RARE = 100  # UniVSE: "frequency > 100"
-LEAST_PAIRS = 2  # how often a pair or triple must occur
-WORD_KINDS = COMPONENT_KINDS[:3]  # noun, attribute and relation; the others consist of these
+# UniVSE: "frequency > 100".
+PAPER_RARE = 100
+# How often a pair or triple must occur.
+LEAST_PAIRS = 2
+# Noun, attribute and relation; the others consist of these.
+WORD_KINDS = COMPONENT_KINDS[:3]
 WORDS = ("first", "second", "third")
 _PARTS: dict[str, tuple[str, ...]] = {
     "noun": ("noun",),
@@ -42,7 +45,8 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "triple": ("noun", "relation", "noun"),
 }
 WRITTEN = {value: word for word, value in NUMBERS.items()}
-MENTIONED = 1 << 13  # number of mentioned words whose results are cached
+# Number of mentioned words whose results are cached.
+MENTIONED = 1 << 13
 Ids = frozenset[int]
 _SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
 _OVER = ("above", "over", "on", "on top of", "atop")
@@ -69,7 +73,8 @@ def verb_and_preposition(relation: str) -> RelationParts:
     """The parts of a relation: "sit next to" -> ("sit", "next to")."""
     table = prepositions()
     words = relation.split()
-    for start in range(len(words)):  # the longest preposition first
+    # The longest preposition first.
+    for start in range(len(words)):
         phrase = " ".join(words[start:])
         phrase = table.same.get(phrase, phrase)
         if phrase in table.entries:
@@ -134,7 +139,8 @@ def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     import pyarrow as pa
 
     names = [*keys, "kind", *WORDS]
-    rows = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
+    # The sum of a column may be null, unlike the counts of a shard.
+    rows = pa.concat_tables(tables, promote_options="default")
     summed = rows.group_by(names, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
 
@@ -168,7 +174,7 @@ class CountedComponent(NamedTuple):
     """The words of a component, one to three, and how often it occurs."""
 
     words: tuple[str, ...]
-    count: int
+    occurrences: int
 
 
 def _frequent(counts: pa.Table, min_count: int) -> dict[str, list[CountedComponent]]:

@@ -57,7 +57,8 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> t
     part_of_name = nouns.named.union(nouns.covers)
     for token in caption.tokens:
         index = token.index
-        if token.dep in ("amod", "nummod") or caption.lowered[index] == "both":  # "a red car", "both dogs"
+        # "a red car", "both dogs".
+        if token.dep in ("amod", "nummod") or caption.lowered[index] == "both":
             if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in part_of_name:
                 for object in nouns.objects_of(token.head)[:1]:
                     described.update(Described(object, word) for word in _coordinated(caption, index))

@@ -22,7 +22,8 @@ MUTUAL = frozenset((("each", "other"), ("one", "another")))
 _LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
-MAX_PENDING = 20  # nouns that one stands for, directly or not; a parse may be circular
+# How many nouns one may stand for, directly or not; a parse may be circular.
+MAX_PENDING = 20
 
 
 class Object(NamedTuple):
@@ -104,13 +105,16 @@ class Nouns:
             if not _is_noun(token) or index in nameless or _names_nothing(caption, token):
                 continue
             if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
-                continue  # "tennis" of "tennis racket"
+                # "tennis" of "tennis racket".
+                continue
             of_noun = _noun_after_of(caption, index)
-            if of_noun is not None and token.lemma in WORDS["portions"]:  # "a group of dogs"
+            # "a group of dogs".
+            if of_noun is not None and token.lemma in WORDS["portions"]:
                 stands_for[index] = of_noun
                 continue
             if of_noun is not None and caption.lowered[index] in WORDS["places"] and token.dep == "pobj":
-                continue  # "on top of a table", which is a relation
+                # "on top of a table", which is a relation.
+                continue
 
             # A name begins with its compounds, but attributes among these ("brick wall") are no part of it.
             start = index

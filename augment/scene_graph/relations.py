@@ -16,7 +16,8 @@ RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))
 INVERTED = frozenset(("cover", "surround"))
 SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
-MAX_CHAIN = 4  # prepositions and nouns of place below each other; a parse may be circular
+# How many prepositions and nouns of place may stand below each other; a parse may be circular.
+MAX_CHAIN = 4
 _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
@@ -35,7 +36,8 @@ class Clauses:
         """
         subjects = self._subjects.get(index)
         if subjects is None:
-            self._subjects[index] = []  # ends the recursion of a circular parse
+            # This ends the recursion of a circular parse.
+            self._subjects[index] = []
             subjects = self._subjects[index] = self._read(index)
         return subjects
 
@@ -73,12 +75,14 @@ class Clauses:
         token = tokens[index]
         subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
         if subject is not None and not (subject.lower in RELATIVE and token.dep in ("relcl", "acl")):
-            if subject.lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
+            # "a man smiles while he runs".
+            if subject.lower in PRONOUNS and token.dep == "advcl":
                 return self.subjects(token.head)
             return self.nouns.objects_of(subject.index)
         if token.pos in ("NOUN", "PROPN", "PRON"):
             return self.nouns.objects_of(index)
-        if token.head == index:  # the root: "there is a dog sleeping"
+        # The root: "there is a dog sleeping".
+        if token.head == index:
             existing = next(self.caption.dependents(index, "attr"), None)
             if existing is None or not self.caption.has(index, "expl"):
                 return []
@@ -90,7 +94,7 @@ class Clauses:
         return []
 
 
-class Phrase(NamedTuple):
+class PrepositionalPhrase(NamedTuple):
     """A preposition of one or more words, attached to token `head`; `object` is its noun, None if stranded."""
 
     tokens: tuple[int, ...]
@@ -99,7 +103,7 @@ class Phrase(NamedTuple):
     object: int | None
 
 
-def phrases(caption: Caption) -> list[Phrase]:
+def phrases(caption: Caption) -> list[PrepositionalPhrase]:
     """The prepositional phrases of a caption, in text order of their first word."""
     tokens = caption.tokens
     used: set[int] = set()
@@ -116,10 +120,11 @@ def phrases(caption: Caption) -> list[Phrase]:
         above = tokens[head]
         is_adverbial = above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd")
         if is_adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
-            words = (above.index, *words)  # "close to": the adverb belongs to the preposition
+            # "close to": the adverb belongs to the preposition.
+            words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
         name = " ".join(caption.lowered[word] for word in words)
-        phrases.append(Phrase(words, name, head, preposition.object))
+        phrases.append(PrepositionalPhrase(words, name, head, preposition.object))
     return phrases
 
 
@@ -171,7 +176,7 @@ class ClauseRelations(NamedTuple):
 def relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
     """The relations that a caption asserts."""
     reader = _Reader(caption, nouns)
-    phrases_of: dict[int, list[Phrase]] = {}
+    phrases_of: dict[int, list[PrepositionalPhrase]] = {}
     for phrase in phrases(caption):
         phrases_of.setdefault(phrase.head, []).append(phrase)
     states = []
@@ -230,7 +235,7 @@ class _Reader:
         self.relations += [Relation(subjects[0], other, tokens, name) for other in others]
         return bool(subjects)
 
-    def noun(self, token: Token, attached: list[Phrase]) -> None:
+    def noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:
         """Add the relations of the phrases attached to a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
         subjects_of_clause = self.clauses.subjects(token.index)
@@ -238,7 +243,8 @@ class _Reader:
             subjects = subjects_of_clause
             if is_noun:
                 subjects = self.nouns.clause_subjects(token.index, phrase.tokens[0])
-            if phrase.object is None:  # "the sofa the man is on"
+            # "the sofa the man is on".
+            if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
             elif phrase.object in self.nouns.mutual:
                 self.mutual(subjects, phrase.tokens, phrase.name)
@@ -246,7 +252,8 @@ class _Reader:
                 self.add(subjects, self.nouns.objects_of(phrase.object), phrase.tokens, phrase.name)
             elif is_noun and token.index not in self.nouns.stands_for:
                 objects = self.nouns.objects_of(phrase.object)
-                if token.lemma in WORDS["containers"] or self._is_substance(phrase.object):  # "a bowl of soup"
+                # "a bowl of soup".
+                if token.lemma in WORDS["containers"] or self._is_substance(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
                 else:  # "the roof of a house": the house has it
                     self.add(objects, subjects, phrase.tokens, "have")
@@ -256,7 +263,7 @@ class _Reader:
         token = self.caption.tokens[noun]
         return token.tag == "NN" and not self.caption.has(noun, "det", "poss", "nummod") and is_substance(token.lemma)
 
-    def verb(self, verb: Token, attached: list[Phrase]) -> list[Described]:
+    def verb(self, verb: Token, attached: list[PrepositionalPhrase]) -> list[Described]:
         """Add the relations of a verb and of the phrases attached to it.
 
         Returns:
@@ -281,7 +288,8 @@ class _Reader:
         is_passive = clauses.is_passive(verb)
         gap = clauses.gap(verb.index)
         is_stranded = any(phrase.object is None for phrase in attached)
-        if gap and not objects and not is_stranded:  # "the ball the boy throws"
+        # "the ball the boy throws".
+        if gap and not objects and not is_stranded:
             objects = gap
         if not is_passive or objects:
             relates |= self.add(subjects, objects, words, name)
@@ -291,7 +299,8 @@ class _Reader:
         for phrase in attached:
             ends = gap if phrase.object is None else self.nouns.objects_of(phrase.object)
             is_agent = phrase.name == "by" or (verb.lemma in INVERTED and phrase.name in ("with", "in"))
-            if is_passive and is_agent:  # "held by a boy": the boy holds it
+            # "held by a boy": the boy holds it.
+            if is_passive and is_agent:
                 relates |= self.add(ends, subjects, words, name)
             elif not joins_phrase:
                 relates |= self.add(subjects, ends, phrase.tokens, phrase.name)

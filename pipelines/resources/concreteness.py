@@ -20,12 +20,16 @@ from ...augment.language.wordnet import WordNet
 from ..readers import ReadOptions, detect, read
 from ..readers.record import Record
 
-THRESHOLD = 0.6  # a noun with this score or more is concrete enough to replace another
-RECALL = 0.93  # the share of concrete words that shall lie above it
-MIN_WORDS = 5  # that have a feature; of fewer words no weight can be learned
+# A noun with this score or more is concrete enough to replace another.
+THRESHOLD = 0.6
+# The share of concrete words that shall lie above it.
+RECALL = 0.93
+# How many words must have a feature; from fewer no weight can be learned.
+MIN_WORDS = 5
 RIDGE_PENALTIES = (1.0, 3.0, 10.0, 30.0)
 MIN_HEADS = 5
-LEAST_WEIGHT = 5e-4  # smaller ones are left out of the file
+# Smaller ones are left out of the file.
+LEAST_WEIGHT = 5e-4
 
 
 def head_lemmas(texts: Sequence[str]) -> list[str]:
@@ -70,7 +74,8 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> RidgeFit:
 
     vectorizer = DictVectorizer()
     matrix = vectorizer.fit_transform(rows).tocsc()  # (words, features)
-    frequent = np.flatnonzero(np.diff(matrix.indptr) >= MIN_WORDS)  # indptr: where the entries of each column begin
+    # `indptr` says where the entries of each column begin.
+    frequent = np.flatnonzero(np.diff(matrix.indptr) >= MIN_WORDS)
     matrix = matrix[:, frequent].tocsr()
     names = vectorizer.get_feature_names_out()[frequent]
     target = np.array([norms[word] for word in words])

@@ -23,9 +23,11 @@ from .cloze.network import write_part
 from .cloze.one_cycle import one_cycle
 
 COLUMNS = ("caption", "text", "shown", "weight", "odd", "both")
-QUESTIONS = ("odd", "both")  # the columns of `Labels.answers`
+# The columns of `Labels.answers`.
+QUESTIONS = ("odd", "both")
 ANSWERS = {"1": 1.0, "0": 0.0, "": np.nan}
-SHOWN = ("list", "pair")  # a rater saw many changes of a caption; a caption and a negative, which in random order
+# A rater saw many changes of a caption; a caption and a negative, which in random order.
+SHOWN = ("list", "pair")
 FOLDS = 5
 
 
@@ -92,11 +94,13 @@ class RaterNetwork(nn.Module):
     def __init__(self, width: int, config: JudgementConfig) -> None:
         """Draw random weights; width: of the vectors of units."""
         super().__init__()
-        joint = config.hidden + config.products  # P and R are rows of one matrix, as are Q and S
+        # P and R are rows of one matrix, as are Q and S.
+        joint = config.hidden + config.products
         inputs = (2 * width, width, len(FEATURES), len(CHANGES))
         outputs = (joint, joint, config.hidden, config.hidden)
         self.parts = nn.ModuleDict()
-        for name, size, rows in zip(PARTS, inputs, outputs, strict=False):  # the last of PARTS is `output`
+        # The last of PARTS is `output`.
+        for name, size, rows in zip(PARTS, inputs, outputs, strict=False):
             self.parts[name] = nn.Linear(size, rows, bias=False)
         for name in ("place", "unit"):
             nn.init.normal_(self.parts[name].get_parameter("weight"), std=0.05)
@@ -159,7 +163,8 @@ def fit(
     tensors = NetworkInputs.of(given, labels.lists)
     target = torch.from_numpy(labels.answers).float()
     of_rows = labels.weights * np.where(labels.lists, 1.0, config.pair_weight)
-    weights = torch.from_numpy(of_rows).float()[:, None] * ~target.isnan()  # what was not answered has no weight
+    # What was not answered has no weight.
+    weights = torch.from_numpy(of_rows).float()[:, None] * ~target.isnan()
     target = target.nan_to_num()
     net = RaterNetwork(given.units.shape[1], config)
     if start is not None:
@@ -212,7 +217,7 @@ def read_labels(path: Path) -> Labels:
     )
 
 
-class Accuracy(TypedDict):
+class RaterAccuracy(TypedDict):
     """How well one question is predicted. auc: the area under the ROC curve, None if all raters said the same.
     by_tenth: by tenth of the predicted probability, without empty ones, the number of negatives and the share of which
     it was said.
@@ -222,7 +227,7 @@ class Accuracy(TypedDict):
     by_tenth: list[list[int | float]]
 
 
-class Record(TypedDict):
+class RaterRecord(TypedDict):
     """What a model records about its raters' network.
 
     labels, pairs, kept: how many negatives were rated, how many of them in pairs, and how many were not rated.
@@ -234,11 +239,11 @@ class Record(TypedDict):
     pairs: int
     kept: int
     training: dict[str, object]
-    odd: Accuracy
-    both: Accuracy
+    odd: RaterAccuracy
+    both: RaterAccuracy
 
 
-def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> Record:
+def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> RaterRecord:
     """Give a cloze model a model of raters, fitted to what people said, and write the model to `output`.
 
     The network rates as raters of pairs do, and learns from those of lists as well. Of a negative of which nobody was
@@ -277,7 +282,7 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
 
     predicted = _predict_left_out(given, rated, config, start)
     measured = is_rated & (rated.lists.all() | ~rated.lists)
-    record = Record(
+    record = RaterRecord(
         labels=int(is_rated.sum()),
         pairs=int((is_rated & ~rated.lists).sum()),
         kept=int((~is_rated).sum()),
@@ -320,7 +325,7 @@ def _predict_left_out(
     return predicted
 
 
-def accuracy(predicted: np.ndarray, answers: np.ndarray, weights: np.ndarray) -> Accuracy:
+def accuracy(predicted: np.ndarray, answers: np.ndarray, weights: np.ndarray) -> RaterAccuracy:
     """How well the answers to one question are predicted; all (negatives,), answers NaN where nothing was said."""
     is_answered = ~np.isnan(answers)
     predicted = predicted[is_answered]

@@ -21,9 +21,11 @@ from ...augment.cloze.model import ClozeModel
 from ...augment.language.wordnet import WordNet
 
 NEIGHBOURS = 20
-PRIOR = 0.3  # exponent of a sense's share of the lemma's tags in WordNet's corpora
+# Exponent of a sense's share of the lemma's tags in WordNet's corpora.
+PRIOR = 0.3
 LEAST_LETTERS = 3
-TABLE = "[by_neighbours]\n"  # the table of the file that is made; what stands before it is kept
+# The table of the file that is made; what stands before it is kept.
+TABLE = "[by_neighbours]\n"
 
 
 class LinSimilarity:
@@ -33,7 +35,8 @@ class LinSimilarity:
         """Compute the information content of each noun synset: 1 of one without hyponyms, 0 of "entity"."""
         self.wordnet = wordnet
         nouns = [synset for synset in range(len(wordnet)) if wordnet.pos(synset) == "n"]
-        hyponyms = np.zeros(len(wordnet), int)  # of each synset, itself included
+        # How many each synset has, itself included.
+        hyponyms = np.zeros(len(wordnet), int)
         for synset in nouns:
             hyponyms[list(wordnet.closure(synset))] += 1
         self.information = (1 - np.log(np.maximum(hyponyms, 1)) / log(len(nouns))).tolist()
@@ -68,7 +71,8 @@ def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
         # WordNet's own counts have a say, but a small one: they are of essays and news.
         tags = dict(zip(wordnet.senses(word, "n"), wordnet.tag_counts(word, "n"), strict=True))
         scores *= np.array([tags[sense] + 1.0 for sense in senses]) ** PRIOR
-        best = senses[int(np.argmax(scores.round(6)))]  # rounded, so that the order of additions decides nothing
+        # Rounded, so that the order of additions decides nothing.
+        best = senses[int(np.argmax(scores.round(6)))]
         if best != first:
             predominant[word] = wordnet.name(best)
     return predominant

@@ -59,7 +59,8 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
         shutil.copyfile(source / name, target / name)
     shutil.copyfile(Path(__file__).with_name("lexnames.txt"), target / "lexnames")
     nltk.data.path.insert(0, str(folder))
-    return English(str(target), omw_reader=object())  # anything but None, which would load the multilingual tables
+    # None would load the multilingual tables.
+    return English(str(target), omw_reader=object())
 
 
 class SynsetKey(NamedTuple):
@@ -85,7 +86,8 @@ class WordNetRows:
         self.row = {_key(synset): row for row, synset in enumerate(self.synsets)}
         self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]
         senses = [SenseKey(row, text) for row, lemmas in enumerate(self.lemmas) for text in lemmas]
-        self.sense_number = {sense: number for number, sense in enumerate(senses)}  # through the whole table
+        # Senses are numbered through the whole table.
+        self.sense_number = {sense: number for number, sense in enumerate(senses)}
 
     def rows_of(self, synsets: list[Synset]) -> list[int]:
         """The rows of some synsets, ascending."""
@@ -123,7 +125,8 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
 
 def _key(synset: Synset) -> SynsetKey:
     pos = synset.pos()
-    return SynsetKey("a" if pos == "s" else pos, synset.offset())  # satellite adjectives are in the index of adjectives
+    # Satellite adjectives are in the index of adjectives.
+    return SynsetKey("a" if pos == "s" else pos, synset.offset())
 
 
 def _text(name: str) -> str:
@@ -139,7 +142,8 @@ def _distinct_lemmas(synset: Synset) -> dict[str, Lemma]:
     return first
 
 
-Ranks = dict[tuple[str, int], int]  # sense numbers, from 1, by lemma and offset of the synset
+# Sense numbers, from 1, by lemma and offset of the synset.
+Ranks = dict[tuple[str, int], int]
 
 
 def _ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
@@ -159,7 +163,8 @@ def _irregular(
     reader: WordNetCorpusReader, ranks: dict[str, Ranks], rows: WordNetRows
 ) -> dict[int, list[dict[str, str]]]:
     """Irregular forms ("geese") of the lemmas, by the row of the lemma's first sense, sorted."""
-    forms: dict[int, set[tuple[str, str]]] = {}  # pairs of a lemma and a form
+    # Pairs of a lemma and a form.
+    forms: dict[int, set[tuple[str, str]]] = {}
     for pos, ranks_of_pos in ranks.items():
         first_sense = {lemma: offset for (lemma, offset), rank in ranks_of_pos.items() if rank == 1}
         with reader.open(f"{POS_FILES[pos]}.exc") as lines:

@@ -144,12 +144,14 @@ def sentence(form: Form, scene: Scene, group: int, rng: Random) -> str:
 # The order in which a form draws its words is part of it: another order gives other captions of the same seed.
 
 
-def _plain(template: str, teller: Teller) -> str:  # "Two cups are on a red table"
+def _plain(template: str, teller: Teller) -> str:
+    """Say "Two cups are on a red table"."""
     subject = teller.phrase()
     return template.format(s=subject, place=teller.place())
 
 
-def _does(teller: Teller) -> str:  # "A cat is sitting on a red table"
+def _does(teller: Teller) -> str:
+    """Say "A cat is sitting on a red table"."""
     verb = teller.verb()
     if not verb:
         return ""
@@ -160,25 +162,29 @@ def _does(teller: Teller) -> str:  # "A cat is sitting on a red table"
     return template.format(s=subject, does=does, doing=progressive(verb), place=place)
 
 
-def _inverted(teller: Teller) -> str:  # "On the red table are two cups"
+def _inverted(teller: Teller) -> str:
+    """Say "On the red table are two cups"."""
     where = teller.where()
     subject = teller.phrase()
     there = teller.rng.choice(("", "", "there "))
     return f"{where} {teller.anchor(the=teller.rng.random() < 0.5)} {there}{subject.be} {subject}"
 
 
-def _with_on_it(teller: Teller) -> str:  # "A red table with two cups on it"
+def _with_on_it(teller: Teller) -> str:
+    """Say "A red table with two cups on it"."""
     where = teller.where(EXACT)
     return f"{teller.anchor()} with {teller.phrase()} {where} it"
 
 
-def _both(teller: Teller) -> str:  # "A red table and two cups"
+def _both(teller: Teller) -> str:
+    """Say "A red table and two cups"."""
     phrases = [str(teller.anchor()), str(teller.phrase())]
     teller.rng.shuffle(phrases)
     return " and ".join(phrases)
 
 
-def _has_colour(teller: Teller) -> str:  # "The two cups on the table are red"
+def _has_colour(teller: Teller) -> str:
+    """Say "The two cups on the table are red"."""
     if not teller.thing.colour:
         return ""
     where = teller.where(EXACT)
@@ -186,7 +192,8 @@ def _has_colour(teller: Teller) -> str:  # "The two cups on the table are red"
     return f"{subject} {where} {teller.anchor(the=True)} {subject.be} {teller.thing.colour}"
 
 
-def _two_things(teller: Teller) -> str:  # "Two cups are on a red table, and a dog is sleeping under the table"
+def _two_things(teller: Teller) -> str:
+    """Say "Two cups are on a red table, and a dog is sleeping under the table"."""
     rng = teller.rng
     other_groups = [group for group in teller.scene.groups if group != teller.group]
     if not other_groups:
@@ -203,7 +210,8 @@ def _two_things(teller: Teller) -> str:  # "Two cups are on a red table, and a d
     return f"{clause}{joined} {second} {second.be} {doing}{where} the {teller.scene.things[0].kind}"
 
 
-def _side_by_side(teller: Teller) -> str:  # "A dog is to the left of two cups", if all of it is clearly on one side
+def _side_by_side(teller: Teller) -> str:
+    """Say "A dog is to the left of two cups", if all of it is clearly on one side."""
     scene = teller.scene
     for group in scene.groups:
         pairs = [(first, second) for first in scene.group(teller.group) for second in scene.group(group)]
@@ -217,7 +225,8 @@ def _side_by_side(teller: Teller) -> str:  # "A dog is to the left of two cups",
     return ""
 
 
-def _holding(teller: Teller) -> str:  # "A girl is holding a red balloon", if the group is a person who holds something
+def _holding(teller: Teller) -> str:
+    """Say "A girl is holding a red balloon", if the group is a person who holds something."""
     if teller.thing.holds < 0:
         return ""
     subject = teller.phrase()

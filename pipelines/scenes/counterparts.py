@@ -41,7 +41,8 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
         elif not first.open:
             yield from _with_other_anchors(scene)
     for group, other in combinations(groups, 2):
-        if min(_first(scene, group).holds, _first(scene, other).holds) < 0:  # not two people who hold something
+        # Two people who hold something do not exchange anything.
+        if min(_first(scene, group).holds, _first(scene, other).holds) < 0:
             yield from _with_exchanged(scene, group, other, rng)
 
 
@@ -78,7 +79,8 @@ def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterat
     second = _first(scene, other)
     if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
         yield _replaced(_replaced(scene, group, colour=second.colour), other, colour=first.colour)
-    if group:  # the anchor stays in the middle
+    # The anchor stays in the middle.
+    if group:
         # Each slot keeps its number of things; only what stands there is exchanged.
         number = len(scene.group(group))
         number_of_other = len(scene.group(other))
@@ -105,7 +107,8 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
         if number != count:
             yield from _with_group(scene, group, first, number, rng)
     for kind in KINDS.values():
-        belongs = (first.slot == "above") == ("fly" in kind.poses)  # what flies is above, and nothing else is
+        # What flies is above, and nothing else is.
+        belongs = (first.slot == "above") == ("fly" in kind.poses)
         if kind.name == first.kind or kind.name in ANCHORS or not belongs:
             continue
         colour = first.colour if first.colour in kind.colours else rng.choice(kind.colours)
@@ -129,6 +132,7 @@ def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) 
     others = [thing for thing in scene.things if thing.group != group]
     changed = [*others[:position], *things, *others[position:]]
     if len(things) != count or any(thing.holds >= 0 for thing in changed):
-        return  # where someone holds something, the indices of things would change
+        # Where someone holds something, the indices of things would change.
+        return
     changed[0] = changed[0]._replace(open=any(thing.slot == "in" for thing in changed))
     yield scene._replace(things=tuple(changed))

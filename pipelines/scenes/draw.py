@@ -137,7 +137,8 @@ def _layers(scene: Scene) -> list[_Layer]:
     layers = [_Layer(thing) for thing in in_order]
     anchor = scene.things[0]
     if anchor.kind in CONTAINERS and any(thing.slot == "in" for thing in scene.things):
-        layers.append(_Layer(anchor, only_front=True))  # its front covers the things in it
+        # The front of a container covers the things in it.
+        layers.append(_Layer(anchor, only_front=True))
     return layers
 
 
@@ -254,7 +255,8 @@ def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: lis
     colours = np.stack(small) / np.float32(127.5) - np.float32(1)
     along = np.linspace(-1, 1, INPUT, dtype=np.float32)
     place = np.broadcast_to(np.stack(np.meshgrid(along, along), axis=-1), (len(colours), INPUT, INPUT, 2))
-    maps = np.concatenate([colours, place], axis=-1)  # (n, height, width, channels), as all that follow
+    # (n, height, width, channels), as all that follow.
+    maps = np.concatenate([colours, place], axis=-1)
     for layer, size in enumerate(KERNELS):
         responses = _convolve(maps, weights[layer], size)
         if layer == len(scales):

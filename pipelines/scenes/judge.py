@@ -18,15 +18,18 @@ from .reader import Claim, Condition, Entity, Reading, UnreadError, claims, read
 from .world import LIVING, PEOPLE, RELATIONS, VERBS, WORLD, Scene, Thing
 
 Truth = bool | None
-UNSURE = None  # a matter of opinion
+# People may disagree.
+UNSURE = None
 _GROUPS: dict[str, list[str]] = WORLD["relations"]
 ON, UNDER, IN, ABOVE, BESIDE, LEFT, RIGHT, FRONT, BEHIND = _GROUPS.values()
 NEAR = ("near", "by", "close to")
 # Pixels. Within these margins people would disagree about what is left of, above or far from what.
 SHIFT = 24
 FAR = 100
-OPINIONS = "opinions differ"  # the reason if the words of a sentence are a matter of opinion
-Assignment = tuple[tuple[int, ...], ...]  # for each entity of a reading the indices of things
+# The reason if the words of a sentence are a matter of opinion.
+OPINIONS = "opinions differ"
+# For each entity of a reading the indices of things.
+Assignment = tuple[tuple[int, ...], ...]
 
 
 @cache
@@ -51,9 +54,11 @@ def holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
         return _left_of(first, second)
     if relation in RIGHT:
         return _left_of(second, first)
-    if first.held == target or second.held == subject:  # somebody and what they hold
+    # These are somebody and what they hold.
+    if first.held == target or second.held == subject:
         return False if relation in (*ON, *UNDER, *IN) else UNSURE
-    if first.held >= 0:  # as its holder, with more matters of opinion
+    # A held thing is where its holder is, with more matters of opinion.
+    if first.held >= 0:
         return holds(relation, scene, first.held, target) if relation in (*ON, *IN) else UNSURE
     if target == 0:
         return _by_slot(relation, first.slot)
@@ -110,7 +115,8 @@ def has(attribute: str, thing: Thing) -> Truth:
     if thing.kind in PEOPLE:
         return UNSURE
     if attribute == "white" and thing.pattern and thing.colour != "white":
-        return UNSURE  # its stripes or spots are white
+        # The stripes or spots are white.
+        return UNSURE
     return attribute in (thing.colour, thing.pattern)
 
 
@@ -119,7 +125,8 @@ def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str,
     stated: dict[Truth, list[dict[str, object]]] = {True: [], UNSURE: [], False: []}
     for subject, thing in enumerate(scene.things):
         for target, other in enumerate(scene.things):
-            if other.group == thing.group:  # equal things, whose order nobody would state
+            # Equal things, whose order nobody would state.
+            if other.group == thing.group:
                 continue
             for relation in RELATIONS:
                 fact = {"subject": subject, "relation": relation, "object": target}
@@ -127,7 +134,8 @@ def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str,
         if thing.holds >= 0:
             stated[True].append({"subject": subject, "relation": "hold", "object": thing.holds})
     counts = sorted(Counter(thing.kind for thing in scene.things).items())
-    columns = ("object", *Thing._fields[1:])  # the kind of a thing is its `object` in the table
+    # The kind of a thing is its `object` in the table.
+    columns = ("object", *Thing._fields[1:])
     return {
         "image_id": image_id,
         "split": split,
@@ -261,7 +269,8 @@ def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignmen
         return is_doing(condition.word, thing)
     others = assignment[condition.object]
     if condition.what == "verb":
-        if thing.holds not in others:  # holding is the only action in scenes
+        # Holding is the only action in scenes.
+        if thing.holds not in others:
             return False
         return True if condition.word in ("hold", "carry") else UNSURE
     return _all(holds(condition.word, scene, index, other) for other in others)

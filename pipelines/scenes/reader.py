@@ -138,7 +138,8 @@ def _noun_phrase(words: list[str]) -> _Phrase | None:
         if is_determined:
             raise UnreadError(f"unknown word: {noun}")
         return None
-    if number <= 0:  # no number, or only "the"
+    # No number, or only "the".
+    if number <= 0:
         number = 0 if noun in PLURALS else 1
     entity = Entity(NOUNS[noun], number, tuple(attributes))
     return _Phrase(_Item("np", "the" if words[0] == "the" else "", entity=entity), words[position + 1 :])
@@ -205,7 +206,8 @@ def _names(state: _State) -> Iterator[_State]:
     while state.next.what == "np":
         entity = state.next.entity
         same_kind = [number for number, other in enumerate(state.entities) if other.kind == entity.kind]
-        if state.next.word == "the" and same_kind:  # a second mention: what it adds is said of the first
+        # A second mention: what it adds is said of the first.
+        if state.next.word == "the" and same_kind:
             named = (*named, same_kind[0])
             for attribute in entity.attributes:
                 state = state.with_condition("attribute", attribute, same_kind[:1])
@@ -229,6 +231,7 @@ def _objects(state: _State) -> Iterator[_State]:
 
 
 def _clause(state: _State) -> Iterator[_State]:
+    """A clause: "there is a cup", "on the table is a cup", "it is red", "a cup is on a table"."""
     first = state.next
     after = state.skip()
     if first.what == "there" and after.next.what == "be":
@@ -292,6 +295,7 @@ def _attachments(state: _State) -> list[Entities]:
 
 
 def _after_be(state: _State) -> Iterator[_State]:
+    """The predicate of "is": "is red", "is sitting", "is on a table"."""
     after = state.skip()
     agreed = after.agree(state.next.form, state.subjects)
     if after.next.what == "adjective":
@@ -301,9 +305,11 @@ def _after_be(state: _State) -> Iterator[_State]:
 
 
 def _after_verb(state: _State) -> Iterator[_State]:
+    """A verb or participle, with or without an object."""
     verb = state.next
     attachments = _attachments(state)
-    for subjects in attachments[:1] if verb.form else attachments:  # a finite verb is the subject's
+    # A finite verb is the subject's.
+    for subjects in attachments[:1] if verb.form else attachments:
         agreed = state.skip().agree(verb.form, subjects)
         yield from _tail(agreed.with_condition("verb", verb.word, subjects)._replace(last=subjects))
         for named in _names(agreed):
@@ -311,20 +317,24 @@ def _after_verb(state: _State) -> Iterator[_State]:
 
 
 def _after_preposition(state: _State) -> Iterator[_State]:
+    """A prepositional phrase, which may belong to the subject or to what was named last."""
     preposition = state.next.word
     after = state.skip()
     for named in _objects(after):
         for subjects in _attachments(state):
             if after.next.what == "pronoun" and not set(subjects).isdisjoint(named.last):
-                continue  # "it" cannot be its own subject
+                # "it" cannot be its own subject.
+                continue
             yield from _tail(named.with_condition("relation", preposition, subjects, named.last))
     if preposition == "with":
         for named in _names(after):
-            if named.next.what in ("prep", "verb"):  # "a table with a cup on it": the "with" itself states nothing
+            # "a table with a cup on it": the "with" itself states nothing.
+            if named.next.what in ("prep", "verb"):
                 yield from _tail(named._replace(subjects=named.last))
 
 
 def _after_and(state: _State) -> Iterator[_State]:
+    """A second predicate, phrase or clause."""
     after = state.skip()
     while after.next.what == "and":  # ", and"
         after = after.skip()
@@ -362,7 +372,8 @@ def claims(text: str) -> list[Claim] | None:
     cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is true, "a cat sits" false.
     """
     lower = text.lower().rstrip(". ")
-    sentence = lower.removesuffix(" in the picture")  # "there is a dog in the picture" does not count the dogs
+    # "there is a dog in the picture" does not count the dogs.
+    sentence = lower.removesuffix(" in the picture")
     exact = sentence == lower
     denial = next(filter(None, (re.search(pattern, sentence) for pattern in _DENIALS)), None)
     if denial is None:

@@ -14,7 +14,8 @@ from ..report.summary import console_of, plain_table
 from .judge import SceneVerdict, judge, scene_of
 
 TABLES = ("negatives", "refined")
-Cell = str | int | bool | None  # of a row of a run's tables
+# A value in a row of a run's tables.
+Cell = str | int | bool | None
 
 
 def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from ...augment.data import data_path
 
 WORLD: dict[str, Any] = tomllib.loads(data_path("scenes.toml").read_text("utf-8"))
-SIDE = 224  # of an image, in pixels; all lengths here are in pixels
+# The side of an image in pixels; all lengths here are in pixels.
+SIDE = 224
 COLOURS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORLD["colours"].items()}
 PATTERNS = ("striped", "spotted")
 SIZES = {"small": 0.68, "": 0.84, "large": 1.0}
@@ -75,11 +76,15 @@ BIG = ("tree", "house")
 # Slots that are not both in a scene: things on the anchor would hide those in it, or reach up to those above it.
 EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})
 
-BASE = 186  # y of the anchor's bottom; things behind it are higher, things in front of it lower
+# The y of the anchor's bottom; things behind it are higher, things in front of it lower.
+BASE = 186
 GAP = 5  # between things
-SMALLEST = 0.7  # least scale of a thing; if there is no room for that, the group gets fewer things
-HELD_SCALE = 0.8  # of a thing in somebody's hand
-HELD_GROUP = 100  # is added to the number of a person's group for what the person holds
+# The least scale of a thing; if there is no room for that, the group gets fewer things.
+SMALLEST = 0.7
+# The scale of a thing in somebody's hand.
+HELD_SCALE = 0.8
+# What a person holds is a group of its own: the number of the person's group plus this.
+HELD_GROUP = 100
 GROUP_SIZES = (1, 2, 3, 4, 5)
 GROUP_SIZE_WEIGHTS = (55, 20, 13, 7, 5)
 
@@ -211,13 +216,15 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
 def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, count: int) -> ThingKind:
     """What a group of `count` things in a slot consists of; parameters as of `_group`."""
     again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
-    by_count = WORLD["slots"][slot]["kinds"]  # of single things, of two, …; the last for all larger groups
+    # The kinds of single things, of two, …; the last are those of all larger groups.
+    by_count = WORLD["slots"][slot]["kinds"]
     names: list[str] = []
     for name in by_count[min(count, len(by_count)) - 1]:
         names += SMALL if name == "small" else (name,)
     kind = KINDS[rng.choice([name for name in names if name != things[0].kind])]
     if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:
-        return KINDS[again[0].kind]  # the same kind in another colour: a colour may tell the two apart
+        # The same kind in another colour: a colour may tell the two apart.
+        return KINDS[again[0].kind]
     return kind
 
 
@@ -261,7 +268,8 @@ def place_group(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thi
     slot = like.slot
     width = kind.width * SIZES[like.size]
     height = kind.height * SIZES[like.size] * (0.62 if like.pose in ("lie", "sleep") else 1)
-    if slot.startswith("behind"):  # one thing, half of which the anchor hides
+    # There is one thing, half of which the anchor hides.
+    if slot.startswith("behind"):
         left = anchor.left - width * 0.55 if slot.endswith("left") else anchor.right - width * 0.45
         return [_moved(like, _box(left, anchor.bottom - 10, width, height))]
 
@@ -278,7 +286,8 @@ def place_group(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thi
     width = width * shrink
     height = height * shrink
     spare = max(0.0, room.right - room.left - count * width - GAP * (count - 1))
-    if slot in ("left", "right"):  # close to the anchor
+    # The group stands close to the anchor.
+    if slot in ("left", "right"):
         start = room.left + spare * (1.0 if slot == "left" else 0.0)
     else:
         start = room.left + spare * rng.random()
@@ -325,7 +334,7 @@ def _room(anchor: Thing, slot: str) -> Room:
     return Room(left - 4, right + 4, max(48, min(top - 18, 76)), 40 if kind in BIG else 46)  # above
 
 
-class Box(NamedTuple):
+class PixelBox(NamedTuple):
     """Where a thing is drawn, in whole pixels."""
 
     left: int
@@ -334,9 +343,9 @@ class Box(NamedTuple):
     bottom: int
 
 
-def _box(left: float, floor: float, width: float, height: float) -> Box:
-    return Box(round(left), round(floor - height), round(left + width), round(floor))
+def _box(left: float, floor: float, width: float, height: float) -> PixelBox:
+    return PixelBox(round(left), round(floor - height), round(left + width), round(floor))
 
 
-def _moved(thing: Thing, box: Box) -> Thing:
+def _moved(thing: Thing, box: PixelBox) -> Thing:
     return thing._replace(**box._asdict(), holds=-1, held=-1)

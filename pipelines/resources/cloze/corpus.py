@@ -21,7 +21,8 @@ from ... import readers
 from ...readers.files import name_of
 from ...readers.record import image_id
 
-MAX_UNITS = 40  # longer captions are cut into pieces of this length
+# Longer captions are cut into pieces of this length.
+MAX_UNITS = 40
 
 
 class CaptionSource(NamedTuple):
@@ -42,7 +43,8 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
-    texts: dict[bool, dict[str, None]] = {True: {}, False: {}}  # by whether in a train split; in order, each once
+    # By whether in a train split; in order, each once.
+    texts: dict[bool, dict[str, None]] = {True: {}, False: {}}
     captions_left_out = Counter[bool]()
     has_train_split = False
     rejected = 0
@@ -128,7 +130,8 @@ def vocabulary(
     counter = Counter[str]()
     total = 0
     for words in captions:
-        sizes = joined(words, first)  # the number of words of each unit, 0 for a final full stop
+        # The number of words of each unit, 0 for a final full stop.
+        sizes = joined(words, first)
         for size, end in zip(sizes, accumulate(sizes), strict=True):
             if size:
                 counter[" ".join(words[end - size : end])] += 1

@@ -42,7 +42,8 @@ from ...engine.storage import write_atomically
 from .config import Sizes
 
 UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
-FARTHEST = 7  # distances of this many units and more share one bias of the attention
+# Distances of this many units and more share one bias of the attention.
+FARTHEST = 7
 
 
 def log_frequencies(counts: np.ndarray) -> Tensor:
@@ -51,12 +52,14 @@ def log_frequencies(counts: np.ndarray) -> Tensor:
 
 
 class Cloze(nn.Module):
-    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file. fixed_point:
-    whether weights and activations are rounded as in the file and by its reader (see
+    """A cloze model. Its parameters' names are those of the arrays in the shipped file.
+
+    fixed_point: whether weights and activations are rounded as in the file and by its reader (see
     `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
+        """Draw random weights; units: the size of the vocabulary."""
         super().__init__()
         self.sizes = sizes
         self.fixed_point = False
@@ -78,7 +81,8 @@ class Cloze(nn.Module):
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
         after = self._states(self.backward_gru, vectors.flip(1)[:, :-2])
-        after = after.flip(1)  # row i: the state after reading END back to place i + 2
+        # Row i: the state after reading END back to place i + 2.
+        after = after.flip(1)
         before = self.dropout(before)
         after = self.dropout(after)
         both = torch.cat([before, after], -1)
@@ -172,7 +176,8 @@ class Cloze(nn.Module):
     def _bias(self, places: int) -> Tensor:
         """What attention adds by distance: (heads, places, 2 * places); -inf for states that have seen the place."""
         position = torch.arange(places)
-        distance = position[:, None] - position[None]  # from a state to a place: positive for what lies before it
+        # From a state to a place: positive for what lies before it.
+        distance = position[:, None] - position[None]
         biases = []
         for side, back in ((0, distance), (1, -distance)):
             bias = self.distance[:, side, back.clamp(0, FARTHEST)]
@@ -254,7 +259,8 @@ def save(
     arrays: dict[str, np.ndarray] = {}
     for name, value in net.state_dict().items():
         arrays |= stored(name, value.numpy())
-        if value.ndim != 2:  # matrices are rounded whenever they are used
+        # Matrices are rounded whenever they are used.
+        if value.ndim != 2:
             value.copy_(value.half())
     about = {**facts, "negcap_version": version("negcap"), "units": len(units.names)}
     if held_out:
@@ -274,7 +280,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write the arrays of a model's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     archive = io.BytesIO()
-    np.savez_compressed(archive, allow_pickle=False, **arrays)  # without times: its members' date is always 1980
+    # Without times: its members' date is always 1980.
+    np.savez_compressed(archive, allow_pickle=False, **arrays)
     write_atomically(path, archive.getbuffer())
 
 

@@ -33,8 +33,10 @@ from .one_cycle import one_cycle
 from .train import report
 
 FORMS = {"noun": ("nn", "nns"), "preposition": ("",), "attribute": ("",), "verb": ("VBZ", "VBG", "VBD", "VBP", "VB")}
-LEAST_LIKELY = -6.5  # log p(new unit | rest) from which a unit is tried
-MAX_PLACES = {"noun": 2, "other": 1}  # of a caption that are tried
+# The log of p(new unit | rest) from which a unit is tried.
+LEAST_LIKELY = -6.5
+# How many places of a caption are tried.
+MAX_PLACES = {"noun": 2, "other": 1}
 MAX_REPLACEMENTS = 4  # of a place
 CAPTIONS_AT_ONCE = 250
 PLACES_AT_ONCE = 1000
@@ -70,7 +72,7 @@ class PlaceLosses(NamedTuple):
     replacement: Tensor
 
 
-class Comparison(NamedTuple):
+class LossComparison(NamedTuple):
     """Losses as the surrogate estimates them and as the model has read them, without the replaced places themselves.
 
     estimated, read: of each pair of a replacement and another place, (pairs,).
@@ -111,9 +113,12 @@ class SurrogateNetwork(nn.Module):
         A row is a place of one of the captions: all places of the first caption, then all of the second. A caption of
         r replacements and n places has r * n pairs, which share its n rows, since a(i, s) is the same for all of them.
         """
-        contexts: list[Tensor] = []  # of each caption, (places, 4 * words)
-        distances: list[np.ndarray] = []  # of each caption, (places,)
-        row_of_pair: list[np.ndarray] = []  # of each caption, (replacements * places,), as the next two
+        # Each list has an array for each caption. This one: (places, 4 * words).
+        contexts: list[Tensor] = []
+        # This one: (places,).
+        distances: list[np.ndarray] = []
+        # These three: (replacements * places,).
+        row_of_pair: list[np.ndarray] = []
         replacement_of_pair: list[np.ndarray] = []
         is_behind: list[np.ndarray] = []
         rows = 0
@@ -171,7 +176,8 @@ class Alternatives(NamedTuple):
 def alternatives_by_unit(lexicon: Lexicon) -> dict[int, Alternatives]:
     """What may replace each unit that is an entry of the lexicon, by its number."""
     alternatives: dict[int, Alternatives] = {}
-    for kind, forms in reversed(FORMS.items()):  # later ones replace earlier ones: a unit of two kinds is of the first
+    # Later ones replace earlier ones: a unit of two kinds is of the first.
+    for kind, forms in reversed(FORMS.items()):
         for form in forms:
             units = np.unique(entry_units(lexicon, kind, form))
             units = units[units >= 0]
@@ -254,7 +260,8 @@ def _read_replacements(
     changed = [encodings[replacement.caption] for replacement in replacements]
     places = np.array([replacement.place for replacement in replacements])
     units = np.array([replacement.unit for replacement in replacements])
-    neighbours = np.column_stack([places - 1, places + 1])  # the places before and after, which the GRUs read up to
+    # The GRUs read up to the places before and after.
+    neighbours = np.column_stack([places - 1, places + 1])
     state_changes_of = state_changes(model.network, changed, neighbours, np.arange(len(units)), units).astype(np.int16)
     edited = model.read_edited(changed, texts)
     rows = map(_ReadReplacement, replacements, edited, state_changes_of.transpose(1, 0, 2))
@@ -300,7 +307,7 @@ def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateC
     return net
 
 
-def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> Comparison:
+def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> LossComparison:
     """Compare what other places lose as the surrogate estimates it with what the model has read."""
     losses, replacement = net(replaced, embedding)
     read = torch.from_numpy(np.concatenate([caption.lost.reshape(-1) for caption in replaced])).float()
@@ -310,7 +317,7 @@ def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], emb
     none = torch.zeros(sum(len(caption.lost) for caption in replaced))
     # What becomes likelier does not make up for what becomes less likely.
     sums = [none.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
-    return Comparison(estimated, read, torch.stack(sums))
+    return LossComparison(estimated, read, torch.stack(sums))
 
 
 @torch.no_grad()

@@ -22,7 +22,8 @@ from . import corpus, network
 from .config import ClozeTrainingConfig, Sizes
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
-MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
+# Units of a caption, with START and END: what turns a batch of captions into one of words.
+MEAN_LENGTH = 13
 SMALLEST_BATCH = 8
 
 
@@ -135,7 +136,8 @@ def train(
         report: called with lines of progress.
         after_epoch: called after each epoch with the averaged network and the number of the epoch, from 1.
     """
-    torch.manual_seed(config.seed)  # of dropout, which takes no generator
+    # For dropout, which takes no generator.
+    torch.manual_seed(config.seed)
     order = np.random.default_rng(config.seed)
     generator = torch.Generator().manual_seed(config.seed)
     sampler = unit_sampler(counts, config.samples)
@@ -149,7 +151,8 @@ def train(
         net.fixed_point = epoch > config.epochs - config.fixed_point
         average.fixed_point = net.fixed_point
         for batch in batches(captions, config.batch, order):
-            if (batch[:, 1:-1] != UNKNOWN_UNIT).any():  # else it has no target, and no loss
+            # A batch of unknown words has no target, and no loss.
+            if (batch[:, 1:-1] != UNKNOWN_UNIT).any():
                 yield torch.from_numpy(batch).long()
 
     def step(units: Tensor, epoch: int) -> Step:
@@ -214,8 +217,10 @@ def _batch_loss(
 
 
 SHIPPED = "shipped"
-CENTRED_ON = 5_000  # captions of the training set, at most, where none are held out
-CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given and they are not
+# How many captions of the training set are measured, at most, where none are held out.
+CENTRED_ON = 5_000
+# The values with --continue, if they are not given.
+CONTINUED = {"epochs": 4, "learning_rate": 5e-4}
 
 
 def train_on(
@@ -277,7 +282,8 @@ def train_on(
             report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    after_epoch(start.net, 0)  # what cannot be measured is said before training
+    # What cannot be measured is said before training.
+    after_epoch(start.net, 0)
     net = train(start.net, encoded, start.counts, config, report, after_epoch)
     facts = {
         "source": source or ", ".join(read.name for read in trained_on),

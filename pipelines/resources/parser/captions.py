@@ -37,9 +37,11 @@ from .phrases import (
 )
 from .tree import Tree
 
-LEAST = 2  # the depth of a clause that is short
+# The depth of a clause that is short.
+LEAST = 2
 Construction = Callable[[Random], Node]
-VerbConstruction = Callable[[Random, str], Node]  # with a verb in a form: VBG, VBZ, VBP or VB
+# With a verb in a form: VBG, VBZ, VBP or VB.
+VerbConstruction = Callable[[Random, str], Node]
 
 
 def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
@@ -112,7 +114,8 @@ def transitive(rng: Random, form: str) -> Node:
     is_common = chance(rng, 0.25)
     name = rng.choice(["hold", "wear", "ride", "carry"] if is_common else sorted(WORDS["transitive"]))
     kinds = WORDS["transitive"][name]
-    if chance(rng, 0.25):  # a verb that takes any object
+    # A verb that takes any object.
+    if chance(rng, 0.25):
         name = rng.choice(WORDS["handling"])
         kinds = "thing food vehicle animal person body clothes".split()
     node = verb(name, form)
@@ -156,7 +159,8 @@ def infinitive(rng: Random, form: str) -> Node:
     else:
         action = verb_phrase(rng, "VB", LEAST)
     action.labelled("xcomp").before(leaf("to/TO/aux"))
-    if name in ("get", "look"):  # "gets ready to hit"
+    # "gets ready to hit".
+    if name in ("get", "look"):
         return node.after(leaf("ready/JJ/acomp").after(action))
     return node.after(action)
 
@@ -295,7 +299,8 @@ def with_things(rng: Random) -> Node:
     if not chance(rng, 0.3):
         return preposition("with", object_of(rng, rng.choice(["clothes", "thing", "body", "food", "animal"])))
     item = rng.choice(["clothes", "thing", "thing", "food", "person"])
-    bare = rng.choice([0.05, 0.05, 0.9])  # "a bowl and a cup" or, less often, "a bowl and cup"
+    # "a bowl and a cup" or, less often, "a bowl and cup".
+    bare = rng.choice([0.05, 0.05, 0.9])
     parts = [noun_phrase(rng, item, bare=0.1)]
     parts += [noun_phrase(rng, item, bare=bare) for _ in range(rng.choice([1, 2, 2, 3]))]
     return preposition("with", coordinate(parts, oxford=chance(rng, 0.4)))
@@ -423,7 +428,7 @@ PREDICATES: dict[Construction, float] = {
 }  # fmt: skip
 
 
-class Subject(NamedTuple):
+class ClauseSubject(NamedTuple):
     """A noun phrase that may be a subject, and whether its verb is plural."""
 
     phrase: Node
@@ -433,18 +438,19 @@ class Subject(NamedTuple):
 SUBJECT_KINDS = {"person": 52, "animal": 18, "vehicle": 10, "thing": 12, "food": 3, "place": 5}
 
 
-def subject(rng: Random, bare: float = 0.05) -> Subject:
+def subject(rng: Random, bare: float = 0.05) -> ClauseSubject:
     """Return a noun phrase, sometimes modified or coordinated; bare: the probability that it has no determiner."""
     kind = weighted(rng, SUBJECT_KINDS)
     if chance(rng, 0.09) and kind not in ("food", "place"):
         return _group_of(rng, kind)
     node = noun_phrase(rng, kind, chance(rng, 0.3), bare)
     many = node.tag == "NNS"
-    if chance(rng, 0.03):  # "one of the dogs"
+    # "one of the dogs".
+    if chance(rng, 0.03):
         counted = leaf(rng.choice(["one/CD", "two/CD", "some/DT", "three/CD"]))
         node = noun_phrase(rng, kind, True, 1.0)
         node.left = [leaf("the/DT/det")]
-        return Subject(of(counted, node), counted.form != "one")
+        return ClauseSubject(of(counted, node), counted.form != "one")
     if chance(rng, 0.33):
         node.after(noun_modifier(rng))
     if chance(rng, 0.1):
@@ -452,22 +458,22 @@ def subject(rng: Random, bare: float = 0.05) -> Subject:
         if chance(rng, 0.3):
             other.after(noun_modifier(rng))
         parts = [node, other] if chance(rng, 0.8) else [node, other, noun_phrase(rng, kind, False, 0.1)]
-        return Subject(coordinate(parts, oxford=chance(rng, 0.5)), True)
-    return Subject(node, many)
+        return ClauseSubject(coordinate(parts, oxford=chance(rng, 0.5)), True)
+    return ClauseSubject(node, many)
 
 
-def _group_of(rng: Random, kind: str) -> Subject:
+def _group_of(rng: Random, kind: str) -> ClauseSubject:
     """Return "a group of people", "lots of red cars", "a few people"."""
     group = rng.choice(WORDS["groups"])
     many = group in ("couple", "pair", "lot", "bunch", "number") or chance(rng, 0.5)
     inner = noun_phrase(rng, kind, True, 0.95)
     inner.left = [part for part in inner.left if part.dep in ("amod", "compound")]
     if group == "few_people":
-        return Subject(leaf("people/NNS").before(leaf("a/DT/det"), leaf("few/JJ/amod")), True)
+        return ClauseSubject(leaf("people/NNS").before(leaf("a/DT/det"), leaf("few/JJ/amod")), True)
     head = noun(rng, group).before(leaf("a/DT/det"))
     if group == "lot" and chance(rng, 0.4):
         head = leaf("lots/NNS")
-    return Subject(of(head, inner), many)
+    return ClauseSubject(of(head, inner), many)
 
 
 CLAUSES = {"progressive": 42, "simple": 34, "passive": 10, "copula": 14}
@@ -557,7 +563,8 @@ def coordinated_subjects(rng: Random) -> Node:
     parts = []
     for _ in range(rng.choice([2, 2, 2, 3])):
         part = subject(rng, bare=0.1).phrase
-        while any(child.dep == "conj" for child in part.right):  # "a and b and c" would be ambiguous
+        # "a and b and c" would be ambiguous.
+        while any(child.dep == "conj" for child in part.right):
             part = subject(rng, bare=0.1).phrase
         if not part.right and chance(rng, 0.5):
             part.after(noun_modifier(rng))

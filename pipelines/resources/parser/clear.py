@@ -33,7 +33,8 @@ WITHIN_VERB = (
 )  # stay with a verbal predicate
 LEADING = ("advmod", "obl:unmarked", "nmod:unmarked", "obl:npmod", "obl:tmod", "nummod")
 ROOT_LEVEL = ("punct", "discourse", "vocative", "parataxis", "advcl", "cc", "mark", "list", "nsubj", "aux", "expl")
-OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list")  # labels that a preposition takes over
+# Labels that a preposition takes over.
+OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list")
 
 
 def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
@@ -144,7 +145,8 @@ def _predicate_label(tree: Tree, predicate: int) -> str:
         if tree.children(predicate, "nsubj", "nsubj:pass"):
             return "ccomp"
         return "xcomp" if tree.children(predicate, "mark") or tag == "VB" else "acomp"
-    if pos == "AUX":  # the predicate is itself a copular clause
+    # The predicate is itself a copular clause.
+    if pos == "AUX":
         return "ccomp" if tree.children(predicate, "nsubj") else "xcomp"
     if pos == "ADJ":
         return "acomp"
@@ -158,9 +160,11 @@ def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
         return False
     between = copula < child < predicate
     verbal = tree.tags[predicate].startswith("VB") and tree.pos[predicate] != "ADJ"
-    if dep == "conj":  # a conjoined clause, but not a conjoined predicate ("is old and tired")
+    # A conjoined clause, but not a conjoined predicate ("is old and tired").
+    if dep == "conj":
         return bool(tree.children(child, *CLAUSE_MARKERS)) or tree.tags[child] in FINITE
-    if verbal and child > copula and dep in WITHIN_VERB:  # "the plan is to go there": there -> go
+    # "the plan is to go there": there -> go.
+    if verbal and child > copula and dep in WITHIN_VERB:
         return dep == "nsubj" and not tree.children(predicate, "mark", "nsubj:outer")
     if verbal and dep == "nsubj" and tree.children(predicate, "nsubj:outer"):
         return False
@@ -168,7 +172,8 @@ def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
         return not between
     if dep == "advmod":
         return _adverb_belongs_to_clause(tree, child, copula, predicate)
-    if tree.pos[predicate] in ("ADJ", "ADV") and dep.startswith("obl"):  # "is full of it": of -> full
+    # "is full of it": of -> full.
+    if tree.pos[predicate] in ("ADJ", "ADV") and dep.startswith("obl"):
         return child < copula if dep in ("obl", "obl:agent") else not between
     return True
 
@@ -188,7 +193,8 @@ def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: i
     if tree.pos[predicate] in ("ADJ", "ADV"):
         return not (word in DEGREE or word.endswith("ly") and adverb + 1 == predicate)
     cases = [case for case in tree.children(predicate, "case") if case < predicate]
-    if cases:  # "is right in front": `raise_prepositions` attaches it to the preposition
+    # "is right in front": `raise_prepositions` attaches it to the preposition.
+    if cases:
         return adverb + 1 != cases[0]
     inner = [child for child in tree.children(predicate, "det", "amod", "nummod", "nmod:poss") if child < predicate]
     return not inner or adverb < inner[0]
@@ -256,7 +262,8 @@ def _label_after_subject(tree: Tree, predicate: int) -> str:
     tag = tree.tags[predicate]
     if tree.deps[predicate] == "prep":
         return "prep"
-    if tree.children(predicate, "prep", "pobj") and tag in ("IN", "TO"):  # "with a dog on the table"
+    # "with a dog on the table".
+    if tree.children(predicate, "prep", "pobj") and tag in ("IN", "TO"):
         return "prep"
     if tag.startswith("VB"):
         return "acl"
@@ -282,23 +289,27 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
         label = "agent"
     else:
         label = dep if dep in OWN_LABEL else "prep"
-    if dep == "conj":  # "in the park and on the street": on -> in, not on -> park
+    # "in the park and on the street": on -> in, not on -> park.
+    if dep == "conj":
         previous = _conjoined_preposition(tree, head)
         if previous is not None:
             for child in tree.children(head, "cc", "punct"):
                 if head < child < outer:
                     tree.attach(child, previous)
             head = previous
-    if len(cases) > 1 and tree.forms[outer].lower() == "such":  # such -> as (amod), as -> head (prep)
+    # "such as": such -> as (amod), as -> head (prep).
+    if len(cases) > 1 and tree.forms[outer].lower() == "such":
         tree.attach(outer, cases[1], "amod")
         outer = cases[1]
         cases = cases[1:]
     if label == "prep" and tree.tags[outer] in ("RB", "JJ") and len(cases) > 1:
-        label = "advmod"  # instead of, next to: the preposition depends on the adverb
+        # "instead of", "next to": the preposition depends on the adverb.
+        label = "advmod"
     tree.attach(outer, head, label)
     last = outer
     for case in cases[1:]:
-        if case < nominal:  # "out of the box": a chain
+        # "out of the box": a chain.
+        if case < nominal:
             tree.attach(case, last, "prep")
             last = case
         else:

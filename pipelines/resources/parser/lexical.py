@@ -45,10 +45,13 @@ RULES: dict[str, list[list[str]]] = {
     **{pos: [IDENTITY] for pos in "adp adv aux cconj det intj num part pron punct sconj sym x".split()},
 }  # fmt: skip
 OPEN = ("noun", "verb", "adj")
-LOOKS_INFLECTED = {"noun": ("s",), "verb": ("s", "ed", "ing")}  # lemmas that end so must be exceptions
+# Lemmas with these endings look inflected, and must be exceptions.
+LOOKS_INFLECTED = {"noun": ("s",), "verb": ("s", "ed", "ing")}
 
-Pattern = dict[str, Any]  # as spaCy has it: {"patterns": [[attributes of a token]], "attrs": what it gets}
-LemmaTable = dict[str, object]  # by part of speech
+# As spaCy has it: {"patterns": [[attributes of a token]], "attrs": what it gets}.
+Pattern = dict[str, Any]
+# A table has an entry for each part of speech.
+LemmaTable = dict[str, object]
 
 
 def attribute_patterns() -> list[Pattern]:
@@ -112,7 +115,8 @@ def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]]
         if not form.endswith(old):
             continue
         candidate = form[: len(form) - len(old)] + new
-        if candidate in index:  # the last one that is in the index comes first
+        # The last one that is in the index comes first.
+        if candidate in index:
             in_index = [candidate, *(other for other in in_index if other != candidate)]
         elif candidate and not candidate.isalpha():
             in_index.append(candidate)
@@ -145,7 +149,8 @@ def _prune(pos: str, exceptions: Mapping[str, list[str]], index: set[str]) -> se
     forms = (form for word in sorted(index) for form in _inflections(word, pos))
     wanted = {form: lemma(form, rules, exceptions, index) for form in forms}
     subset: set[str] = set()
-    while True:  # a lemma that is added may take the place of another one
+    # A lemma that is added may take the place of another one.
+    while True:
         wrong = {result for form, result in wanted.items() if lemma(form, rules, exceptions, subset) != result}
         missing = wrong & index
         if missing <= subset:

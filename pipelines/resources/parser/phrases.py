@@ -95,6 +95,7 @@ def flatten(root: Node) -> Tree:
     tree = Tree([], [], [], [], [], [])
 
     def visit(node: Node) -> int:
+        """Add a node and all below it; returns its index."""
         lefts = [visit(child) for child in node.left]
         index = len(tree)
         tree.forms.append(node.form)
@@ -117,7 +118,8 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
     """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with conjunction and
     comma, becomes a dependent of the previous one. oxford: with a comma before the conjunction of more than two.
     """
-    for index in range(len(parts) - 1, 0, -1):  # from the last, so that each becomes a dependent when it is complete
+    # From the last, so that each becomes a dependent when it is complete.
+    for index in range(len(parts) - 1, 0, -1):
         previous = parts[index - 1]
         is_last = index == len(parts) - 1
         if not is_last or (oxford and len(parts) > 2):
@@ -150,7 +152,8 @@ NOUNS = WORDS["nouns"]
 ADJECTIVES = WORDS["adjectives"]
 OBJECTS = WORDS["objects"]
 COLOURS = ADJECTIVES["colour"]
-ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}  # the adjectives of these are those of others
+# These have the adjectives of another kind.
+ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}
 _NOUN_LISTS = (
     NOUNS["thing"], NOUNS["place"], NOUNS["vehicle"], NOUNS["food"], WORDS["food_mass"], WORDS["mass"], NOUNS["animal"],
 )  # fmt: skip
@@ -175,7 +178,8 @@ def noun(rng: Random, word: str, many: bool = False) -> Node:
     before_dash, dash, last = word.rpartition("-")
     *before, head = last.split("_")
     is_plain = not before and not dash and word not in NOUNS["person"]
-    if is_plain and chance(rng, 0.10):  # a compound of any two nouns
+    # A compound of any two nouns.
+    if is_plain and chance(rng, 0.10):
         before = [rng.choice(PLAIN_NOUNS)]
     tag = "NNS" if many else "NN"
     node = Node(inflected(head, tag), tag)
@@ -197,7 +201,8 @@ def adjectives(word: str) -> list[Node]:
         first, second = word.split("_and_")
         return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
     first, _, last = word.partition("_")
-    if last in WORDS["participles_after"]:  # "snow covered", "neatly made"
+    # "snow covered", "neatly made".
+    if last in WORDS["participles_after"]:
         role = "RB/advmod" if first.endswith("ly") or first == "well" else "NN/npadvmod"
         return [Node(last, "VBN", "amod", [leaf(f"{first}/{role}")])]
     if last:  # two adjectives
@@ -278,7 +283,8 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
         if number.tag == "CD" and chance(rng, 0.06):
             return node.before(number, leaf("other/JJ/amod"))
         return node.before(number)
-    following = node  # the first word of the phrase
+    # The first word of the phrase.
+    following = node
     while following.left:
         following = following.left[0]
     front = [leaf(described) for described in weighted(rng, WORDS["determiners"]).split()]
@@ -306,13 +312,15 @@ def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 
     if kind in ("food", "thing", "place") and chance(rng, 0.08):  # "grass"
         mass = noun(rng, rng.choice(WORDS["food_mass" if kind == "food" else "mass"]))
         return determined(rng, mass, False, 0.6) if chance(rng, 0.8) else modified(rng, kind, mass)
-    if (kind == "food" and chance(rng, 0.12)) or (kind == "thing" and chance(rng, 0.03)):  # "a bowl of apples"
+    # "a bowl of apples".
+    if (kind == "food" and chance(rng, 0.12)) or (kind == "thing" and chance(rng, 0.03)):
         is_mass = chance(rng, 0.5)
         inner = noun(rng, rng.choice(WORDS["food_mass"] if is_mass else NOUNS["food"]), not is_mass)
         return of(determined(rng, noun(rng, rng.choice(WORDS["portions"])), False, bare), inner)
     node = modified(rng, kind, noun(rng, rng.choice(NOUNS[kind]), many))
     node = determined(rng, node, many, max(bare, 0.3) if many else bare)
-    if kind in ("thing", "place", "vehicle") and chance(rng, 0.03):  # "the man 's hat"
+    # "the man 's hat".
+    if kind in ("thing", "place", "vehicle") and chance(rng, 0.03):
         owner = noun(rng, rng.choice(NOUNS["person"] + NOUNS["animal"]))
         owner = determined(rng, owner, False, 0.0).after(leaf("'s/POS/case"))
         node.left = [owner.labelled("poss"), *(part for part in node.left if part.dep in ("amod", "compound"))]

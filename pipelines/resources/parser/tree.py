@@ -81,7 +81,8 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
     # By the number of a word that is part of a token: whether no space follows it.
     is_joined: dict[int, bool] = {}
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as lines:
-        for number, line in enumerate(chain(lines, ["\n"]), 1):  # the last sentence may lack its empty line
+        # The last sentence may lack its empty line.
+        for number, line in enumerate(chain(lines, ["\n"]), 1):
             columns = line.rstrip("\n").split("\t")
             if line.startswith("# newdoc"):
                 is_wanted = hosts is None
@@ -130,7 +131,8 @@ def to_doc(trees: Iterable[Tree], vocab: Vocab) -> Doc:
         joined.pos += tree.pos
         joined.deps += tree.deps
         for index, head in enumerate(tree.heads):
-            joined.heads.append(offset + (index if head < 0 else head))  # in spaCy a root is its own head
+            # In spaCy a root is its own head.
+            joined.heads.append(offset + (index if head < 0 else head))
             starts.append(index == 0)
     return Doc(
         vocab,
@@ -147,9 +149,11 @@ def to_doc(trees: Iterable[Tree], vocab: Vocab) -> Doc:
 # Shares of the sentences that are changed in an epoch.
 LOWER = 0.30
 UNSTOPPED = 0.35
-SPACED_STOP = 0.50  # of those that keep their full stop
+# The share of those that keep their full stop.
+SPACED_STOP = 0.50
 JOINED = 0.12
-LONGEST_JOINED = 24  # words of the first sentence of a pair
+# How many words the first sentence of a pair may have.
+LONGEST_JOINED = 24
 # Words of a caption that is trained on as models parse it.
 SHORTEST = 5
 LONGEST = 30
@@ -220,7 +224,8 @@ def _without_auxiliary(tree: Tree, verb: int) -> Tree | None:
         return None
     auxiliary = auxiliaries[0]
     subject = subjects[0]
-    if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:  # generated trees have none
+    # Generated trees have no lemmas.
+    if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:
         return None
     if tree.tags[subject][:2] != "NN" or subject > verb:
         return None
@@ -234,7 +239,8 @@ def _without_auxiliary(tree: Tree, verb: int) -> Tree | None:
 def select(tree: Tree, kept: list[int], root: int) -> Tree:
     """Return the subtree of the words `kept` (indices) with the new root `root`; all must be its descendants."""
     new_index = {old: new for new, old in enumerate(kept)}
-    columns = vars(tree).values()  # `lemmas` may be empty
+    # `lemmas` may be empty.
+    columns = vars(tree).values()
     selected = Tree(*([column[old] for old in kept] if column else [] for column in columns))
     # What depended on a word that is gone depends on the new root.
     selected.heads = [new_index.get(head, new_index[root]) for head in selected.heads]
