@@ -26,14 +26,14 @@ def test_what_is_written_rates_as_raters_of_pairs_do(tmp_path: Path) -> None:
     # Without vectors: each of random ones could be learned by heart.
     given = Inputs(np.zeros(COUNT, int), features, np.zeros((COUNT, 2 * WIDTH)), np.zeros((COUNT, WIDTH)))
     lists, unnatural = each % 2 == 0, features[:, 0] > 0
-    answers = np.stack([unnatural & ~lists, np.zeros(COUNT)], axis=1).astype(float)
-    answers[5] = np.nan
+    compatible = np.where(each % 4 < 2, 1.0, np.nan)  # who was not asked has not said no
+    answers = np.stack([(unnatural & ~lists).astype(float), compatible], axis=1)
     labels = Labels([""] * COUNT, [""] * COUNT, answers, lists, np.ones(COUNT))
     config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
     network = fit(given, labels, config)
     of_pairs, of_lists = (predict(network, given, np.full(COUNT, shown)) for shown in (False, True))
     assert of_pairs[unnatural, 0].mean() > of_pairs[~unnatural, 0].mean() + 0.2
-    assert of_lists[:, 0].mean() < of_pairs[:, 0].mean() - 0.2
+    assert of_lists[:, 0].mean() < of_pairs[:, 0].mean() - 0.2 and of_pairs[:, 1].mean() > 0.9
     weighed = fit(given, labels._replace(weights=np.where(unnatural, 9.0, 1.0)), config)
     assert predict(weighed, given, np.zeros(COUNT))[:, 0].mean() > of_pairs[:, 0].mean()
 
