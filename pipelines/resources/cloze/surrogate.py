@@ -27,10 +27,10 @@ from ....augment.lexicon.lexicon import Lexicon
 from ....augment.plausibility import entry_units
 from ....schemas.captions import LEXICON
 from ...tables.corpus import given_table
+from ..progress import report
 from . import corpus, network
 from .config import SurrogateConfig
 from .one_cycle import one_cycle
-from .train import report
 
 FORMS = {"noun": ("nn", "nns"), "preposition": ("",), "attribute": ("",), "verb": ("VBZ", "VBG", "VBD", "VBP", "VB")}
 # The log of p(new unit | rest) from which a unit is tried.

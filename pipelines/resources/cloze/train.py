@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, groupby
 from pathlib import Path
@@ -18,6 +17,7 @@ from ....augment.cloze.states import SPECIAL, Units
 from ....augment.data import data_path
 from ....augment.settings import given_only
 from ...models.fit import Line, Say, Step, fit
+from ..progress import report
 from . import corpus, network
 from .config import ClozeTrainingConfig, Sizes
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
@@ -320,8 +320,3 @@ def _start(words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: S
     else:
         net = new_network(counts, sizes, config)
     return _Start(units, counts, net)
-
-
-def report(line: str) -> None:
-    """Print a line of progress."""
-    print(line, file=sys.stderr, flush=True)

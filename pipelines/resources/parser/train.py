@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +21,7 @@ from spacy.training import Example
 from spacy.util import fix_random_seed
 
 from ....augment.settings import AboveZero, AtLeastOne, BelowOne, Settings, Share
+from ..progress import report
 from .captions import caption_trees
 from .clear import read_clear
 from .lexical import attribute_patterns, lemma_tables
@@ -194,7 +194,7 @@ def train_on(treebanks: Path, captions: Path | None, output: Path, config: Parse
     trees = list(read_clear(treebank(treebanks, "en_ewt", "train")))
     trees += read_clear(treebank(treebanks, "en_gum", "train"), REDISTRIBUTABLE_HOSTS)
     agreed = self_trained(trees, texts, config) if texts else []
-    save(train(config, trees, agreed, _report, MORE_CAPTIONS), output, dev, texts, config)
+    save(train(config, trees, agreed, report, MORE_CAPTIONS), output, dev, texts, config)
 
 
 def treebank(folder: Path, name: str, split: str) -> Path:
@@ -209,10 +209,10 @@ def self_trained(trees: list[Tree], captions: list[str], config: ParserTrainingC
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
     first_config = config.changed(seed=config.seed, width=96, depth=4, epochs=7)
     second_config = config.changed(seed=config.seed + 1, width=64, depth=3, epochs=6)
-    first = train(first_config, trees, [], _report, MORE_CAPTIONS)
-    second = train(second_config, trees, [], _report, MORE_CAPTIONS)
+    first = train(first_config, trees, [], report, MORE_CAPTIONS)
+    second = train(second_config, trees, [], report, MORE_CAPTIONS)
     agreed = agreed_trees(first, second, captions, SELF_TRAINED, Random(config.seed))
-    _report(f"self-training: the models agree on {len(agreed)} of the captions drawn from {len(captions)}")
+    report(f"self-training: the models agree on {len(agreed)} of the captions drawn from {len(captions)}")
     return agreed
 
 
@@ -231,8 +231,4 @@ def save(nlp: Language, folder: Path, dev: list[Tree], captions: list[str], conf
     nlp.to_disk(new)
     shutil.rmtree(folder, ignore_errors=True)
     new.rename(folder)
-    _report(f"{folder}: {json.dumps(nlp.meta['performance'])}")
-
-
-def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    report(f"{folder}: {json.dumps(nlp.meta['performance'])}")
