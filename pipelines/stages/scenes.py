@@ -33,8 +33,7 @@ from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..features.source import table_of
 from ..scenes.captions import captions
 from ..scenes.counterparts import counterpart
-from ..scenes.judge import row as scene_row
-from ..scenes.judge import scene_of
+from ..scenes.judge import scene_of, scene_row
 from ..scenes.world import Scene, compose
 from ..tables.columns import having
 

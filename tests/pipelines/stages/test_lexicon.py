@@ -12,7 +12,7 @@ import negcap
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.entries import REFERENCE_CAPTIONS
 from negcap.pipelines.engine.stage import run_in_memory
-from negcap.pipelines.resources.reference import ship
+from negcap.pipelines.resources.reference import write_reference
 from negcap.pipelines.sample import path
 from negcap.pipelines.stages import balance
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
@@ -100,7 +100,7 @@ def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own():
 
 
 def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run, tmp_path):
-    ship(sample_run, tmp_path, "the sample")
+    write_reference(sample_run, tmp_path, "the sample")
     assert captions_counted(tmp_path / "lexicon.parquet") == 200
     assert pq.read_schema(tmp_path / "truth.parquet").metadata[b"source"] == b"the sample"
     pq.write_table(pq.read_table(tmp_path / "lexicon.parquet").replace_schema_metadata(None), tmp_path / "bare.parquet")
@@ -111,7 +111,7 @@ def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run, 
 def test_a_blended_lexicon_is_not_shipped(tmp_path):
     run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
     with pytest.raises(ValueError, match="must be built with --set lexicon=own, its table lexicon was not"):
-        ship(run, tmp_path / "out", "one sentence")
+        write_reference(run, tmp_path / "out", "one sentence")
 
 
 def test_sums_of_shards_may_be_added_to_the_counts_of_another():
