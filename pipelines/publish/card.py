@@ -19,8 +19,8 @@ from jinja2 import Environment, StrictUndefined
 
 from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
-from ..quality.bias.baselines import Pair
-from .gate import LEAST_PAIRS, Verdict
+from ..quality.bias.baselines import TextPair
+from .gate import LEAST_PAIRS, GateVerdict
 from .layout import Column, Publication, RecordSet
 
 
@@ -43,7 +43,7 @@ class Survey(NamedTuple):
     counts: Counter[tuple[str, str]]
     examples: dict[str, list[tuple[str, str]]]
     means: dict[tuple[str, str], tuple[float, int]]
-    pairs: dict[str, list[Pair]]
+    pairs: dict[str, list[TextPair]]
     leaks: dict[str, tuple[str, str]]
     missing: dict[str, str]
     unfit: dict[str, str]
@@ -55,7 +55,7 @@ class Facts:
 
     publication: Publication
     found: Survey
-    verdict: Verdict
+    verdict: GateVerdict
     provenance: Mapping[str, str]
     made_with: Mapping[str, Mapping[str, Any]]
     records: tuple[RecordSet, ...]

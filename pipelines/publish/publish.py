@@ -20,14 +20,14 @@ from ..engine.manifest import read_manifest
 from ..engine.storage import files_below, move, remove_empty, sha256_file, staged
 from ..engine.tables import shards_of
 from ..quality.bias.measure import LIMIT, cached_reports, of_random_images, read_corpus
-from ..report.summary import console_of, print_table
+from ..report.tables import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
 from . import gate
 from .card import Facts, File, Survey, card, croissant
 from .formats import PublishConfig, format_named, votes
-from .gate import TrainSplit, Verdict
+from .gate import GateVerdict, TrainSplit
 from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 
 CARD = "README.md"
@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 class RefusedError(Exception):
     """A check failed, so that nothing is published: `lines` say which; `verdict` is that of the blind gate."""
 
-    def __init__(self, lines: Sequence[str], verdict: Verdict | None = None) -> None:
+    def __init__(self, lines: Sequence[str], verdict: GateVerdict | None = None) -> None:
         super().__init__("\n".join(lines))
         self.lines = tuple(lines)
         self.verdict = verdict
@@ -197,10 +197,10 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     return frozenset(found.leaks) | frozenset(found.missing) | frozenset(found.unfit)
 
 
-def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
+def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> GateVerdict:
     """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
     if not found.pairs:
-        return Verdict(config.max_blind)
+        return GateVerdict(config.max_blind)
     verdict = gate.judge_negatives(found.pairs, config.max_blind, cached_reports(run, config.seed, read_corpus(run)))
     if verdict.refused and not (config.allow_blind or format_named(config.format).training):
         lines = ["--allow-blind publishes them all the same, and the data card says so"]

@@ -95,7 +95,7 @@ def read_info(run: Path) -> RunInfo:
     tables = [_table_info(run, name, manifests[name], shards[name]) for name in names]
     captions = _count_captions(shards.get("captions", ()))
     operators = {name: _count_operators(shards[name]) for name in OPERATOR_TABLES if name in shards}
-    provenance = {}
+    provenance: dict[str, str] = {}
     for manifest in manifests.values():
         if manifest is not None:
             metadata = manifest.identity.metadata

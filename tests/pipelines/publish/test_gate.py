@@ -11,9 +11,9 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, judge_negatives, text_hash
+from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, GateVerdict, judge_negatives, text_hash
 from negcap.pipelines.publish.publish import RefusedError
-from negcap.pipelines.quality.bias.baselines import Pair, most_telling
+from negcap.pipelines.quality.bias.baselines import TextPair, most_telling
 from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, report, rows, write_run
 
@@ -70,7 +70,7 @@ def test_negatives_that_were_not_checked_are_refused_and_marked(tmp_path: Path) 
 def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: str) -> None:
     told = report(right, pairs)
     assert (most_telling(told.baselines)[1].low > 60) == (outcome == REFUSED)
-    verdict = Verdict(60, {"noun": told})
+    verdict = GateVerdict(60, {"noun": told})
     assert verdict.outcome("noun") == outcome
     assert verdict.refused == (["noun"] if outcome == REFUSED else [])
     assert verdict.doubtful == ({"noun": pairs} if outcome == TOO_FEW else {})
@@ -78,23 +78,23 @@ def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: 
 
 def test_a_handful_of_an_operator_does_not_stop_a_set_that_passes_as_a_whole() -> None:
     few, many, told = report(29, 29), report(150, 300), report(290, 300)
-    assert Verdict(60, {"preposition": few, "noun": many, "all": many}).refused == []
-    assert Verdict(60, {"preposition": few, "noun": told, "all": told}).refused == ["preposition", "noun", "all"]
-    assert Verdict(60, {"preposition": told, "noun": many, "all": many}).refused == ["preposition"]
+    assert GateVerdict(60, {"preposition": few, "noun": many, "all": many}).refused == []
+    assert GateVerdict(60, {"preposition": few, "noun": told, "all": told}).refused == ["preposition", "noun", "all"]
+    assert GateVerdict(60, {"preposition": told, "noun": many, "all": many}).refused == ["preposition"]
 
 
 def test_a_baseline_that_is_mostly_wrong_counts_reversed() -> None:
     for told, named in ((report(100, 200, shorter=(40, 200)), "shorter is true"), (report(40, 200), "n-gram")):
         baseline, accuracy = most_telling(told.baselines)
         assert baseline.startswith(named) and baseline.endswith(", reversed")
-        assert Verdict(60, {"noun": told}).outcome("noun") == REFUSED
+        assert GateVerdict(60, {"noun": told}).outcome("noun") == REFUSED
         assert 60 < accuracy.low < accuracy.percent == 80 < accuracy.high
 
 
 def test_what_cannot_be_measured_is_refused_unless_it_is_little() -> None:
-    verdict = judge_negatives({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
+    verdict = judge_negatives({"noun": [TextPair("A dog.", "A cat.", "1")]}, 60)
     assert verdict.refused == [] and verdict.doubtful == {"noun": 1}
-    verdict = judge_negatives({"noun": [Pair(f"A dog {i}.", f"A cat {i}.", "1") for i in range(LEAST_PAIRS)]}, 60)
+    verdict = judge_negatives({"noun": [TextPair(f"A dog {i}.", f"A cat {i}.", "1") for i in range(LEAST_PAIRS)]}, 60)
     assert verdict.refused == ["noun"] and verdict.doubtful == {}
     assert verdict.unmeasured == {"noun": "too few images: 1, needs 5"}
 

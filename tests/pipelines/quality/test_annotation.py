@@ -16,8 +16,8 @@ from negcap.pipelines.quality.annotation import (
     Item,
     SheetConfig,
     agree,
-    alpha,
     items,
+    krippendorff_alpha,
     read_key,
     write_sheet,
 )
@@ -49,7 +49,7 @@ def units(*annotators: str) -> list[list[str | None]]:
     ],
 )
 def test_alpha_is_as_published(annotators: tuple[str, ...], expected: float | None) -> None:
-    found = [alpha(pd.DataFrame(units(*some))) for some in (annotators, annotators[::-1])]
+    found = [krippendorff_alpha(pd.DataFrame(units(*some))) for some in (annotators, annotators[::-1])]
     assert found == [None if expected is None else pytest.approx(expected, abs=0.0005)] * 2
 
 

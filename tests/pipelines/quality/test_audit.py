@@ -423,5 +423,6 @@ def test_an_accuracy_below_chance_is_a_headline_reversed() -> None:
     baselines = dict.fromkeys(("format_rule", "shorter", "ngrams", "odds", "language_model"), chance)
     told = {"true_cues": (), "false_cues": ()}
     reports = {name: BlindReport(name, **{**baselines, other: low}, **told) for name, other in (("noun", "odds"),)}
-    name, baseline, found = page.most_guessed(Blindness(reports))
-    assert (name, baseline, found.percent) == ("noun", "word log-odds, reversed", pytest.approx(100 - low.percent))
+    (tile,) = page.tiles_of("negatives", Blindness(reports))
+    assert (tile.operator, tile.telling.baseline) == ("noun", "word log-odds, reversed")
+    assert tile.telling.cue.percent == pytest.approx(100 - low.percent)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.bias.baselines import Pair, blind, folds_of, format_faults, shorter
+from negcap.pipelines.quality.bias.baselines import CorpusText, TextPair, blind, folds_of, format_faults, shorter
 from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run, read_all
 from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, windows
 from negcap.pipelines.quality.bias.topics import documents, topics_of
@@ -21,18 +21,18 @@ WORDS = "red green blue tall short old young wet dry warm".split()
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
 
 
-def symmetric(n: int = 400) -> list[Pair]:
+def symmetric(n: int = 400) -> list[TextPair]:
     """Pairs whose texts are drawn alike."""
     rng = Random(0)
     made = []
     while len(made) < n:
         a, b, c = rng.choice(WORDS), rng.choice(THINGS), rng.choice(THINGS)
         if b != c:
-            made.append(Pair(f"A {a} {b}.", f"A {a} {c}.", str(len(made) // 2)))
+            made.append(TextPair(f"A {a} {b}.", f"A {a} {c}.", str(len(made) // 2)))
     return made
 
 
-def planted() -> list[Pair]:
+def planted() -> list[TextPair]:
     """Negatives that say "zebra" every time."""
     return [pair._replace(negative=f"{pair.true[:-1]} zebra.") for pair in symmetric()]
 
@@ -57,7 +57,7 @@ def test_format_faults(faults: int, text: str) -> None:
 
 
 def test_shorter() -> None:
-    assert shorter([Pair("A dog.", "A horse.", "1"), Pair("A dog.", "A cat.", "2")]).percent == 75
+    assert shorter([TextPair("A dog.", "A horse.", "1"), TextPair("A dog.", "A cat.", "2")]).percent == 75
 
 
 def test_interval_is_wilsons() -> None:
@@ -76,12 +76,12 @@ def test_a_planted_cue_is_found_and_named_and_symmetric_pairs_are_near_chance() 
 
 
 def test_what_is_even_over_all_images_and_not_within_a_topic_is_found() -> None:
-    pairs, captions = list[Pair](), list[tuple[str, str]]()
+    pairs, captions = list[TextPair](), list[CorpusText]()
     for n in range(480):
         topic, texts = n % 12, ["A cat sleeps.", "A dog sleeps."]
         true, negative = texts[:: -1 if topic % 2 else 1]
-        pairs.append(Pair(true, negative, str(n)))
-        captions += [(true, str(n)), (f"There is a place{topic}.", str(n))]
+        pairs.append(TextPair(true, negative, str(n)))
+        captions += [CorpusText(true, str(n)), CorpusText(f"There is a place{topic}.", str(n))]
     report = blind("in topics", pairs, corpus=captions).baselines
     assert 38 < report["n-gram regression"].percent < 62 and report["regression by topic"].percent > 85
 
@@ -188,7 +188,10 @@ def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_pa
     captions = [f"A dog with a hat {number}." for number in "123"]
     assert [pair.true for pair in read_all(tmp_path)["negation"]] == captions
     write_table(tmp_path, "positives", pa.Table.from_pylist(positives, schema=POSITIVES))
-    cat, hat = Pair("A dog without a cat.", "A dog with a cat.", "1"), Pair(captions[1], "A dog without a hat.", "2")
+    cat, hat = (
+        TextPair("A dog without a cat.", "A dog with a cat.", "1"),
+        TextPair(captions[1], "A dog without a hat.", "2"),
+    )
     assert read_all(tmp_path) == {"negation": [cat, hat]}
     assert [row["caption"] for row in with_true(tmp_path, negatives)] == [cat.true, hat.true]
     _, refined = read_rows(tmp_path, "negation", RefineConfig())

@@ -20,7 +20,7 @@ from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.engine.tables import verify
-from negcap.pipelines.quality.bias.baselines import Pair, blind
+from negcap.pipelines.quality.bias.baselines import TextPair, blind
 from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups_of, refine, yields
@@ -98,13 +98,13 @@ def drawn(make: Make, captions: list[tuple[str, str]], candidates: int = 4) -> l
 def test_a_planted_cue_vanishes(make: Make, baseline: str, raw: float, kept: float) -> None:
     captions = corpus(600)
     negatives = drawn(make, captions)
-    before = [Pair(text, some[0], image) for (text, image), some in zip(captions, negatives, strict=True)]
+    before = [TextPair(text, some[0], image) for (text, image), some in zip(captions, negatives, strict=True)]
     assert blind("before", before).baselines[baseline].percent > raw
     candidates = pool(table(captions, negatives))
     chosen = select(candidates)
     rows = [(i, row - candidates.start[i]) for i, row in enumerate(chosen) if row >= 0]
     assert all(0 <= draw < len(negatives[i]) for i, draw in rows)
-    after = blind("after", [Pair(captions[i][0], negatives[i][draw], captions[i][1]) for i, draw in rows])
+    after = blind("after", [TextPair(captions[i][0], negatives[i][draw], captions[i][1]) for i, draw in rows])
     assert all(42 <= told.percent <= 58 for told in after.baselines.values()), after.baselines
     assert len(rows) >= kept * len(captions)
 
