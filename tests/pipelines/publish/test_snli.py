@@ -7,7 +7,7 @@ from shutil import copytree
 
 import pytest
 
-from negcap.pipelines.publish.snli import Span, cuts
+from negcap.pipelines.publish.snli import TextSpan, cuts
 from tests.pipelines.publish.fixtures import published, rows, write_run
 
 
@@ -34,7 +34,7 @@ def test_a_cut_holds_a_relation_with_its_noun_phrases() -> None:
         "the wet grass near a tree",
     ]
     assert cuts(row, []) == [] and cuts(parse("A dog runs", [(0, 2)]), [relation(1, [2], 1)]) == []
-    assert found[0] == Span(0, 35)
+    assert found[0] == TextSpan(0, 35)
 
 
 @pytest.mark.usefixtures("unmeasured")
