@@ -109,9 +109,8 @@ def _cuts_of_run(run: Path) -> Iterator[Cuts]:
     for parses_of_shard, components_of_shard in zip(parses, components, strict=True):
         caption_ids = components_of_shard["caption_id"].to_pylist()
         relations = dict(zip(caption_ids, components_of_shard["relations"].to_pylist(), strict=True))
-        yield {
-            row["caption_id"]: cuts(row, relations.get(row["caption_id"], [])) for row in parses_of_shard.to_pylist()
-        }
+        parsed = parses_of_shard.to_pylist()
+        yield {parse["caption_id"]: cuts(parse, relations.get(parse["caption_id"], [])) for parse in parsed}
 
 
 def cuts(parse: Json, relations: Sequence[Json]) -> list[TextSpan]:
