@@ -154,7 +154,7 @@ def negbench_rows(publication: Publication) -> Rows:
 
 def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
     """Those of the rows, each a caption with a negative, whose negative becomes an option of a NegBench question."""
-    options = set()
+    options = set[tuple[str, str]]()
     for rows_of_image in by_image(with_negatives(rows).itertuples()):
         for question in _questions(rows_of_image):
             options.update((question.true.caption_id, text) for text in question.false)

@@ -195,7 +195,8 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         unfit_here = _unfit_images(captions)
         unfit |= unfit_here
         missing |= _missing_images(publication, captions[~captions["caption_id"].isin(unfit_here)])
-        for operator, rows_of_operator in rows.groupby("operator"):
+        for group, rows_of_operator in rows.groupby("operator"):
+            operator = str(group)
             examples_so_far = examples[operator]
             of_different_images = rows_of_operator.drop_duplicates("image_id")[["text", "negative"]]
             more = of_different_images.head(EXAMPLES - len(examples_so_far)).itertuples(index=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil, floor, log10
+from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from ...report.rows import visible
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .figures import WordUse
 
 # Lengths are in units of the SVG, about pixels.
 WIDTH = 320
@@ -181,23 +183,22 @@ def positions(counts: pd.Series, number: int) -> Chart:
     return _histogram(summary, "place in the caption", bins, ticks)
 
 
-def words(uses: pd.DataFrame) -> Chart | None:
+def words(uses: Sequence[WordUse]) -> Chart | None:
     """Log-log plot of how often words are put in (filled) and taken out (hollow), by their count in the corpus.
 
-    uses: the columns word, corpus (a count or None), out, put; the first 60 rows with a count are plotted. None if
-    there are none.
+    The first 60 of them with a count are plotted; None if there are none.
     """
-    plotted = uses[uses["corpus"].notna()][:SHOWN]
-    if not len(plotted):
+    plotted = [(use, use.corpus) for use in uses if use.corpus is not None][:SHOWN]
+    if not plotted:
         return None
     width = 2 * WIDTH
     height = 260
-    numbers = plotted[["out", "put"]].to_numpy()
-    least = floor(log10(numbers[numbers > 0].min()))  # the smallest power of ten
+    numbers = [number for use, _ in plotted for number in (use.out, use.put)]
+    least = floor(log10(min(filter(None, numbers))))  # the smallest power of ten
     zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
-    rarest = log10(min(plotted["corpus"])) - 0.1
-    commonest = log10(max(plotted["corpus"])) + 0.1
-    most = max(log10(numbers.max()), least + 1) + 0.1
+    rarest = log10(min(corpus for _, corpus in plotted)) - 0.1
+    commonest = log10(max(corpus for _, corpus in plotted)) + 0.1
+    most = max(log10(max(numbers)), least + 1) + 0.1
     x = scale(rarest, commonest, LEFT, width - RIGHT)
     y = scale(zero if 0 in numbers else least, most, height - BOTTOM, TOP)
 
@@ -206,16 +207,17 @@ def words(uses: pd.DataFrame) -> Chart | None:
 
     stems = [line("frame", (LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))]
     dots = []
-    for use in plotted.itertuples(index=False):
-        left = x(log10(use.corpus))
-        text = f"{use.word}: {use.corpus:,} in the corpus, taken out {use.out:,}, put in {use.put:,}"
+    for use, corpus in plotted:
+        left = x(log10(corpus))
+        text = f"{use.word}: {corpus:,} in the corpus, taken out {use.out:,}, put in {use.put:,}"
         stems.append(line("stem", (left, height_of(use.out)), (left, height_of(use.put))))
         dots.append(shape("circle", text, "out", cx=left, cy=height_of(use.out), r=3))
         dots.append(shape("circle", text, "put", cx=left, cy=height_of(use.put), r=3))
     labels = []
     taken: list[tuple[float, float]] = []  # the places of names
-    for use in _most_one_sided_first(plotted).itertuples(index=False):
-        left = x(log10(use.corpus))
+    # Words that are put in much more or less often than taken out come first: they are worth a name.
+    for use, corpus in sorted(plotted, key=lambda word: (-_one_sidedness(word[0]), word[0].word)):
+        left = x(log10(corpus))
         above = min(height_of(use.out), height_of(use.put)) - 4
         is_free = all(abs(left - other) > 52 or abs(above - other_above) > 12 for other, other_above in taken)
         if len(taken) < NAMED and is_free:
@@ -231,10 +233,9 @@ def words(uses: pd.DataFrame) -> Chart | None:
     return Chart(summary, draw(summary, [*stems, *dots, *labels], width, height), double=True)
 
 
-def _most_one_sided_first(uses: pd.DataFrame) -> pd.DataFrame:
-    """The words that are put in much more or less often than taken out come first: they are worth a name."""
-    deviation = (uses["put"] - uses["out"]) / (uses["put"] + uses["out"]) ** 0.5  # standard deviations of coin flips
-    return uses.assign(lean=-deviation.abs()).sort_values(["lean", "word"])
+def _one_sidedness(use: WordUse) -> float:
+    """By how many standard deviations of coin flips a word is more often put in or taken out."""
+    return abs(use.put - use.out) / sqrt(use.put + use.out)
 
 
 def _count_labels(low: float, high: float, x: Callable[[float], float], height: float) -> list[Markup]:

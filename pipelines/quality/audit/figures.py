@@ -60,6 +60,24 @@ class Word(NamedTuple):
     kind: str
 
 
+class WordUse(NamedTuple):
+    """How often a word is taken out and put in, and its count in the corpus, None if it is not there."""
+
+    word: str
+    corpus: int | None
+    out: int
+    put: int
+
+
+class Exchange(NamedTuple):
+    """How often `old` is replaced by `new` ("": nothing), and in reverse, `new` by `old`."""
+
+    old: str
+    new: str
+    n: int
+    reverse: int
+
+
 class OperatorFigures(NamedTuple):
     """What is counted of one operator in a table: of first draws, apart from `rows` and `p_true`.
 
@@ -71,7 +89,7 @@ class OperatorFigures(NamedTuple):
         estimates: the number of rows with an estimate.
         counts: by measure the number of each item: words_caption, words_negative (texts by words), characters_added,
             edit_position (edits by tenth of the caption).
-        uses, exchanges: see `word_changes` and `exchanges`; None if the table lacks the operator.
+        uses, exchanges: see `word_changes` and `exchanges`.
     """
 
     family: str
@@ -80,8 +98,8 @@ class OperatorFigures(NamedTuple):
     p_true: float | None = None
     estimates: int = 0
     counts: Mapping[str, pd.Series] = {}
-    uses: pd.DataFrame | None = None
-    exchanges: pd.DataFrame | None = None
+    uses: Sequence[WordUse] = ()
+    exchanges: Sequence[Exchange] = ()
 
 
 @dataclass(frozen=True)
@@ -235,15 +253,12 @@ def _words(texts: pa.ChunkedArray) -> np.ndarray:
     return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))).to_numpy()
 
 
-def word_changes(changes: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
+def word_changes(changes: pd.DataFrame, corpus: Mapping[Word, int]) -> list[WordUse]:
     """How often words are removed and inserted, the most frequent first; not where words are only reordered.
 
     Args:
         changes: the columns CHANGE, and `n` rows of each.
         corpus: how often words occur.
-
-    Returns:
-        The columns word, corpus (None if the word is not there), out and put: how often it is removed and inserted.
     """
     import pandas as pd
 
@@ -258,12 +273,12 @@ def word_changes(changes: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFr
         synsets = rows[f"{column}_synset"]
         kinds = [_kind(word, synset, corpus) for word, synset in zip(rows[column], synsets, strict=True)]
         sides.append(pd.DataFrame({"word": rows[column], "kind": kinds, side: rows["n"]}))
-    # A word that is both a noun and a verb is two rows, as it has a count in the corpus of each.
-    uses = pd.concat(sides).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
-    in_corpus = [corpus.get(Word(*word)) for word in uses.index]
-    uses = uses.assign(corpus=pd.Series(in_corpus, uses.index, object))
-    order = uses.assign(used=-uses["out"] - uses["put"], seen=uses["corpus"].fillna(0).astype(int)).reset_index()
-    return order.sort_values(["used", "word", "seen"])[["word", "corpus", "out", "put"]]
+    # A word that is both a noun and a verb is two of them, as it has a count in the corpus of each.
+    counts = pd.concat(sides).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
+    uses = []
+    for (word, kind), number in zip(counts.index, counts.to_numpy().tolist(), strict=True):
+        uses.append(WordUse(word, corpus.get(Word(word, kind)), *number))
+    return sorted(uses, key=lambda use: (-use.out - use.put, use.word, use.corpus or 0))
 
 
 def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
@@ -274,13 +289,11 @@ def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
     return next((kind for kind in ENTRIES if Word(word, kind) in corpus), "")
 
 
-def exchanges(changes: pd.DataFrame) -> pd.DataFrame:
-    """The most frequent exchanges, at most EXCHANGES: old, new ("": nothing), n, and reverse, how often new by old."""
-    counts = changes.groupby(["replaced", "replacement"])["n"].sum()
-    exchanged = counts.rename_axis(["old", "new"]).reset_index()
-    reversed_pairs = list(zip(exchanged["new"], exchanged["old"], strict=True))
-    exchanged["reverse"] = counts.reindex(reversed_pairs, fill_value=0).to_numpy()
-    return exchanged.sort_values("n", ascending=False, kind="stable")[:EXCHANGES]
+def exchanges(changes: pd.DataFrame) -> list[Exchange]:
+    """The most frequent exchanges, at most EXCHANGES; changes: as of `word_changes`."""
+    counts = changes.groupby(["replaced", "replacement"])["n"].sum().to_dict()
+    exchanged = [Exchange(old, new, n, counts.get((new, old), 0)) for (old, new), n in counts.items()]
+    return sorted(exchanged, key=lambda exchange: -exchange.n)[:EXCHANGES]
 
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -353,11 +366,10 @@ def _rows_of_operator(table: str, operator: str, figures: OperatorFigures) -> It
             yield row(measure, str(item), number)
     for position, number in enumerate(figures.counts["edit_position"].reindex(range(BINS), fill_value=0)):
         yield row("edit_position", f"{100 * position // BINS}–{100 * (position + 1) // BINS} %", number)
-    assert figures.uses is not None and figures.exchanges is not None
-    for use in figures.uses.itertuples():
+    for use in figures.uses:
         if use.corpus is not None:
             yield row("corpus_count", use.word, use.corpus)
         yield row("taken_out", use.word, use.out)
         yield row("put_in", use.word, use.put)
-    for exchange in figures.exchanges.itertuples():
+    for exchange in figures.exchanges:
         yield row("exchange", f"{exchange.old} → {exchange.new}", exchange.n)

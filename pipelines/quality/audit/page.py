@@ -40,7 +40,7 @@ from ..bias.baselines import MostTelling, most_telling
 from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
 from ..strata import Stratum, sample_strata
 from . import charts
-from .figures import BINS, AuditConfig, Figures, OperatorFigures, collect, to_table
+from .figures import BINS, AuditConfig, Exchange, Figures, OperatorFigures, WordUse, collect, to_table
 
 PAGE = "audit.html"
 TABLE = "audit.parquet"
@@ -130,8 +130,8 @@ class Section:
     says: str = ""
     refined: OperatorFigures | None = None
     plots: Sequence[tuple[str, charts.Chart]] = ()
-    words: Sequence[object] = ()
-    exchanges: Sequence[object] = ()
+    words: Sequence[WordUse] = ()
+    exchanges: Sequence[Exchange] = ()
 
 
 def _page(
@@ -176,7 +176,7 @@ def _page(
             refused={reason: refused[name, reason] for reason in reasons if (name, reason) in refused},
         )
 
-    sections = []
+    sections: list[Section] = []
     controls = {}  # of true sentences, which a model must accept
     for name, family in figures.families.items():
         if family != POSITIVE:
@@ -215,7 +215,7 @@ def _page(
 def _with_charts(section: Section) -> Section:
     """A section with its charts and lists of words; as it is if the table has no row of the operator."""
     figures = section.figures
-    if figures.uses is None or figures.exchanges is None:
+    if not figures.rows:
         return section
     counts = figures.counts
     plots = [
@@ -226,9 +226,8 @@ def _with_charts(section: Section) -> Section:
     chart_of_words = charts.words(figures.uses)
     if chart_of_words is not None:
         plots.append(("Words put in ● and taken out ○, by their count in the corpus", chart_of_words))
-    words = list(figures.uses[:SHOWN_WORDS].itertuples(index=False))
-    exchanges = list(figures.exchanges[:SHOWN_EXCHANGES].itertuples(index=False))
-    return replace(section, plots=plots, words=words, exchanges=exchanges)
+    words = figures.uses[:SHOWN_WORDS]
+    return replace(section, plots=plots, words=words, exchanges=figures.exchanges[:SHOWN_EXCHANGES])
 
 
 def _captions_of(run: Path, image_ids: Collection[str]) -> dict[str, dict[str, str]]:

@@ -412,10 +412,10 @@ def test_uses_join_both_sides_of_a_word() -> None:
     ]
     change = pd.DataFrame(rows, columns=[*CHANGE, "n"])
     found = word_changes(change, {("ride", "verb"): 70, ("red", "attribute"): 30})
-    assert found.to_numpy().tolist() == [
+    assert [list(use) for use in found] == [
         ["ride", None, 0, 4], ["ride", 70, 3, 1], ["run", None, 1, 3], ["red", 30, 2, 0],
     ]  # fmt: skip
-    assert exchanges(change)[:2].to_numpy().tolist() == [["a | b", "b | a", 9, 0], ["ride", "run", 3, 1]]
+    assert [list(one) for one in exchanges(change)[:2]] == [["a | b", "b | a", 9, 0], ["ride", "run", 3, 1]]
 
 
 def test_an_accuracy_below_chance_is_a_headline_reversed() -> None:
