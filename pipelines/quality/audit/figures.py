@@ -291,8 +291,10 @@ def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
 
 def exchanges(changes: pd.DataFrame) -> list[Exchange]:
     """The most frequent exchanges, at most EXCHANGES; changes: as of `word_changes`."""
-    counts = changes.groupby(["replaced", "replacement"])["n"].sum().to_dict()
-    exchanged = [Exchange(old, new, n, counts.get((new, old), 0)) for (old, new), n in counts.items()]
+    counts = changes.groupby(["replaced", "replacement"])["n"].sum().reset_index()
+    rows = counts.to_numpy().tolist()
+    number = {(old, new): n for old, new, n in rows}
+    exchanged = [Exchange(old, new, n, number.get((new, old), 0)) for old, new, n in rows]
     return sorted(exchanged, key=lambda exchange: -exchange.n)[:EXCHANGES]
 
 
