@@ -386,22 +386,29 @@ class LinesFile(NamedTuple):
         """Nothing is open."""
 
 
-ROWS = 100_000  # rows per file
-GROUP = 10_000  # rows per row group
-ROWS_WITH_IMAGES = 2_000
-GROUP_WITH_IMAGES = 100
+class FileSizes(NamedTuple):
+    """The rows of a Parquet file, at most, and those of each of its row groups, which wait in memory."""
+
+    file: int
+    group: int
+
+
+WITH_PATHS = FileSizes(100_000, 10_000)
+WITH_IMAGES = FileSizes(2_000, 100)
 EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 
 
 class ParquetFiles:
     """The rows of one operator and split as Parquet files of at most 100,000 rows, or 2,000 with images."""
 
-    def __init__(self, stem: Path, columns: Sequence[Column]) -> None:
-        """Write files `{stem}-00000-of-000NN.parquet`; images are in the column EMBEDDED, if it is one of `columns`."""
+    def __init__(self, stem: Path, columns: Sequence[Column], sizes: FileSizes | None = None) -> None:
+        """Write files `{stem}-00000-of-000NN.parquet`.
+
+        columns: of the table; images are in the column EMBEDDED, if it is one of them. sizes: None for those above.
+        """
         self.stem = stem
         self.schema = schema(columns)
-        self.most = ROWS_WITH_IMAGES if EMBEDDED in columns else ROWS
-        self.group = GROUP_WITH_IMAGES if EMBEDDED in columns else GROUP
+        self.sizes = sizes or (WITH_IMAGES if EMBEDDED in columns else WITH_PATHS)
         self.waiting: list[Sequence[object]] = []
         self.writers: list[pq.ParquetWriter] = []
         self.room = 0  # rows that still fit into the last file
@@ -409,12 +416,12 @@ class ParquetFiles:
     def add(self, content: Sequence[object]) -> None:
         """Add a row, its values in the order of the columns."""
         self.waiting.append(content)
-        if len(self.waiting) == min(self.group, self.room or self.most):
+        if len(self.waiting) == min(self.sizes.group, self.room or self.sizes.file):
             self._flush()
 
     def _flush(self) -> None:
         if not self.room:
-            self.room = self.most
+            self.room = self.sizes.file
             if self.writers:
                 self.writers[-1].close()
             file = self.stem.with_name(f"{self.stem.name}-{len(self.writers):05d}")
@@ -451,9 +458,10 @@ SAMPLES = 5000  # in a tar file
 class Tars:
     """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
 
-    def __init__(self, name: Path) -> None:
-        """Create the first with the first sample; name: their path, with {} for their number."""
+    def __init__(self, name: Path, most: int = SAMPLES) -> None:
+        """Create the first with the first sample; name: their path, with {} for their number; most: samples in each."""
         self.name = name
+        self.most = most
         self.suffixes: set[str] = set()
         self.samples = 0
         self.sizes: dict[str, int] = {}  # number of samples by the name of a file
@@ -461,7 +469,7 @@ class Tars:
 
     def add(self, content: Mapping[str, bytes]) -> None:
         """Add a sample: the contents of its members by their suffix."""
-        file = self.name.with_name(self.name.name.format(self.samples // SAMPLES))
+        file = self.name.with_name(self.name.name.format(self.samples // self.most))
         if file.name not in self.sizes:
             self.close()
             self.tar = tarfile.open(file, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
