@@ -174,7 +174,8 @@ class Facts:
         return lines
 
 
-LISTED = 1000  # most files that the card's table lists; SHA256SUMS has all digests
+# The most files that the card's table lists; SHA256SUMS has the digests of all.
+LISTED = 1000
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 MARKDOWN = re.compile(r"([\\`*_{}\[\]()|~])")
 
@@ -208,7 +209,8 @@ def meaning(column: Column) -> str:
 def card(facts: Facts) -> str:
     """The data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     environment = Environment(
-        autoescape=False,  # Markdown, not HTML: `plain` and `code` escape what comes from captions
+        # Markdown, not HTML: `plain` and `code` escape what comes from captions.
+        autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
@@ -220,7 +222,8 @@ def card(facts: Facts) -> str:
     publication = facts.publication
     records: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:
-        records.setdefault(record.columns, record)  # `noun.json` stands for the files of all operators
+        # Files of the same columns are described once: `noun.json` stands for the files of all operators.
+        records.setdefault(record.columns, record)
     return template.render(
         facts=facts,
         config=publication.config,
@@ -243,6 +246,7 @@ def _head(facts: Facts) -> Json:
     return head | facts.publication.format.card_fields(facts.splits_of)
 
 
+# Media types by suffix, as Croissant's `encodingFormat` wants them.
 ENCODINGS = {
     ".json": "application/json",
     ".jsonl": "application/jsonlines",
@@ -256,6 +260,7 @@ ENCODINGS = {
     **{f".{suffix}": f"image/{suffix}" for suffix in ("jpeg", "png", "webp")},
     ".jpg": "image/jpeg",
 }
+# The words of Croissant 1.0 that its readers expect to find in the context of the JSON-LD, beside those below.
 TERMS = """
     citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset
     jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source

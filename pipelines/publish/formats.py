@@ -78,7 +78,8 @@ def _at(root: str, *columns: Column) -> tuple[Column, ...]:
 
 
 IMAGE_FILE = "the image, relative to the image folder"
-PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the caption are in `add_…` instead
+# By operator, the part of SugarCrepe that it is like. What only adds to the caption is in `add_…` instead.
+PARTS = {
     "noun": "replace_obj",
     "object": "replace_obj",
     "attribute": "replace_att",
@@ -108,6 +109,7 @@ def file_of(publication: Publication, row: Row) -> str:
 
 def sugarcrepe_rows(publication: Publication) -> Rows:
     """`{operator}.json`: `{"0": {"filename", "caption", "negative_caption"}}`."""
+    # The readers of SugarCrepe count the keys of a file from "0" themselves.
     written = Counter[str]()
     for row in publication.rows():
         file = file_of(publication, row)
@@ -182,7 +184,8 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[Question]:
     """
     true = rows[0]
     negatives = sorted({row.negative for row in rows if row.operator != NEGATION} - {true.text})
-    changes: dict[tuple[int, int], Change] = {}  # by place, one of each, in random order
+    # By place in the caption, one change of each. Their order is random, so that no operator is preferred.
+    changes: dict[tuple[int, int], Change] = {}
     for text in record_rng(0, "false options", true.caption_id).sample(negatives, len(negatives)):
         change = changed(true.text, text)
         changes.setdefault((change.start, change.end), change)
@@ -190,7 +193,8 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[Question]:
     for pair in combinations(changes.values(), 2):
         left, right = sorted(pair)
         both = with_changes(true.text, pair)
-        apart = left.end < right.start  # at least one word stands between them
+        # With a word between them: two changes side by side may depend on each other.
+        apart = left.end < right.start
         # The words of a true caption in another order may be true: "a cat next to a dog" of "a dog next to a cat".
         if apart and _word_bag(both) not in true_word_bags:
             first, second = (with_changes(true.text, [change]) for change in pair)
@@ -223,7 +227,8 @@ def changed(caption: str, negative: str) -> Change:
 def with_changes(caption: str, changes: Sequence[Change]) -> str:
     """The caption after several edits, whose places must not overlap."""
     words = caption.split(" ")
-    for change in sorted(changes, reverse=True):  # from the end, so that the places of the others stay
+    # From the end, so that the places of those before it stay what they were.
+    for change in sorted(changes, reverse=True):
         words[change.start : change.end] = change.words
     return " ".join(words)
 

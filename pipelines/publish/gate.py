@@ -24,8 +24,10 @@ from ..tables.examples import Row, negatives_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-CUES = 3  # words or n-grams of an operator in the table
-LEAST_PAIRS = 100  # fewer pairs of an operator are not held to the limit
+# The number of words or n-grams that the table shows of an operator.
+CUES = 3
+# Fewer pairs of an operator are not held to the limit: their interval is wider than 19 points.
+LEAST_PAIRS = 100
 REFUSED = "refused"
 TOO_FEW = f"fewer than {LEAST_PAIRS} pairs"
 PASSED = "passed"
@@ -85,7 +87,8 @@ def judge_negatives(pairs: Mapping[str, Sequence[TextPair]], limit: float, measu
     blindness = measure_each(with_all(pairs), measure)
     unmeasured = blindness.unmeasured
     with_too_few = {name: result for name, result in unmeasured.items() if result.pairs < LEAST_PAIRS}
-    return GateVerdict(limit, {**blindness.reports, **with_too_few, **unmeasured})  # those that matter most come last
+    # In this order: those that can be measured, then those that need not, then those that should have been.
+    return GateVerdict(limit, {**blindness.reports, **with_too_few, **unmeasured})
 
 
 def verdict_table(verdict: GateVerdict) -> Table:
@@ -168,7 +171,8 @@ class TrainSplit:
         for caption_id, text in captions:
             if row.image_id in self.images:
                 yield Leak(caption_id, "image", row.image)
-            elif self.texts and text_hash(text) in self.texts:  # without texts, none need be hashed
+            elif self.texts and text_hash(text) in self.texts:
+                # The first condition spares the hash where there is no train split.
                 yield Leak(caption_id, "caption", text)
 
 

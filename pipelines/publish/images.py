@@ -46,7 +46,8 @@ SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d
 DEFAULT = "default"
 HUB_SPLIT = re.compile(r"\w+(\.\w+)*")
 NOT_IN_A_SPLIT = re.compile(r"\W")
-EVERY_SPLIT = "all"  # of the hub, whatever the splits are called
+# The hub takes this word for all splits together, so that no split can have it as its name.
+EVERY_SPLIT = "all"
 PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
     "p_true": "estimated probability that one more caption of the image would make it true, or null",

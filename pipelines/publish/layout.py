@@ -258,7 +258,8 @@ class Addition(NamedTuple):
 
 
 Rows = Iterator[Addition]
-Files = Mapping[str, Any]  # by path, the files of a format, all of one kind of `OutputFile`
+# By path, the files of a format, all of one kind of `OutputFile`.
+Files = Mapping[str, Any]
 Json = dict[str, Any]
 Finish = Callable[[Publication, Path, Files], list[RecordSet]]
 
@@ -379,6 +380,7 @@ class LinesFile(NamedTuple):
 
     def add(self, content: Sequence[str]) -> None:
         """Write lines, maybe none."""
+        # Opened for each addition: VSE-C has a file for each caption, more than a process may have open.
         with self.file.open("a", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in content)
 
@@ -411,7 +413,8 @@ class ParquetFiles:
         self.sizes = sizes or (WITH_IMAGES if EMBEDDED in columns else WITH_PATHS)
         self.waiting: list[Sequence[object]] = []
         self.writers: list[pq.ParquetWriter] = []
-        self.room = 0  # rows that still fit into the last file
+        # How many rows still fit into the last file.
+        self.room = 0
 
     def add(self, content: Sequence[object]) -> None:
         """Add a row, its values in the order of the columns."""
@@ -432,6 +435,7 @@ class ParquetFiles:
 
     def close(self) -> None:
         """Write the remaining rows, and rename the files now that their number is known."""
+        # The hub wants the number of files in the name of each, which is known only at the end.
         if self.waiting:
             self._flush()
         for number, writer in enumerate(self.writers):
@@ -464,7 +468,8 @@ class Tars:
         self.most = most
         self.suffixes: set[str] = set()
         self.samples = 0
-        self.sizes: dict[str, int] = {}  # number of samples by the name of a file
+        # By the name of a file, the number of samples in it.
+        self.sizes: dict[str, int] = {}
         self.tar: tarfile.TarFile | None = None
 
     def add(self, content: Mapping[str, bytes]) -> None:

@@ -23,11 +23,15 @@ COLUMNS = (
     Column("neg_image", "rows of similar images, as a Python list of positions from 0"),
 )
 NEIGHBOURS = 3
-TOGETHER = 50_000  # images that are compared with each other
-COMMON = 0.1  # share of the texts; a word of more of them does not count
-BLOCK = 256  # texts that are compared with all others at once, which bounds memory
+# The number of images that are compared with each other.
+TOGETHER = 50_000
+# A share of the texts. A word of more of them says little about an image.
+COMMON = 0.1
+# The number of texts that are compared with all others at once, which bounds memory.
+BLOCK = 256
 
-Image = Sequence[list[Row]]  # the captions of an image, each as its rows
+# The captions of an image, each as its rows.
+Image = Sequence[list[Row]]
 
 
 def rows(publication: Publication) -> Rows:
@@ -42,7 +46,8 @@ def rows(publication: Publication) -> Rows:
         for split in dict.fromkeys(rows[0].split for rows in captions):
             images = waiting.setdefault(split, [])
             images.append([rows for rows in captions if rows[0].split == split])
-            if len(images) == TOGETHER + NEIGHBOURS:  # so that the images that are left have neighbours, too
+            # A few images are held back, so that the last ones of a split never stand alone.
+            if len(images) == TOGETHER + NEIGHBOURS:
                 together = images[:TOGETHER]
                 yield from _rows(together, publication.prefix, written[split])
                 written[split] += sum(map(len, together))
@@ -58,7 +63,8 @@ def _rows(images: Sequence[Image], prefix: str, written: int) -> Rows:
     first_captions = [captions[0][0] for captions in images]
     split = first_captions[0].split
     texts = [" ".join([caption.text, *caption.siblings]) for caption in first_captions]
-    first_row = [*accumulate(map(len, images), initial=written)]  # in the file, of each image
+    # The row of the file with which each image begins.
+    first_row = [*accumulate(map(len, images), initial=written)]
     for number, (captions, similar) in enumerate(zip(images, neighbours(texts), strict=True)):
         for position, rows in enumerate(captions):
             negatives = [row.negative for row in rows]
@@ -91,7 +97,8 @@ def neighbours(texts: Sequence[str]) -> list[list[int]]:
         for text, to_others in enumerate(cosines, start):
             to_others[text] = -1.0  # not itself
             least = np.partition(to_others, -number)[-number]
-            candidates = np.flatnonzero(to_others >= least)  # more than `number` if there are ties
+            # These are more than `number` if there are ties.
+            candidates = np.flatnonzero(to_others >= least)
             by_cosine = candidates[np.argsort(-to_others[candidates], kind="stable")]
             nearest.append(by_cosine[:number].tolist())
     return nearest

@@ -39,7 +39,8 @@ CROISSANT = "croissant.json"
 SUMS = "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
-ESTIMATES = ("p_true", "p_unnatural", "p_compatible")  # probabilities of a negative whose means the card gives
+# The probabilities whose means over an operator's negatives the card gives.
+ESTIMATES = ("p_true", "p_unnatural", "p_compatible")
 # Parquet metadata that the card leaves out
 TECHNICAL = "table schema_version ARROW:schema pandas config operators seed stage".split()
 Say = Callable[[str], None]
@@ -105,7 +106,8 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
     train = gate.read_train_split(run) if has_test_splits else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
-    if left_out:  # counts, examples and pairs are of what is left
+    # A second pass, as counts, examples and pairs must be of what is left.
+    if left_out:
         publication = replace(publication, left_out=left_out)
         again = survey(publication, TrainSplit(), config.seed)
         found = again._replace(leaks=found.leaks, missing=found.missing, unfit=found.unfit)
@@ -113,6 +115,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
+    # All is written into another folder, and moved only when it is complete.
     with staged(output) as new:
         records = kind.write(publication, new)
         if config.copy_images and not kind.embeds:
@@ -289,6 +292,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
     """Copy a publication's images to its image folder, keeping their relative paths; returns their RecordSet."""
     place = publication.image_folder
     for row in publication.rows():
+        # An image has a row for each negative, but is copied once.
         target = folder / place / row.image
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -339,6 +343,7 @@ def move_into_place(new: Path, output: Path) -> list[str]:
         if not (output / name).resolve().is_relative_to(output):
             raise ValueError(f"{output / name} leads out of the output folder: remove the link")
     emptied = _remove_published(output)
+    # The new list of digests comes first: if this stops in between, the next publication knows what to remove.
     for name in (SUMS, *(name for name in written if name != SUMS)):
         move(new / name, output / name)
     for folder in sorted(emptied, reverse=True):  # those inside others first

@@ -51,8 +51,10 @@ def rows(publication: Publication) -> Rows:
     for negatives in publication.by_caption():
         caption_id = negatives[0].caption_id
         if caption_id != negatives[0].text_id:
-            continue  # a denial, which has no parse
-        while caption_id not in cuts_of_shard:  # captions come in the order of the shards
+            # The true text is a denial that was made of the caption, and has no parse.
+            continue
+        # Captions come in the order of the shards, so that the cuts of one shard are held at a time.
+        while caption_id not in cuts_of_shard:
             cuts_of_shard = next(cuts_of_shards, {})
             if not cuts_of_shard:
                 raise ValueError(f"components must have the captions in their order, lack: {caption_id}")

@@ -65,6 +65,7 @@ def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
         return accuracy(0, 0)
     total = sum(map(sum, values_of_image.values()))
     share = total / pairs
+    # If all pairs are alike, the variance below is 0. Then each image counts as one pair.
     effect = pairs / clusters
     independent_variance = share * (1 - share) / pairs
     if independent_variance > 0 and clusters > 1:
@@ -78,7 +79,8 @@ def with_interval(share: Accuracy | None) -> str:
     """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
     if share is None:
         return "–"
-    low = max(share.low, 0.0)  # rounding takes the bounds of 0 and 100 % a little beyond, which would be "-0.0"
+    # The bounds of 0 and of 100 % are a little beyond by rounding, and "-0.0" would be shown.
+    low = max(share.low, 0.0)
     high = min(share.high, 100.0)
     return f"{share.percent:.1f} ({low:.1f}–{high:.1f})"
 

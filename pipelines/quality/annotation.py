@@ -33,12 +33,15 @@ from .strata import sample_strata
 if TYPE_CHECKING:
     import pandas as pd
 
-LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
+# No vowels and no digits, so that an id is neither a word nor a number.
+LETTERS = "bcdfghjklmnpqrstvwxz"
 SHEET = ("item", "image", "text_a", "text_b")
 VOTES = ("describes", "fluent")
 KEY = ("item", "operator", "family", "split", "caption_id", "id", "caption_is", "caption", "text")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a cell that begins with one for a formula
-ITEM_LETTERS = 8  # in the id of an item
+# A spreadsheet takes a cell that begins with one for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# The number of letters in the id of an item.
+ITEM_LETTERS = 8
 
 
 class SheetConfig(Settings):

@@ -20,7 +20,8 @@ from .bias.baselines import BlindReport, CorpusText, TextPair, blind
 from .bias.measure import ALL, Blindness, read_corpus
 from .bias.measure import to_text as to_text_of_blind
 
-LEAST_IMAGES = 10  # the baselines are not measured on fewer
+# On fewer images the baselines are not measured.
+LEAST_IMAGES = 10
 SAME = frozenset({"unchanged", "repeated"})  # reasons of rejection
 
 

@@ -27,17 +27,25 @@ from .bias.ngrams import EncodedTexts, NgramVocabulary, ngram_differences, train
 from .bias.topics import Documents, by_topic, documents, topics_of
 
 ROUNDS = 8
-SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on
-PARTS = 6  # parts of the captions, with one language model each
-SATISFIED = 1.0  # percentage points: the rounds end after two in a row that are this close to chance
-POOL_PENALTY = 0.3  # C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not
+# Added to the seed of the folds, so that they differ from the folds that the result is measured on.
+SEEDS = 1_000
+# The captions are divided into so many parts, and each has a language model.
+PARTS = 6
+# The rounds end after two in a row that are within so many percentage points of chance.
+SATISFIED = 1.0
+# scikit-learn's C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not.
+POOL_PENALTY = 0.3
 POOL_DRAWS = 3
 # Costs of a choice. A row costs the imbalance that it adds; one that costs GAIN or more is left out.
-DENSE = 0.05  # cost per pair of imbalance in a model's gaps
-SPARSE = 5.0  # cost per occurrence of imbalance beyond chance of an n-gram, divided by its frequency + SMOOTH
+# The cost of a pair of imbalance in a model's gaps.
+DENSE = 0.05
+# The cost of an occurrence of an n-gram's imbalance beyond chance, divided by its frequency + SMOOTH.
+SPARSE = 5.0
 SMOOTH = 10.0
-COMMON = 5  # n-grams with fewer occurrences cost nothing
-DRAW = 0.05  # cost per rank of a later, less likely draw
+# n-grams with fewer occurrences cost nothing.
+COMMON = 5
+# The cost of each rank of a later, less likely draw.
+DRAW = 0.05
 GAIN = 0.1
 
 
@@ -78,7 +86,8 @@ def pool(rows: pa.Table, corpus: Sequence[CorpusText] = (), seed: int = 0) -> Po
     """
     vocabulary = NgramVocabulary()
     caption_ids = rows["caption_id"].combine_chunks()
-    sizes = caption_ids.value_counts().field("counts").to_numpy()  # in order of first occurrence, as rows are grouped
+    # `value_counts` keeps the order of first occurrence, which is that of the captions, as rows are grouped.
+    sizes = caption_ids.value_counts().field("counts").to_numpy()
     start = np.concatenate([[0], np.cumsum(sizes)])
     first_rows = rows.take(start[:-1])
     images = first_rows["image_id"].to_pylist()
@@ -158,7 +167,8 @@ def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
 
 def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negatives: Sequence[str]) -> np.ndarray:
     """measure(negative) - measure(true text) of every candidate: the rule takes the smaller text for the true one."""
-    measures = {text: measure(text) for text in {*true, *negatives}}  # most texts stand in many candidates
+    # Each text once: most stand in many candidates.
+    measures = {text: measure(text) for text in {*true, *negatives}}
     gaps = [measures[negative] - measures[text] for text, negative in zip(true, negatives, strict=True)]
     return np.array(gaps, float)
 
@@ -173,14 +183,17 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     matrix = candidates.matrix
     caption = candidates.caption
     folds = folds_of(candidates.images, seed=seed + SEEDS)[caption]
-    draw = np.arange(matrix.shape[0]) - candidates.start[caption]  # rank of each candidate among its caption's
+    # The rank of each candidate among those of its caption.
+    draw = np.arange(matrix.shape[0]) - candidates.start[caption]
     early = np.flatnonzero(draw < POOL_DRAWS)
     gaps_of_pool = _gaps_of_fitted_model(matrix, early, folds, partial(regression, penalty=POOL_PENALTY))
     dense = [candidates.gaps, _squashed(gaps_of_pool)]
+    # The likeliest draw of every caption, to begin with.
     chosen = candidates.start[:-1].copy()
     rounds_at_chance = 0
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
+        # Other folds and topics in every round: a model that is balanced on one division must not be found on another.
         turn_seed = seed + SEEDS + turn + 1
         folds = folds_of(candidates.images, seed=turn_seed)[caption]
         matrix_by_topic = by_topic(matrix, topics_of(candidates.documents, turn_seed))
@@ -215,7 +228,8 @@ def _squashed(gaps: np.ndarray) -> np.ndarray:
     """
     nonzero = np.abs(gaps[gaps != 0])
     scale = 2 * np.median(nonzero) if len(nonzero) else 1.0
-    squashed = 1 - 2 / (exp(2 * gaps / scale) + 1)  # tanh, by an `exp` that is the same on every processor
+    # This is tanh, by an `exp` that is the same on every processor.
+    squashed = 1 - 2 / (exp(2 * gaps / scale) + 1)
     return np.column_stack([np.sign(gaps), squashed]).astype(np.float32)
 
 
@@ -253,6 +267,7 @@ def _choose(candidates: Pool, before: np.ndarray, dense: np.ndarray, rng: np.ran
     start = candidates.start.tolist()
     draw_costs = DRAW * np.arange(np.diff(candidates.start).max(initial=0))
     for caption in rng.permutation(len(chosen)).tolist():
+        # The caption's own choice is taken out of the balance while another is looked for.
         old = chosen[caption]
         if old >= 0:
             cells = slice(cell_start[old], cell_start[old + 1])
@@ -269,6 +284,7 @@ def _choose(candidates: Pool, before: np.ndarray, dense: np.ndarray, rng: np.ran
         sparse_cost = running[cell_start[low + 1 : high + 1] - first_cell] - running[cell_start[low:high] - first_cell]
         dense_cost = DENSE * np.add.reduce(dense[low:high] * dense_lean, axis=1)
         cost = sparse_cost + (dense_cost + draw_costs[: high - low])
+        # One that makes the balance better has a negative cost.
         best = int(cost.argmin())
         new = low + best if cost[best] < GAIN else -1
         if new >= 0:

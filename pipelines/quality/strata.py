@@ -18,7 +18,8 @@ from ..tables.pairs import earlier
 if TYPE_CHECKING:
     import pandas as pd
 
-Stratum = tuple[str, ...]  # the value of each of the columns that a sample is stratified by
+# The values of a row in the columns that a sample is stratified by.
+Stratum = tuple[str, ...]
 NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
@@ -62,7 +63,8 @@ def sample_strata(
             rows = rows.filter(earlier(rows) == 0)
         frame = rows.filter(having(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
         candidates = _with_order(frame.assign(shard=number), by, seed)
-        if len(best):  # pandas would guess other types of the columns where one of the frames is empty
+        # pandas would guess other types of the columns where one of the frames is empty.
+        if len(best):
             candidates = pd.concat([best, candidates]).astype(candidates.dtypes)
         best = candidates.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(n)
     rows_by_place: dict[Place, Row] = {}
@@ -100,7 +102,8 @@ def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFra
     def hashed(number: pd.Series) -> pd.Series:
         return hash_pandas_object(frame[group].assign(number=number), index=False, hash_key=key)
 
-    position = frame.groupby(group).cumcount()  # of a row among those of its image and stratum
+    # Where a row stands among those of its image and stratum.
+    position = frame.groupby(group).cumcount()
     shuffled = hashed(position).sort_values(kind="stable").index
     rank = frame.loc[shuffled].groupby(group).cumcount().reindex(frame.index)
     # Ranks are hashed as negative numbers, so that they are never those that the positions were hashed as.

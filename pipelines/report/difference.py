@@ -14,7 +14,8 @@ from .rows import visible
 from .summary import by_frequency, percent
 from .tables import console_of, print_table, terminal_table
 
-KEYS = ["caption_id", "operator", "text"]  # two rows with these in common are the same negative
+# Two rows with these in common are the same negative.
+KEYS = ["caption_id", "operator", "text"]
 WHY = ["reason", "detail"]
 
 

@@ -30,10 +30,13 @@ ORDER = (
     "features", "rejected_images", "generated", "refused_captions",
 )  # fmt: skip
 PAGE = "README.md"
-SLOWEST = 5  # shards of each stage on the page
-REASONS = 6  # of rejection of each stage on the page, the most frequent ones
+# The page shows so many shards of each stage, the slowest ones.
+SLOWEST = 5
+# The page shows so many reasons of rejection of each stage, the most frequent ones.
+REASONS = 6
 OPERATOR_TABLES = ("negatives", "positives", "refined")
-PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}  # key of the metadata -> label
+# By key of the metadata, how it is called on the page.
+PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}
 
 
 class TableInfo(TypedDict):
@@ -151,7 +154,8 @@ def _state(run: Path, manifest: Manifest | None) -> str:
         return "unfinished: no manifest"
     if not manifest.complete:
         return "unfinished"
-    if manifest.identity.stage in SOURCES:  # its inputs are files outside the run, which may be gone
+    # Its inputs are files outside the run, which may be gone.
+    if manifest.identity.stage in SOURCES:
         return "finished"
     for table, digest in manifest.identity.inputs.items():
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-Z = 1.96  # standard deviations from the mean that enclose 95 % of a normal distribution
+# So many standard deviations on both sides of the mean enclose 95 % of a normal distribution.
+Z = 1.96
 
 
 def wilson(share: float, cases: float) -> tuple[float, float]:

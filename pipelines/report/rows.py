@@ -55,7 +55,8 @@ def change(row: Row) -> str:
     replaced = row["replaced"].split(BOTH) if row["replaced"] else []
     replacement = row["replacement"].split(BOTH) if row["replacement"] else []
     swapped = len(replaced) > 1 and replaced == replacement[::-1]
-    if swapped:  # the second word of each side is the first of the other
+    # The second word of each side is the first of the other, and need not be said.
+    if swapped:
         replaced = replaced[:1]
         replacement = replacement[:1]
     old = _with_synset(replaced, row["replaced_synset"])
@@ -147,7 +148,8 @@ class Graph(NamedTuple):
 def in_words(graph: SceneGraph) -> Graph:
     """The words of a scene graph. The second object of a name is told from the first by a number: `man (2)`."""
     uses = Counter[str]()
-    names = {}  # by the token of the object, to which attributes and relations refer
+    # By the token of the object, to which attributes and relations refer.
+    names = {}
     for thing in graph.objects:
         uses[thing.name] += 1
         names[thing.token] = f"{thing.name} ({uses[thing.name]})" if uses[thing.name] > 1 else thing.name

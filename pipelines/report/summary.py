@@ -22,11 +22,13 @@ from .tables import console_of, print_table, terminal_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-FEW_ENTRIES = 100  # a lexicon with fewer entries leaves most captions without a replacement
+# A lexicon with fewer entries leaves most captions without a replacement.
+FEW_ENTRIES = 100
 # The lowest share of English words in captions that are taken for English. WordNet, which lacks words such as "the"
 # and "with", knows two thirds of the words of English captions.
 ENGLISH = 0.5
-NO_CANDIDATE = "no_candidate"  # a reason of rejection that is of a caption: there was nothing to reject
+# A reason of rejection that is none of a candidate, but of a caption: there was nothing to reject.
+NO_CANDIDATE = "no_candidate"
 LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
@@ -156,7 +158,8 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
         per_caption = f"{rows / captions:.1f}" if captions else "–"
         rejected = sum(_rejected_candidates(counts, operator).total() for operator in line.operators)
         without_candidate = ""
-        if len(line.operators) == 1:  # a caption without a candidate for one operator may have one for its sibling
+        # Not of a family: a caption without a candidate for one of its operators may have one for another.
+        if len(line.operators) == 1:
             without_candidate = f"{counts.get(f'rejected.{line.operators[0]}.{NO_CANDIDATE}', 0):,}"
         cells = [f"{covered:,}", percent(covered, captions), f"{rows:,}", per_caption, f"{rejected:,}"]
         table.add_row(line.label, *cells, without_candidate, style=line.style)

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WIDTH = 100  # characters in a line of what commands print
-GAP = "   "  # between two columns of a text table
+# A line of what commands print has at most so many characters.
+WIDTH = 100
+# What stands between two columns of a text table.
+GAP = "   "
 NO_BREAK_SPACE = "\xa0"
 
 

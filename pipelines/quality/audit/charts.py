@@ -25,9 +25,12 @@ TOP = 8
 BOTTOM = 30
 SHOWN = 60  # words plotted
 NAMED = 14  # words labelled with their name
-SPAN = 12  # larger differences in characters go into the bins at the ends
-MOST_TEXTS = 0.995  # share of the texts that the histogram of lengths shows, the shortest ones
-LIMITS = (55.0, 60.0)  # %: a blind accuracy whose interval is above the first is suspicious, above the second refused
+# Larger differences in characters go into the bins at the ends.
+SPAN = 12
+# The share of texts that the histogram of lengths shows: a few very long ones would squeeze all others.
+MOST_TEXTS = 0.995
+# In %: a blind accuracy whose interval is above the first is suspicious, above the second refused.
+LIMITS = (55.0, 60.0)
 
 
 class Chart(NamedTuple):
@@ -106,7 +109,8 @@ def _histogram(
     x = scale(low, high, LEFT, WIDTH - RIGHT)
     y = scale(0, highest, HEIGHT - BOTTOM, TOP)
     one_unit = max(0, ceil(low))
-    bar_width = round(x(one_unit + 1) - x(one_unit) - 1, 1)  # a gap of one pixel between two bars
+    # A gap of one pixel between two bars.
+    bar_width = round(x(one_unit + 1) - x(one_unit) - 1, 1)
     shapes = []
     for bar in bins:
         height = round(y(0) - y(bar.share), 1)
@@ -195,7 +199,8 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     height = 260
     numbers = [number for use, _ in plotted for number in (use.out, use.put)]
     least = floor(log10(min(filter(None, numbers))))  # the smallest power of ten
-    zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
+    # Where 0 is drawn, below the smallest power of ten.
+    zero = least - 0.35
     rarest = log10(min(corpus for _, corpus in plotted)) - 0.1
     commonest = log10(max(corpus for _, corpus in plotted)) + 0.1
     most = max(log10(max(numbers)), least + 1) + 0.1
@@ -259,7 +264,9 @@ def accuracy(percent: float, low: float, high: float) -> Markup:
     height = 14
     x = scale(25, 100, 0, width)
     start, end = sorted((x(50), x(max(percent, 25))))
-    from_chance = max(low - 50, 50 - high)  # how far the whole interval is from 50 %, below 0 if it holds 50 %
+    # How far the whole interval is from 50 %, below 0 if it holds 50 %.
+    from_chance = max(low - 50, 50 - high)
+    # One number serves both sides: an accuracy of 20 % tells as much as one of 80 %.
     kind = "good"
     if from_chance > LIMITS[1] - 50:
         kind = "high"

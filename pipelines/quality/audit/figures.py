@@ -46,8 +46,10 @@ class AuditConfig(Settings):
 
 SWAPPED = " | "
 ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")  # kinds of lexicon entries
-BINS = 10  # parts of a caption that edits are counted in
-EXCHANGES = 100  # the most frequent ones are listed
+# The number of parts of a caption in which edits are counted.
+BINS = 10
+# The most frequent ones are listed, so many of each operator.
+EXCHANGES = 100
 TABLES = ("negatives", "refined", "positives")
 CHANGE = ["replaced", "replacement", "replaced_synset", "replacement_synset"]
 COLUMNS = ("caption_id", "operator", "family", "caption", "text", "edits", "split", *CHANGE)
@@ -153,8 +155,10 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
         stored_splits.update(rows["split"].unique().to_pylist())
         english = rows.filter(in_splits & (pc.field("language") == LANGUAGE))
         captions += english.num_rows
-        images += len(english["image_id"].unique())  # all captions of an image are in one shard
+        # All captions of an image are in one shard.
+        images += len(english["image_id"].unique())
     check_splits(splits, stored_splits, run)
+    # All rows of a caption are in one shard, so that its captions can be added up.
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
         covered += len(rows.filter(in_splits)["caption_id"].unique())
     corpus = _corpus_counts(run)
@@ -188,6 +192,7 @@ def _table_figures(
     for shard in shards_of(run, table):
         rows = shard.read([*COLUMNS, *(["p_true"] if has_estimates else [])]).filter(having({"split": splits}))
         if not has_estimates:
+            # A column of nulls, so that all tables are counted alike.
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
         first_draws = rows.filter(pa.array(earlier(rows) == 0))
         for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
@@ -232,7 +237,8 @@ def _counts(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
     row_of_edit = pc.list_parent_indices(edits).to_numpy()
     start = pc.struct_field(edits.flatten(), "start").to_numpy()
     end = pc.struct_field(edits.flatten(), "end").to_numpy()
-    middle = (start + end) / 2 / np.maximum(length[row_of_edit], 1)  # of an edit, from 0 to 1
+    # The middle of each edit in its caption, from 0 to 1.
+    middle = (start + end) / 2 / np.maximum(length[row_of_edit], 1)
     edit_bin = np.minimum((middle * BINS).astype(int), BINS - 1)
 
     def items(measure: str, operators: np.ndarray, values: np.ndarray) -> pd.DataFrame:

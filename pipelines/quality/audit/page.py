@@ -44,9 +44,11 @@ from .figures import BINS, AuditConfig, Exchange, Figures, OperatorFigures, Word
 
 PAGE = "audit.html"
 TABLE = "audit.parquet"
-REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
+# For one reason, a third as many refused candidates are shown as negatives.
+REFUSED_SHARE = 3
 SIDE = 320
-QUALITY = 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
+# With these pixels of the longer side and this quality of JPEG, a photo takes about 15 kB.
+QUALITY = 72
 SHOWN_EXCHANGES = 12  # of each operator
 SHOWN_WORDS = 40
 
@@ -82,6 +84,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     sink = pa.BufferOutputStream()
     schema = AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})
     pq.write_table(numbers.cast(schema), sink, **PARQUET)
+    # The rows are written before the page that reads them.
     with locked(output):
         write_files(search.files, output / FOLDER)
         write_atomically(output / PAGE, html.encode())
@@ -177,7 +180,8 @@ def _page(
         )
 
     sections: list[Section] = []
-    controls = {}  # of true sentences, which a model must accept
+    # Operators whose sentences are true: a model must accept these.
+    controls = {}
     for name, family in figures.families.items():
         if family != POSITIVE:
             of_negatives = section(name, table, negatives)
@@ -295,9 +299,11 @@ def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
 # The search reads scripts beside the page, since a page that is opened from a disk can read no other file. Each hands
 # over compressed JSON: [image_id, captions as [caption_id, text], rows as [number of the caption, kind, *summary]].
 FOLDER = "rows"
-PER_FILE = 20_000  # rows, at least, of all files but the last
+# Every file but the last has at least so many rows.
+PER_FILE = 20_000
 REFINED = "refined"
-HELD = ("negatives", "positives", "rejections")  # tables whose rows can be found
+# Tables whose rows can be found.
+HELD = ("negatives", "positives", "rejections")
 
 
 class Search(NamedTuple):
@@ -395,7 +401,8 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
     if not chosen:
         return
     wanted = having({"split": splits, "image_id": sorted(chosen)})
-    shards = {}  # by table, the shards by the name of the file, which is that of the captions' shard
+    # By table, the shards by the name of the file, which is that of the captions' shard.
+    shards = {}
     for table in HELD:
         if has_table(run, table):
             shards[table] = {shard.path.name: shard for shard in shards_of(run, table)}

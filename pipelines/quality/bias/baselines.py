@@ -26,13 +26,18 @@ if TYPE_CHECKING:
 
 
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
-CUES = 15  # words or n-grams in a report, at most
-SIGNIFICANT = 2.0  # standard deviations of coin flips, beyond which a word is more often in one kind of texts
+# A report has at most so many words, and n-grams for and against.
+CUES = 15
+# A word is called one-sided beyond so many standard deviations of coin flips.
+SIGNIFICANT = 2.0
 FOLDS = 5
 PENALTY = 1.0  # scikit-learn's C
-MIN_PAIRS = 2  # n-grams in fewer pairs have weight 0 in the regression
-STEP = 2.0**-10  # weights are multiples: what the fit rounds differs with the processor, near the 14th digit
-Fit = Callable[["csr_matrix"], "np.ndarray"]  # (pairs, n-grams) differences -> (n-grams,) weights
+# n-grams in fewer pairs have weight 0 in the regression.
+MIN_PAIRS = 2
+# Weights are multiples of it: the fit differs from processor to processor near the 14th digit.
+STEP = 2.0**-10
+# (pairs, n-grams) differences -> (n-grams,) weights.
+Fit = Callable[["csr_matrix"], "np.ndarray"]
 NamedWeights = tuple[tuple[str, float], ...]  # n-grams, each with its weight
 
 
@@ -155,7 +160,8 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
     if corpus:
         captions = vocabulary.encode([caption.text for caption in corpus])
         caption_images = [caption.image_id for caption in corpus]
-    else:  # each caption once, although it may have several negatives
+    else:
+        # Each caption counts once, although it may have several negatives.
         own = list(dict.fromkeys((pair.true, pair.image_id) for pair in pairs))
         captions = vocabulary.encode([text for text, _ in own])
         caption_images = [image_id for _, image_id in own]

@@ -29,8 +29,10 @@ from .baselines import BlindReport, CorpusText, TextPair, blind, check_libraries
 
 ALL = "all"
 LIMIT = 100_000
-CORPUS = 1_000_000  # captions that the language model is trained on, at most
-Measure = Callable[[str, Sequence[TextPair]], BlindReport]  # a report of the name on the pairs, as `blind` makes it
+# The language model is trained on at most so many captions.
+CORPUS = 1_000_000
+# Makes a report of a name on pairs, like `blind`.
+Measure = Callable[[str, Sequence[TextPair]], BlindReport]
 Row = TypeVar("Row", TextPair, CorpusText)
 
 
@@ -107,7 +109,8 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     def measure(name: str, pairs_of_operator: Sequence[TextPair]) -> BlindReport:
         try:
             return cached(name, pairs_of_operator)
-        finally:  # also of those that cannot be measured; the pairs of `all` were counted with their operators
+        finally:
+            # Those that cannot be measured count, too; the pairs of `all` were counted with their operators.
             progress.advance(0 if name == ALL else len(pairs_of_operator))
 
     with progress.stage(f"blind {config.table}", len(pairs), unit="pairs"):
@@ -160,7 +163,8 @@ def read_all(
         for operator, _, caption, negative, image_id in zip(*ordered.values(), strict=True):
             pairs.setdefault(operator, []).append(TextPair(caption, negative, image_id))
         for operator, read_so_far in pairs.items():
-            if len(read_so_far) > 2 * limit:  # not at each one beyond the limit, as it sorts all images
+            # Only at twice the limit, since each time all images are sorted.
+            if len(read_so_far) > 2 * limit:
                 pairs[operator] = of_random_images(read_so_far, limit, seed)
     return {operator: of_random_images(pairs[operator], limit, seed) for operator in sorted(pairs)}
 
@@ -207,6 +211,7 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), 
     """
     check_libraries()
     folder = scratch_folder(run, FOLDER)
+    # Other versions of the code or of the libraries may give other numbers.
     base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def measure(name: str, pairs: Sequence[TextPair]) -> BlindReport:

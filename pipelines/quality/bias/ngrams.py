@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 ORDER = 3  # words in the longest n-grams
-BITS = 20  # of a word's number; three of them fit into 64 bits
+# The bits of a word's number; three of them fit into 64.
+BITS = 20
 START = 1
 END = 2
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-CHUNK = 50_000  # pairs that are compared at once, which bounds memory
+# The number of pairs that are compared at once, which bounds memory.
+CHUNK = 50_000
 DISCOUNT = 0.75
 
 
@@ -97,6 +99,7 @@ def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The numbers start, start + 1, … of all ranges, concatenated: starts (3, 7), lengths (2, 1) -> 3 4 7."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    # Each range is counted on from where the one before ends: what is added brings it to its start.
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
@@ -131,7 +134,8 @@ def _agreeing(
         from_end: whether they are compared from the end.
     """
     steps = np.arange(int(shorter.max(initial=0)))
-    distance = -1 - steps if from_end else steps  # of each compared word from the boundary
+    # How far each compared word is from the boundary of its text.
+    distance = -1 - steps if from_end else steps
     true_boundary = true.offsets[rows + from_end]
     negative_boundary = negative.offsets[rows + from_end]
     # (rows, steps) words; `clip` reads beyond the last text where a row is shorter, which `inside` masks
@@ -152,10 +156,12 @@ class Occurrences(NamedTuple):
 
 def grams_of(texts: EncodedTexts, window: Window, order: int) -> Occurrences:
     """Every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
+    # An n-gram overlaps the window if it begins at most order - 1 words before, and before its end.
     low = np.maximum(window.start - order + 1, texts.offsets[:-1])
     high = np.minimum(window.end, texts.offsets[1:] - order + 1)
     lengths = np.maximum(high - low, 0)
-    first = ragged(low, lengths)  # position of the first word of each n-gram
+    # The position of the first word of each n-gram.
+    first = ragged(low, lengths)
     key = np.zeros(len(first), np.int64)
     for place in range(order):
         key |= texts.flat[first + place].astype(np.int64) << BITS * place
@@ -253,7 +259,8 @@ class LanguageModel(NamedTuple):
 
         folds: (texts,) the fold of each text, whose model has not seen it.
         """
-        start = np.maximum(window.start, texts.offsets[:-1] + 1)  # the start mark is given, not predicted
+        # The start mark is given, so that the first word after it is the first that is predicted.
+        start = np.maximum(window.start, texts.offsets[:-1] + 1)
         end = np.minimum(window.end + ORDER - 1, texts.offsets[1:])
         lengths = np.maximum(end - start, 0)
         position = ragged(start, lengths)
@@ -292,7 +299,8 @@ class LanguageModel(NamedTuple):
 
 def train(texts: EncodedTexts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
     """Train the models of `count` folds; folds: (texts,) the fold of each text; entries: size of the vocabulary."""
-    lengths = np.diff(texts.offsets) - 1  # the start mark of a text is not predicted
+    # Every word is predicted except the start mark.
+    lengths = np.diff(texts.offsets) - 1
     position = ragged(texts.offsets[:-1] + 1, lengths)
     text = np.repeat(np.arange(len(texts)), lengths)
     fold = folds[text]
@@ -301,10 +309,12 @@ def train(texts: EncodedTexts, folds: np.ndarray, count: int, entries: int) -> L
     for occurring in _keys_ending_at(texts, position, texts.offsets[text]):
         distinct, column = np.unique(occurring, return_inverse=True)
         inside = np.bincount(column * count + fold, minlength=len(distinct) * count).reshape(len(distinct), count)
+        # (n-grams, folds): all occurrences but those inside the fold
         outside = inside.sum(axis=1, keepdims=True) - inside
         keys.append(distinct)
         seen.append(outside.astype(np.int32))
-    if START not in keys[0]:  # it is the context of each first word, although it is never predicted
+    # It is the context of each first word, although it is never predicted.
+    if START not in keys[0]:
         place = np.searchsorted(keys[0], START)
         keys[0] = np.insert(keys[0], place, START)
         seen[0] = np.insert(seen[0], place, 0, axis=0)
@@ -315,10 +325,11 @@ def train(texts: EncodedTexts, folds: np.ndarray, count: int, entries: int) -> L
         if order + 1 < ORDER:
             longer = seen[order + 1]
             context = _find(keys[order], _without_last_word(keys[order + 1], order + 1))
-            for number in range(count):
-                occurrences = longer[:, number] * context.known
-                follow[:, number] = np.bincount(context.position, occurrences, len(keys[order]))
-                types[:, number] = np.bincount(context.position, occurrences > 0, len(keys[order]))
+            # Each longer n-gram adds its occurrences to its context, and itself as one different word after it.
+        for number in range(count):
+            occurrences = longer[:, number] * context.known
+            follow[:, number] = np.bincount(context.position, occurrences, len(keys[order]))
+            types[:, number] = np.bincount(context.position, occurrences > 0, len(keys[order]))
         orders.append(Counts(keys[order], seen[order], follow, types))
     words = np.bincount(fold, minlength=count)
     return LanguageModel(tuple(orders), words.sum() - words, entries)

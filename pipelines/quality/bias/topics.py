@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 TOPICS = 20
 ROUNDS = 10  # of k-means
-LEAST_IMAGES = 2  # words of fewer images tell no topic
-COMMON = 0.1  # share of the images; words of more of them tell no topic
-UNIT = 2.0**10  # weights and vectors are whole numbers, in parts of it: the same on every processor
+# Words of fewer images tell no topic.
+LEAST_IMAGES = 2
+# A share of the images. Words of more of them tell no topic.
+COMMON = 0.1
+# Weights and vectors are whole numbers, in parts of it: the same on every processor.
+UNIT = 2.0**10
 
 
 class Documents(NamedTuple):
@@ -72,6 +75,7 @@ def documents(
     images_with_word = np.bincount(counts.indices, minlength=words)
     most = max(COMMON * len(distinct), LEAST_IMAGES)
     telling = np.flatnonzero((images_with_word >= LEAST_IMAGES) & (images_with_word <= most))
+    # Below 0 where a word differs that none of the listed captions says.
     elsewhere = (counts[image_of_pair] - differing)[:, telling].maximum(0)
     return Documents(counts[:, telling], elsewhere)
 
@@ -99,6 +103,7 @@ def topics_of(documents: Documents, seed: int = 0) -> np.ndarray:
     centres = unit[np.random.default_rng(seed).permutation(images)[:TOPICS]].toarray()  # (topics, words)
     for _ in range(ROUNDS):
         topic = (unit @ centres.T).argmax(axis=1)
+        # (topics, images), 1 where an image belongs to a topic; the product sums up the images of each topic
         members = csr_matrix((np.ones(images, np.int64), (topic, np.arange(images))), (TOPICS, images))
         sums = (members @ unit).toarray()
         lengths = np.sqrt(np.maximum((sums**2).sum(axis=1, keepdims=True), 1))
