@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import io
 import json
 import re
 import shutil
@@ -321,7 +320,7 @@ FALSE = {  # by what they contradict
 
 @pytest.fixture(scope="module")
 def denials(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run in which every caption with negatives says "with a hat" at the end, and has all true and false denials."""
+    """Every caption with negatives says "with a hat" at the end, and has all true and false denials."""
     positives: Rows = []
 
     def add(captions: Rows, negatives: Rows) -> None:
@@ -347,20 +346,6 @@ def denials(tmp_path_factory: pytest.TempPathFactory) -> Path:
         mine = [row for row in positives if row["image_id"] in here]
         write_table(run, "positives", pa.Table.from_pylist(mine, POSITIVES), number, PROVENANCE)
     return run
-
-
-@pytest.mark.usefixtures("unmeasured")
-def test_a_false_sentence_is_published_beside_the_true_one_that_it_contradicts(denials: Path, tmp_path: Path) -> None:
-    contradicted = {said: TRUE.get(replaced, "with a hat") for replaced, (_, said) in FALSE.items()}
-    seen = set()
-    files = published(denials, tmp_path / "out", "huggingface", operators=("negation",), images=None)
-    for name in (name for name in files if name.endswith(".parquet")):
-        for row in pq.read_table(io.BytesIO(files[name])).to_pylist():
-            false = next(said for said in contradicted if row["negative_caption"].endswith(said))
-            assert row["caption"].endswith(contradicted[false])
-            assert row["caption"].removesuffix(contradicted[false]) == row["negative_caption"].removesuffix(false)
-            seen.add(false)
-    assert seen == set(contradicted)
 
 
 @pytest.mark.usefixtures("unmeasured")

@@ -5,7 +5,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,9 +46,6 @@ from negcap.pipelines.quality.bias.ngrams import (
     windows,
 )
 from negcap.pipelines.quality.bias.topics import documents, topics_of
-from negcap.pipelines.stages.refine import RefineConfig, read_rows
-from negcap.pipelines.tables.pairs import with_true
-from negcap.schemas.negatives import NEGATIVES, POSITIVES
 from tests.tables import write_table
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
@@ -269,33 +265,3 @@ def test_a_run_has_a_report_an_operator_that_does_not_depend_on_shards(tmp_path:
         measure_run(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="cannot be measured: noun: too few images: 3, needs 5; numeral: "):
         measure_run(negatives(tmp_path / "few", [], images=3))
-
-
-def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_path: Path) -> None:
-    captions = [f"A dog with a hat {number}." for number in "123"]
-
-    def row(key: str, number: str, operator: str, text: str, replaced: str, replacement: str) -> dict[str, Any]:
-        empty = dict.fromkeys({*NEGATIVES.names, *POSITIVES.names})
-        return {
-            **empty, key: f"s:{number}:0#{operator}:0", "caption_id": f"s:{number}:0", "image_id": number,
-            "split": "test", "origin": "human", "family": "negation" if key == "negative_id" else "positive",
-            "operator": operator, "caption": captions[int(number) - 1], "draw": 0, "text": text, "edits": [],
-            "replaced": replaced, "replacement": replacement, "p_unnatural": 9.0,
-        }  # fmt: skip
-
-    negatives = [
-        row("negative_id", "1", "negation", "A dog with a cat.", "not cat", "cat"),
-        row("negative_id", "2", "negation", "A dog without a hat.", "hat", "not hat"),
-        row("negative_id", "3", "negation", "A dog with a cow.", "not cow", "cow"),
-    ]
-    true = "A dog without a cat."
-    positives = [row("positive_id", number, "true_negation", true, "hat", "not cat") for number in "13"]
-    write_table(tmp_path, "negatives", pa.Table.from_pylist(negatives, schema=NEGATIVES))
-    assert [pair.true for pair in read_all(tmp_path)["negation"]] == captions
-    write_table(tmp_path, "positives", pa.Table.from_pylist(positives, schema=POSITIVES))
-    cat, hat = TextPair(true, "A dog with a cat.", "1"), TextPair(captions[1], "A dog without a hat.", "2")
-    assert read_all(tmp_path) == {"negation": [cat, hat]}
-    assert [row["caption"] for row in with_true(tmp_path, negatives)] == [cat.true, hat.true]
-    refined = read_rows(tmp_path, "negation", RefineConfig())[1]
-    columns = refined.select(["row", "caption", "negative", "plausibility"]).to_pydict()
-    assert [*zip(*columns.values(), strict=True)] == [(0, *cat[:2], None), (1, *hat[:2], None)]
