@@ -204,6 +204,8 @@ def test_what_a_majority_finds_true_is_not_valid_and_a_tie_is_no_majority(sheet:
     key = read_key(sheet.key)
     assert sorted(report["invalid"]) == sorted(item.id for item in key.values() if item.operator == "numeral")
     assert sheet.agree(good, lambda item: ("both", ""))["operators"][0]["valid"].percent == 0.0
+    neither = sheet.agree(lambda item: ("neither", ""))["operators"][0]
+    assert (neither["valid"].percent, neither["false"].percent) == (0.0, 100.0)
 
 
 def test_an_item_without_a_vote_does_not_count(sheet: Sheet) -> None:
