@@ -18,6 +18,7 @@ import numpy as np
 from ..engine.lock import locked
 from ..engine.storage import write_atomically, write_json
 from ..report.intervals import wilson
+from ..report.tables import markdown_table as markdown_table
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -65,12 +66,6 @@ def mean_and_range(values: Sequence[float]) -> str:
 def format_difference(value: float, interval: Sequence[float]) -> str:
     """A difference with the bounds of its interval, to one decimal: `+5.3 (+2.1 to +8.4)`."""
     return f"{value:+.1f} ({interval[0]:+.1f} to {interval[1]:+.1f})"
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column is left-aligned, the others right-aligned."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write_results(folder: Path, name: str, values: Any, text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TextIO, TypedDict
 import pandas as pd
 
 from ..engine.tables import has_table, read_table
-from ..report.summary import console_of, plain_table
+from ..report.tables import console_of, terminal_table
 from .judge import SceneVerdict, judge, scene_of
 
 TABLES = ("negatives", "refined")
@@ -111,7 +111,7 @@ def counts(judged: pd.DataFrame) -> dict[str, OperatorCounts]:
 
 def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
     """Print a table of the counts and, per operator, at most `shown` reasons of undecided and kinds of wrong rows."""
-    table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
+    table = terminal_table("", "rows", "false", "only by count", "true", "undecided", "right")
     undecided: list[str] = []
     wrong: list[str] = []
     for name, tally in counts(judged).items():

@@ -19,9 +19,9 @@ from ..engine.progress import Progress
 from ..engine.storage import refuse_link, write_atomically
 from ..models.clip.pretrained import REPOSITORY
 from ..models.figures import figures, format_interval
-from ..quality.accuracy import aligned
-from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
+from ..quality.bias.baselines import TextPair, format_rule, most_telling, shorter
 from ..quality.bias.measure import cached_reports, read_corpus
+from ..report.tables import text_table
 from .encoders import ENCODERS, LISTS, arrays, embed, trained
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
@@ -143,7 +143,7 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
                 continue
             columns = (rows[name].tolist() for name in ("true", "false", "image"))
             pairs = [
-                Pair(tests.texts[true], tests.texts[false], tests.image_ids[image])
+                TextPair(tests.texts[true], tests.texts[false], tests.image_ids[image])
                 for true, false, image in zip(*columns, strict=True)
             ]
             tried = {"format rule": format_rule(pairs), "shorter is true": shorter(pairs)}
@@ -193,5 +193,5 @@ def to_text(models: Sequence[Scores]) -> str:
                 cells.append(
                     [row["group"], f"{row['model']['n']:,}", *shares, "–" if chance is None else f"{chance:.0f}"]
                 )
-            lines += [f"{said}:", *aligned(cells), ""]
+            lines += [f"{said}:", *text_table(cells), ""]
     return "\n".join(lines).rstrip()

@@ -175,7 +175,9 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
                     raise ValueError(_described(source, Rejected(**bad)))
             return Ingested(complete.counts, reading_warnings(run, complete.counts, config))
-        parts = _parts(source, readers.reader_of(format).alone, files, sum(content["bytes"] for content in contents))
+        parts = _parts(
+            source, readers.reader_of(format).alone, files, sum(int(content["bytes"]) for content in contents)
+        )
         work = Work(
             source=source,
             format=format,

@@ -23,8 +23,8 @@ from ..engine.errors import StageError, TaskError
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import provenance, shards_of
-from ..quality.accuracy import aligned
 from ..report.summary import would_add
+from ..report.tables import text_table
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
 
@@ -339,7 +339,7 @@ def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) 
                 reasons.append(f"{name} keeps none: {_why_none(images)}")
     left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
     hints = would_add(more, "at most")
-    return "\n".join([*aligned(rows), *reasons, f"{left}; {hints} more" if hints else left])
+    return "\n".join([*text_table(rows), *reasons, f"{left}; {hints} more" if hints else left])
 
 
 def _why_none(images: int) -> str:

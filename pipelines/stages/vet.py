@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
-from ..endpoint.client import Answers, Endpoint, collect
+from ..endpoint.client import Answers, Endpoint, EndpointIdentity, collect
 from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
@@ -108,7 +108,7 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
     return answers
 
 
-def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: Row, answers: str) -> list[Row]:
+def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str) -> list[Row]:
     """What determines the verdicts of this model, for each reading. answers: the hash of its answers."""
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}

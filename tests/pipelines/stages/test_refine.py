@@ -16,7 +16,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.tables import verify
-from negcap.pipelines.quality.bias.baselines import Pair, blind
+from negcap.pipelines.quality.bias.baselines import TextPair, blind
 from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups_of, refine, yields
@@ -89,13 +89,13 @@ def test_a_planted_cue_vanishes(make, baseline, raw, kept):
     captions = corpus(600)
     rng = Random(1)
     negatives = [make(text, rng, 4) for text, _ in captions]
-    before = [Pair(text, some[0], image) for (text, image), some in zip(captions, negatives, strict=True)]
+    before = [TextPair(text, some[0], image) for (text, image), some in zip(captions, negatives, strict=True)]
     assert blind("before", before).baselines[baseline].percent > raw
     candidates = pool(table(captions, negatives))
     chosen = select(candidates)
     rows = [(i, row - candidates.start[i]) for i, row in enumerate(chosen) if row >= 0]
     assert all(0 <= draw < len(negatives[i]) for i, draw in rows)
-    after = blind("after", [Pair(captions[i][0], negatives[i][draw], captions[i][1]) for i, draw in rows])
+    after = blind("after", [TextPair(captions[i][0], negatives[i][draw], captions[i][1]) for i, draw in rows])
     assert all(42 <= told.percent <= 58 for told in after.baselines.values()), after.baselines
     assert len(rows) >= kept * len(captions)
 
