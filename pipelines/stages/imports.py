@@ -20,7 +20,7 @@ from ..engine.run import Execution, Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
-from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
+from ..readers.pairs import CaptionWithNegatives, NoColumnError, pair_files, read_pairs
 from ..readers.record import Rejected, image_id
 from .proposals import judging
 
@@ -91,7 +91,7 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
             if image == path:
                 own = (key, image, split)
                 rows += [(*own, text, record.source, None, None) for text in record.captions]
-                rows += [(*own, first, record.source, label, text) for text, label in record.negatives]
+                rows += [(*own, first, record.source, each.label, each.text) for each in record.negatives]
                 continue
             detail = f"image must differ from others in its file name, {path} is named as {image}"
             bad = Rejected(record.source, record.line, "ambiguous_image", detail, first[:200])
@@ -105,7 +105,7 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
 
 def _records(
     source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]
-) -> Iterator[Foreign | Rejected]:
+) -> Iterator[CaptionWithNegatives | Rejected]:
     """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:

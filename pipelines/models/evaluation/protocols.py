@@ -121,7 +121,7 @@ def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner
     without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,) indices of
     those that join. owner: (P,) the image of each.
     """
-    outranks = (own[negatives] > ranks.best.cpu()[owner] - retrieval.TIE).long()
+    outranks = (own[negatives] > ranks.best.cpu()[owner] - TIE).long()
     return ranks.images.cpu() + torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, outranks)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from negcap.pipelines import readers
 from negcap.pipelines.readers.cells import captions_in, items_of
-from negcap.pipelines.readers.pairs import Foreign, read_pairs
+from negcap.pipelines.readers.pairs import CaptionWithNegatives, read_pairs
 from negcap.pipelines.readers.record import MAX_CAPTIONS, MAX_TEXT, ReadOptions, Record, Rejected
 
 DOG, BALL = "A dog sleeps.", "A dog's ball."
@@ -98,9 +98,10 @@ def test_import_reads_such_cells_alike(name: str, tmp_path: Path) -> None:
     row = {"filepath": "1.jpg", "title": LISTS["Python"], "neg_caption": "['A cat sleeps.' 'A cow sleeps.']"}
     path.write_bytes(table_of(name, [row, {**row, "title": "[blurred] A man."}, {**row, "title": "[]"}]))
     first, second, third = read_pairs(str(path))
-    assert isinstance(first, Foreign) and isinstance(second, Foreign) and isinstance(third, Rejected)
+    assert isinstance(first, CaptionWithNegatives) and isinstance(second, CaptionWithNegatives)
+    assert isinstance(third, Rejected)
     assert first.captions == (DOG, BALL)  # that of the negatives comes first
-    assert [text for text, _ in first.negatives] == ["A cat sleeps.", "A cow sleeps."]
+    assert [negative.text for negative in first.negatives] == ["A cat sleeps.", "A cow sleeps."]
     assert second.captions == ("[blurred] A man.",)
     assert third.detail == "caption must be text, was: []"
 

@@ -145,7 +145,7 @@ FORMATS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("name", [*FORMATS, "trohn"])
 def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
-    from negcap.pipelines.readers.pairs import Foreign, read_pairs
+    from negcap.pipelines.readers.pairs import CaptionWithNegatives, Negative, read_pairs
 
     if name == "trohn":
         path = tmp_path / "a.parquet"
@@ -157,7 +157,8 @@ def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
     labels = {"valse": "plurals", "ce-clip": "object", "plain": "mine", "kind": "mine"}
     image = {"lines": None, "crepe": "1"}.get(name, "1.jpg")
     captions = {"sugarcrepe++": (CAP, "A pet."), "five captions": (CAP, "A pet.", "It naps.")}.get(name, (CAP,))
-    assert list(read_pairs(str(path))) == [Foreign(path.name, 1, image, captions, "", ((NEG, labels.get(name, "a")),))]
+    negatives = (Negative(NEG, labels.get(name, "a")),)
+    assert list(read_pairs(str(path))) == [CaptionWithNegatives(image, captions, negatives, source=path.name, line=1)]
 
 
 OTHER, WRONG = "A pet naps.", "A cat stands."
@@ -183,13 +184,13 @@ GIVEN = {  # the name of a file, its content, the columns that are named; captio
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_columns_that_are_named(name: str, tmp_path: Path) -> None:
-    from negcap.pipelines.readers.pairs import Foreign, read_pairs
+    from negcap.pipelines.readers.pairs import CaptionWithNegatives, read_pairs
 
     file, text, columns, captions, negatives = GIVEN[name]
     (tmp_path / file).write_text(text)
     (record,) = read_pairs(str(tmp_path / file), columns=columns)
-    assert isinstance(record, Foreign), record
-    assert record.captions == tuple(captions) and [text for text, _ in record.negatives] == negatives
+    assert isinstance(record, CaptionWithNegatives), record
+    assert record.captions == tuple(captions) and [negative.text for negative in record.negatives] == negatives
 
 
 def test_records_whose_caption_is_false_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
