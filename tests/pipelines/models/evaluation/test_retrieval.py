@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 from negcap.pipelines.models.data import Phrase
 from negcap.pipelines.models.evaluation import retrieval
 from negcap.pipelines.models.evaluation.components import (
-    Question,
+    AttachmentQuestion,
     accuracy,
     average_precision,
     detected_queries,
@@ -137,7 +137,10 @@ def test_average_precision_equals_scikit_learns(items: list[tuple[int, bool]]) -
 
 def test_accuracy_of_answers_and_of_chance() -> None:
     ends = [(one, other) for one in (True, False, False) for other in (True, False)]
-    questions = [Question(0, [("", "", "")] * 6, ends), Question(0, [("", "", "")] * 2, [(True, True), (False, False)])]
+    questions = [
+        AttachmentQuestion(0, [("", "", "")] * 6, ends),
+        AttachmentQuestion(0, [("", "", "")] * 2, [(True, True), (False, False)]),
+    ]
     # chosen: the second (only its subject is right) and the first of the other two (both right)
     scores = torch.tensor([0.1, 0.9, 0.2, 0.3, 0.1, 0.0, 0.5, 0.4])
     chance = {"subject": 100 * (2 / 6 + 1 / 2) / 2, "object": 50.0, "both": 100 * (1 / 6 + 1 / 2) / 2}
@@ -146,7 +149,7 @@ def test_accuracy_of_answers_and_of_chance() -> None:
     made = accuracy(questions, lambda words, image: scores)
     assert {name: made[name] for name in expected} == expected
     assert {name: made[f"{name}, random"] for name in chance} == pytest.approx(chance)
-    noun = Question(0, [("", "")] * 4, [(False,), (True,), (False,), (False,)])
+    noun = AttachmentQuestion(0, [("", "")] * 4, [(False,), (True,), (False,), (False,)])
     alone = accuracy([noun], lambda words, image: torch.tensor([0, 1, 0, 0.5]))
     assert alone == {"questions": 1, "noun": 100, "noun, random": 25}
 
