@@ -30,7 +30,7 @@ from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import (
     OPTIONS,
     POSITIVE,
-    Question,
+    NegBenchQuestion,
     Row,
     by_caption,
     by_image,
@@ -150,7 +150,7 @@ def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[np.array(chosen, bool)]
 
 
-def _questions(rows: list[Row]) -> Iterator[Question]:
+def _questions(rows: list[Row]) -> Iterator[NegBenchQuestion]:
     """The questions about the captions of an image, at most one each; those about two nouns first.
 
     Others have two negatives that change different places of the caption, and both changes together as the third: were
@@ -175,7 +175,7 @@ def _questions(rows: list[Row]) -> Iterator[Question]:
             both = with_changes(true.text, pair)
             # A word stands between them, and it is no exchange, which may be true: "a cat next to a dog".
             if one.end < other.start and tuple(sorted(both.lower().split())) not in said:
-                yield Question(true, (*(with_changes(true.text, [its]) for its in pair), both), POSITIVE)
+                yield NegBenchQuestion(true, (*(with_changes(true.text, [its]) for its in pair), both), POSITIVE)
                 break
 
 

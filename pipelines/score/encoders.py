@@ -193,16 +193,14 @@ ROWS = 2048  # vectors in a shard; a computation that stops loses fewer than the
 LISTS = ("images.txt", "texts.txt")
 
 
-class TestVectors(NamedTuple):
+class RawVectors(NamedTuple):
     """The vectors of a test set's images (I, d) and texts (N, d), as a model gives them: of any length."""
-
-    __test__ = False  # for pytest
 
     images: np.ndarray
     texts: np.ndarray
 
 
-def arrays(rest: str, tests: TestSet) -> TestVectors:
+def arrays(rest: str, tests: TestSet) -> RawVectors:
     """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises FileNotFoundError, or
     ValueError if one does not fit.
     """
@@ -220,10 +218,10 @@ def arrays(rest: str, tests: TestSet) -> TestVectors:
         if len(array) != rows:
             raise ValueError(f"{path}: must have {rows:,} rows, one per line of {listed} (--lists), has {len(array):,}")
         opened.append(array)
-    return TestVectors(*opened)
+    return RawVectors(*opened)
 
 
-def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> TestVectors:
+def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVectors:
     """`negcap:FOLDER`: vectors by a model of `negcap train` from the run's features; texts of UniVSE are parsed as its
     captions were. Raises FileNotFoundError or ValueError if it or the features cannot be used.
     """
@@ -255,12 +253,12 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> TestVe
         graphs = parse_graphs(column, vocabulary, parser_settings(run))
         graphs = type(graphs)(*(components._replace(words=components.words.to(device)) for components in graphs))
     texts = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
-    return TestVectors(images.cpu().numpy(), texts.cpu().numpy())
+    return RawVectors(images.cpu().numpy(), texts.cpu().numpy())
 
 
 def embed(
     model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progress, rows_per_shard: int = ROWS
-) -> TestVectors:
+) -> RawVectors:
     """The vectors of a test set by an encoder, which are kept in the run.
 
     Args:
@@ -279,7 +277,7 @@ def embed(
     states = [(file.name, file.stat()) for file in files]
     versions = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
     compute = _KeptVectors(model, run, batch, progress, rows_per_shard)
-    return TestVectors(
+    return RawVectors(
         images=compute.of("images", tests.image_ids, versions, lambda rows: model.images(files[rows])),
         texts=compute.of("texts", tests.texts, [], lambda rows: model.texts(tests.texts[rows])),
     )

@@ -84,10 +84,8 @@ class ScoreConfig(Settings):
     )
 
 
-class TestImage(NamedTuple):
+class ScoredImage(NamedTuple):
     """An image that models are scored on, and its file; None if it is not looked for."""
-
-    __test__ = False  # for pytest
 
     id: str
     file: Path | None
@@ -127,7 +125,7 @@ class TestSet:
 
     __test__ = False  # for pytest
 
-    images: tuple[TestImage, ...]
+    images: tuple[ScoredImage, ...]
     texts: tuple[str, ...]
     captions: np.ndarray
     pairs: pd.DataFrame
@@ -275,7 +273,7 @@ def build(items: Iterable[Published], files: dict[str, Path | None] | None = Non
     for row, question in zip(options, questions, strict=True):
         row[: len(question)] = question
     return TestSet(
-        images=tuple(TestImage(image, (files or {}).get(image)) for image in images),
+        images=tuple(ScoredImage(image, (files or {}).get(image)) for image in images),
         texts=tuple(texts),
         captions=np.array(list(captions), int),
         pairs=pd.DataFrame(columns, columns=PAIR).astype({"first": bool, "adds": bool}),

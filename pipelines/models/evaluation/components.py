@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from .retrieval import EmbeddedSplit
 
 Embed = Callable[[Sequence[Phrase]], Tensor]  # phrases -> (Q, d)
 Words = tuple[str, ...]
+GraphRow = Mapping[str, Any]  # a row of the table `components`: lists of objects, attributes and relations, with words
 
 
 class QueryKind(NamedTuple):
@@ -165,14 +166,6 @@ AT_ONCE = 1 << 11  # candidates scored at a time
 Score = Callable[[Sequence[Words], Tensor], Tensor]  # candidates (m), their images (m,) -> (m,)
 
 
-class SceneGraphRow(TypedDict):
-    """A row of the table `components`: the objects of a caption, their attributes and relations, as plain words."""
-
-    objects: Sequence[Mapping[str, str]]
-    attributes: Sequence[Mapping[str, str]]
-    relations: Sequence[Mapping[str, str]]
-
-
 class AttachmentQuestion(NamedTuple):
     """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs.
 
@@ -187,7 +180,7 @@ class AttachmentQuestion(NamedTuple):
 
 def phrase_parsing(
     embed: Embed,
-    graphs: Sequence[SceneGraphRow],
+    graphs: Sequence[GraphRow],
     split: EmbeddedSplit,
     similarity: Similarity,
     written: Mapping[str, str],
@@ -227,7 +220,7 @@ def phrase_parsing(
 
 
 def read_questions(
-    graphs: Sequence[SceneGraphRow], image: Sequence[int], known: Callable[[str], bool]
+    graphs: Sequence[GraphRow], image: Sequence[int], known: Callable[[str], bool]
 ) -> dict[str, list[AttachmentQuestion]]:
     """The questions of captions, by kind: `attribute` and `relation`; kinds without questions are left out.
 
