@@ -152,7 +152,7 @@ WORDS = 1 << 15  # per batch; this bounds the memory for activations
 NUMBERS = 1 << 25  # of features per batch
 
 
-class DualEncoder(Protocol):
+class ImageTextModel(Protocol):
     """A model that maps images and texts to vectors; see `Objective`."""
 
     similarity: Similarity
@@ -237,7 +237,7 @@ class EmbeddedSplit:
     seed of the bootstrap.
     """
 
-    model: DualEncoder
+    model: ImageTextModel
     corpus: Corpus
     captions: Tensor
     image: Tensor
@@ -270,7 +270,7 @@ class EmbeddedSplit:
         return image_of_caption[self.corpus.negative_caption[negatives]]
 
 
-def embed_split(model: DualEncoder, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
+def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
     """The captions (n,) of a corpus and their images as vectors of a model; seed: of the bootstrap."""
     image, owner = corpus.captions.image[captions].unique(return_inverse=True)
     images = embed_images(model.image, corpus.features.values, image, corpus.device)
