@@ -19,6 +19,7 @@ from negcap.pipelines.score.encoders import (
     SentenceTransformersEncoder,
     embed,
 )
+from negcap.pipelines.score.protocols import unit
 from negcap.pipelines.score.score import score
 from negcap.pipelines.score.test_set import ScoreConfig, TestSet, read_test_set
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
@@ -264,9 +265,10 @@ def test_a_model_of_open_clip_by_its_weights_a_folder_or_a_name_on_the_hub(
 def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -> None:
     tests = read_test_set(run, config(photos))
     model, plain = SentenceTransformersEncoder(str(clip), CPU), HuggingFaceEncoder(str(clip), CPU)
-    assert np.allclose(model.texts(tests.texts[:3]), plain.texts(tests.texts[:3]), atol=1e-4)
     files = tests.image_files("model")[:3]
-    assert np.allclose(model.images(files), plain.images(files), atol=1e-4)
+    for mine, theirs in ((model.texts, plain.texts), (model.images, plain.images)):  # some versions give other lengths
+        items = files if mine == model.images else tests.texts[:3]
+        assert np.allclose(unit(mine(items), "mine"), unit(theirs(items), "theirs"), atol=1e-4)
 
 
 @pytest.mark.parametrize(
