@@ -20,7 +20,7 @@ from negcap.pipelines.score.encoders import (
     embed,
 )
 from negcap.pipelines.score.protocols import unit
-from negcap.pipelines.score.score import score
+from negcap.pipelines.score.score import ModelScores, score, to_text, write_lists
 from negcap.pipelines.score.test_set import ScoreConfig, TestSet, read_test_set
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
 from tests.pipelines.score import models
@@ -110,35 +110,31 @@ def test_vectors_are_computed_once(photos: Path, clip: Path, tmp_path: Path) -> 
     assert np.array_equal(vectors(), first) and not verify(run).problems
 
 
-def test_lists_say_what_arrays_hold(
-    run: Path, photos: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--split", "test", "--images", str(photos), "--quiet"]
-    assert main(["score", str(run), "--lists", str(tmp_path / "lists"), *flags]) == 0
-    images, texts = ((tmp_path / "lists" / name).read_text().splitlines() for name in ("images.txt", "texts.txt"))
+def test_lists_say_what_arrays_hold(run: Path, photos: Path, clip: Path, tmp_path: Path) -> None:
+    images, texts = (file.read_text().splitlines() for file in write_lists(run, tmp_path / "lists", config(photos)))
     model = HuggingFaceEncoder(str(clip), CPU)
-    np.save(tmp_path / "i.npy", model.images([Path(name) for name in images]))
-    np.save(tmp_path / "t.npy", model.texts(texts))
-    named = f"npy:{tmp_path / 'i.npy'},{tmp_path / 't.npy'}"
-    mine, theirs = (values(run, name, config(photos)) for name in (named, f"hf:{clip}"))
-    assert mine == pytest.approx(theirs, abs=3)  # another batch, another rounding: a pair in forty may turn
-    capsys.readouterr()
-    assert main(["score", str(run), "--model", named, "--split", "test", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert {row["protocol"] for row in found["scores"]} >= {"pairs", "two captions", "image to text, own negatives"}
+    arrays = {"i": model.images([Path(name) for name in images]), "t": model.texts(texts)}
+
+    def scored(**changed: np.ndarray) -> ModelScores:
+        for name, array in {**arrays, **changed}.items():
+            np.save(tmp_path / f"{name}.npy", array)
+        return score(run, [f"npy:{tmp_path / 'i.npy'},{tmp_path / 't.npy'}"], config(photos), Progress())[0]
+
+    found = scored()
+    mine = {(row["protocol"], row["group"]): row["model"]["value"] for row in found["scores"]}
+    assert mine == pytest.approx(values(run, f"hf:{clip}", config(photos)), abs=3)  # another batch: a pair may turn
+    assert {protocol for protocol, _ in mine} >= {"pairs", "two captions", "image to text, own negatives"}
     assert all(row["without_image"] and (row["protocol"] != "pairs" or row["baseline"]) for row in found["scores"])
     (numeral,) = (row for row in found["scores"] if (row["protocol"], row["group"]) == ("pairs", "numeral"))
-    assert numeral["baseline"]["value"] == 100.0  # they all say "dozen"
-    for which, shape, message in (
+    assert numeral["baseline"] and numeral["baseline"]["value"] == 100.0  # they all say "dozen"
+    assert numeral["baseline"]["name"] in to_text([found])
+    for name, shape, message in (
         ("i", (3, 4), "i.npy: must have 8 rows, one per line of images.txt"),
         ("t", (len(texts), 4), "vectors of images and texts must be equally wide"),
         ("t", (len(texts), 4, 2), "t.npy: must be an array"),
     ):
-        kept = (tmp_path / f"{which}.npy").read_bytes()
-        np.save(tmp_path / f"{which}.npy", np.ones(shape, np.float32))
-        with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-            score(run, [named], config(photos), Progress())
-        (tmp_path / f"{which}.npy").write_bytes(kept)
+        with pytest.raises(ValueError, match=message):
+            scored(**{name: np.ones(shape, np.float32)})
 
 
 @pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "coco", "huggingface"])
@@ -177,6 +173,19 @@ def test_the_columns_of_its_first_row_say_what_a_file_of_a_set_is(tmp_path: Path
         read_test_set(tmp_path / "pairs.csv", ScoreConfig())
     with pytest.raises(ValueError, match="has no such file"):
         read_test_set(tmp_path / "images.csv", ScoreConfig())
+
+
+def test_the_command_writes_lists_and_prints_scores(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists = tmp_path / "lists"
+    assert main(["score", str(run), "--lists", str(lists), "--quiet"]) == 0
+    for name in ("images", "texts"):
+        np.save(tmp_path / name, np.ones((len((lists / f"{name}.txt").read_text().splitlines()), 2)))
+    capsys.readouterr()
+    model = f"npy:{tmp_path / 'images.npy'},{tmp_path / 'texts.npy'}"
+    assert main(["score", str(run), "--model", model, "--set", "resamples=5", "--json"]) == 0
+    assert {row["model"]["value"] for row in json.loads(capsys.readouterr().out)[0]["scores"]} == {0.0}
 
 
 def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None:
@@ -271,23 +280,19 @@ def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -
         assert np.allclose(unit(mine(items), "mine"), unit(theirs(items), "theirs"), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ("hf:{empty}", "hf must be a folder with config.json, {empty} has none"),
-        ("hf:{clip}", "clip needs the image files: --images FOLDER"),
-        ("npy:a.npy", "npy must be two files, npy:IMAGES.npy,TEXTS.npy, was: a.npy"),
-        ("npy:a.npy,b.npy", "a.npy: no such file"),
-        ("negcap:{empty}", "must be the folder of a trained model"),
-        ("sentence-transformers:{empty}", "must be a folder with modules.json or config.json"),
-        ("endpoint:http://localhost:1", "endpoint must be endpoint:URL#MODEL"),
-        ("endpoint:http://localhost:1#m", "needs the image files: --images FOLDER"),
-    ],
-)
-def test_a_model_that_cannot_be_asked_is_named(model: str, message: str, run: Path, clip: Path, tmp_path: Path) -> None:
-    names = {"clip": clip, "empty": tmp_path}
-    with pytest.raises((ValueError, FileNotFoundError), match=message.format(**names)):
-        score(run, [model.format(**names)], ScoreConfig(splits=("test",)), Progress())
+def test_a_model_that_cannot_be_asked_is_named(run: Path, clip: Path, tmp_path: Path) -> None:
+    for model, message in {
+        f"hf:{tmp_path}": "hf must be a folder with config.json, .* has none",
+        f"hf:{clip}": "clip needs the image files: --images FOLDER",
+        "npy:a.npy": "npy must be two files, npy:IMAGES.npy,TEXTS.npy, was: a.npy",
+        "npy:a.npy,b.npy": "a.npy: no such file",
+        f"negcap:{tmp_path}": "must be the folder of a trained model",
+        f"sentence-transformers:{tmp_path}": "must be a folder with modules.json or config.json",
+        "endpoint:http://localhost:1": "endpoint must be endpoint:URL#MODEL",
+        "endpoint:http://localhost:1#m": "needs the image files: --images FOLDER",
+    }.items():
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            score(run, [model], ScoreConfig(splits=("test",)), Progress())
 
 
 def test_weights_must_be_whole(run: Path, photos: Path, clip: Path, tmp_path: Path) -> None:
