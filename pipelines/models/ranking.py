@@ -38,6 +38,7 @@ def blocks(rows: int, columns: int, numbers: int = BLOCK) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     step = max(1, numbers // max(1, columns))
+    # An empty slice, so that what is summed or joined over no rows still has a shape and a type.
     for start in range(0, max(1, rows), step):
         yield slice(start, min(start + step, rows))
 
@@ -54,6 +55,7 @@ def count_outranking(
         score: the scores (b, Q) of candidates (b, d) with queries (Q, d).
         numbers: scores that are in memory together.
     """
+    # Candidates in blocks, queries all at once: counts are added, so that no more than one block of scores is kept.
     counts = [
         outranks(score(candidates[rows], queries), true).sum(0)
         for rows in blocks(len(candidates), len(queries), numbers)
@@ -63,5 +65,6 @@ def count_outranking(
 
 def count_outranking_in_list(scores: np.ndarray, true: np.ndarray) -> np.ndarray:
     """How many of one list of scores (n,) outrank each of some true scores (Q,): as if all queries were one vector."""
+    # The same rule as `outranks`: what is above true - TIE counts, so what equals it is on the other side ("right").
     outranked = np.searchsorted(np.sort(scores), true - TIE, side="right")
     return len(scores) - outranked

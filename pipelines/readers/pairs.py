@@ -28,7 +28,8 @@ EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parq
 PUBLISHED = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 ALL = "all"  # the label of negatives whose set tells no kinds apart
-ROLES = {  # of columns, by the names that sets give them
+# Of columns, by the names that sets give them. The first name that a row has counts, so the most telling come first.
+ROLES = {
     "caption": (
         "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",
     ),
@@ -269,8 +270,10 @@ def read_pairs(
             detail = row.detail if isinstance(row, Rejected) else f"a record must be an object, was: {row!r:.80}"
             yield Rejected(name, line, "not_a_record", detail, "")
             continue
+        # The first row speaks for the file: a later one without a column has an empty cell there.
         if reader is None:
             reader = _RecordReader.of_first_row(row, given, truth_column, url, name)
+        # An id that comes twice would give two captions one name; without ids nothing is known to be twice.
         key = key or reader.key(row)
         if key and key in known:
             yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")
@@ -411,6 +414,7 @@ def _labelled_texts(cell: object) -> list[_LabelledText]:
         text = item
         label = None
         if isinstance(item, Mapping):
+            # In a list of negatives, a member called `caption` is the negative's text.
             text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)
             label = next((item[name] for name in ROLES["label"] if item.get(name)), None)
         labelled.append(_LabelledText(text, label))
@@ -447,6 +451,7 @@ def _rows(url: str, given: Roles | None = None, truth_column: str = "") -> Itera
         yield from (_KeyedRow("", row) for row in table.parquet_rows(url, EXPECTED))
     elif suffix in (".json", ".jsonl"):
         kind = table.kind_of(url)
+        # By content, as sets name files of JSON Lines .json, and the other way round.
         if kind == "object":  # maybe an object for each id, which may come twice
             rows = containers.rows_in(url, EXPECTED, partial(_has_columns, given=given))
             yield from _rows_by_id(url) if rows is None else _with_file_names(rows, url)

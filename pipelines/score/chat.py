@@ -25,8 +25,8 @@ WITHOUT = BLIND + "You cannot see the image. Answer with A or B only."
 IS_IT = 'Does this caption describe the image? "{}"\nAnswer with yes or no only.'
 WANTED = ("A", "B", "A", "B", "yes", "no")  # two orders, two orders without image, the caption, the negative
 LIMITS = ("max_tokens", "concurrency", "timeout", "attempts", "max_requests")  # options of both configs
-# What models say before the letter, as in "The correct answer is: **A**". After the letter the sentence must end: "A dog
-# runs." is no answer.
+# What models say before the letter, as in "The correct answer is: **A**". After the letter the sentence must end:
+# "A dog runs." is no answer.
 FILLER = r"\W*(?:(?:the )?(?:correct |best |right )?(?:answer|option|caption)(?: is)?\W*)?"
 LETTER = re.compile(FILLER + r"([AB])(?=\W*$|[.):,*\n]|\s+is\b)", re.IGNORECASE)
 YES = re.compile(FILLER + r"(yes|no)\b", re.IGNORECASE)
@@ -61,12 +61,14 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
     pairs = tests.first_pairs
     if not len(pairs):
         raise ValueError(f"{model} is asked about captions and negatives of one image, there are none")
+    # Temperature 0: the same pair gets the same answer, as far as the server allows.
     limits = {name: getattr(config, name) for name in LIMITS}
     endpoint_config = EndpointConfig(url=url, model=name, temperature=0.0, **limits)
     with Endpoint(endpoint_config, cache_path(place), "score") as endpoint:
         answers = collect("score", endpoint, _requests(tests, pairs), progress, len(WANTED) * len(pairs)).answers
 
     answers_of_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
+    # A pair that the budget covers in part says nothing of both orders, so it counts as not asked.
     asked = np.array([all(answer.status != "budget" for answer in of_pair) for of_pair in answers_of_pair], bool)
     if not asked.any():
         raise ValueError(f"{model}: the budget is spent before any pair was asked: raise max_requests")

@@ -63,6 +63,7 @@ class TorchSettings(NamedTuple):
         dtype = None if self.precision == "float32" else getattr(torch, self.precision)
         with torch.inference_mode(), torch.autocast(self.device.type, dtype, enabled=dtype is not None):
             output = compute()
+        # NumPy has no bfloat16.
         return np.asarray(output.float().cpu().numpy())
 
 
@@ -247,6 +248,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVec
         raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")
     images = embed_images(model.image, features.values, torch.arange(len(tests.images)), device)
 
+    # UniVSE reads components beside words. All texts are parsed alike, so that no mistake tells true from false.
     column = pa.array(tests.texts, pa.string())
     graphs = None
     if OBJECTIVES[about.model].needs_components:
@@ -303,6 +305,7 @@ class _KeptVectors(NamedTuple):
             versions: what else determines the vectors.
             compute: the vectors of a slice of them.
         """
+        # The table's name has all that determines vectors, so that those of another model or list are never taken.
         identity = {**self.model.identity, "model": self.model.name, "list": hash_value([list(names), versions])}
         table = f"embeddings_{what}_{hash_value(identity)[:12]}"
 
@@ -320,6 +323,7 @@ class _KeptVectors(NamedTuple):
             rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
             return StageResult({table: rows}, {what: stop - start})
 
+        # Shards that an earlier call finished are kept; overwrite: those of a call with other shards are not.
         run_source(
             self.run,
             "score",

@@ -115,6 +115,7 @@ def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     yield from _pairs(vectors, tests)
     yield from _two_images(vectors, tests)
     yield from _multiple_choice(vectors, tests)
+    # Without denials NegBench's retrieval says nothing new.
     if tests.denies.any():
         yield from _queries(vectors, tests)
     if len(tests.pairs):
@@ -162,6 +163,7 @@ def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     right = ~outranks(of_negative, vectors.similarity(image, true))
     # Where there is no second caption, NONE picks the last text; `has_two` leaves these rows out.
     both_right = right & ~outranks(of_negative, vectors.similarity(image, second))
+    # Without the image: a model that has understood both captions sees that they say the same.
     of_captions = vectors.text_similarity(true, second)
     text_right = ~outranks(vectors.text_similarity(true, negative), of_captions)
     text_right &= ~outranks(vectors.text_similarity(second, negative), of_captions)
@@ -203,7 +205,7 @@ def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutco
     """Multiple choice (NegBench): the image is nearer to the true option than to every false one, by template."""
     image, true, false, template, templates = tests.questions
     of_true = vectors.similarity(image, true)
-    right = np.ones(len(image), bool)
+    right = np.ones(len(image), bool)  # a question whose false options are all NONE cannot be missed
     for option in false.T:  # (M,), the next false option of each question
         right &= (option == NONE) | ~outranks(vectors.similarity(image, option), of_true)
     yield from grouped(masks(templates), "multiple choice", template, image, right)
@@ -230,7 +232,7 @@ def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     images = len(tests.images)
     scores = vectors.similarity(image, text)
     best = np.full(images, -np.inf, np.float32)  # the score of each image's best true caption
-    np.maximum.at(best, image, scores)
+    np.maximum.at(best, image, scores)  # an image has several; `best[image] = …` would keep the last
 
     captions = np.unique(text)
     shown = tests.pairs["image"].to_numpy()
@@ -239,6 +241,7 @@ def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     # Of each operator those that are no caption, here of another image: they would count twice.
     negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.families))]
     outranking = vectors.texts_outranking([captions, *negatives], best)
+    # An image's own captions are among all captions, and the best ties with itself: what is own is taken off again.
     own_outranking = np.bincount(image[outranks(scores, best[image])], minlength=images)
     false_captions = outranking[:, 0] - own_outranking
     yield ProtocolOutcome("image to text", ALL, np.arange(images), false_captions == 0)

@@ -119,6 +119,7 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
     """
     for model in models:
         _check_model(model)
+    # The names of all models are checked, and all files of the set are read, before the first vector is computed.
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
     place = source
@@ -232,6 +233,7 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[GroupOfProtocol, 
                 for true, false, image in zip(*columns, strict=True)
             ]
             tried = {"format rule": format_rule(pairs), "shorter is true": shorter(pairs)}
+            # Of half-truths the rule "shorter is true" is always right, and a trained baseline could only learn it.
             if protocol == "pairs":
                 with suppress(ValueError):  # too few to train on
                     tried = reports(group, pairs).baselines
@@ -251,6 +253,7 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     images = [image.id if image.file is None else str(image.file) for image in tests.images]
     entries = dict(zip(LISTS, (images, list(tests.texts)), strict=True))
     for name, lines in entries.items():
+        # A text of several lines would shift all rows after it against the arrays, unseen.
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
     with locked(folder):

@@ -105,7 +105,7 @@ class Questions(NamedTuple):
     templates: tuple[str, ...]
 
 
-# Of the tables of a TestSet; all but the last two of a pair are indices.
+# Columns of the tables of a TestSet: all are indices but the last two of a pair, which are true or false.
 PAIR = ("image", "true", "false", "second", "operator", "first", "adds")
 TWO_IMAGES = ("first_image", "second_image", "first_text", "second_text", "operator")
 
@@ -184,7 +184,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")
     items = list(_of_run(source, config)) if is_run(source) else _of_published(source, config)
-    paths: dict[str, str] = {}
+    paths: dict[str, str] = {}  # of each image, as it is named first
     for item in items:
         for image in item.images:
             paths.setdefault(image.id, image.path)
@@ -239,6 +239,7 @@ def build(items: Iterable[Published], files: dict[str, Path | None] | None = Non
         match item:
             case CaptionWithNegatives():
                 (image,) = shown
+                # At most one other true caption is asked about, as in SugarCrepe++.
                 true, *others = [texts[text] for text in item.captions[:2]]
                 captions |= {(image, text): None for text in (true, *others)}
                 labels = [negative.label for negative in item.negatives]
@@ -269,6 +270,7 @@ def build(items: Iterable[Published], files: dict[str, Path | None] | None = Non
         raise ValueError("there is no negative to score a model on")
 
     columns = np.array(pairs, int).reshape(-1, len(PAIR))
+    # Questions may have different numbers of false options; the table is as wide as the longest.
     options = np.full((len(questions), max(map(len, questions), default=3)), NONE)
     for row, question in zip(options, questions, strict=True):
         row[: len(question)] = question
@@ -325,6 +327,7 @@ def _of_run(run: Path, config: ScoreConfig) -> Iterator[Published]:
     table = "refined" if config.refined else "negatives"
     splits, operators = chosen_names(run, config.splits, config.operators, table)
     for shard in example_tables(run, operators, splits, table=table, per_operator=config.per_operator):
+        # Image by image, so that the lists of images and texts (--lists) follow the order of the run.
         for rows in by_image(shard.dropna(subset="negative_id").itertuples()):
             for same_text in by_caption(rows):
                 first = same_text[0]
@@ -346,6 +349,7 @@ def _of_published(source: Path, config: ScoreConfig) -> list[Published]:
     if not items:
         of_split = f" of split {', '.join(config.splits)}" if config.splits else ""
         raise ValueError(f"{source} must be a run or a published set{of_split} ({PUBLISHED}), has no such file")
+    # Checked against all labels, before the set is cut down: an operator that is not there is a mistake of the user.
     labels = [label for item in items for label in _labels(item)]
     check_operators(config.operators, labels, source)
     operators = frozenset(config.operators or labels)
@@ -371,6 +375,7 @@ def _with_operators(item: Published, operators: Collection[str], per_operator: i
             kept: list[Negative] = []
             so_far: Counter[str] = Counter()
             for negative in item.negatives:
+                # Counted by operator, so that which others are asked for changes nothing.
                 so_far[negative.label] += 1
                 if negative.label in operators and (per_operator is None or so_far[negative.label] <= per_operator):
                     kept.append(negative)

@@ -15,8 +15,8 @@ from ...schemas.messages import not_one_of
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, read_table, shards_of
 
-UNSPLIT = "unsplit"
-FILE_NAME = re.compile(r"\w[\w.-]*")
+UNSPLIT = "unsplit"  # what users call the captions without a split; the tables have "" there
+FILE_NAME = re.compile(r"\w[\w.-]*")  # neither hidden nor with folders
 TableRow = dict[str, Any]  # by column
 Wanted = Mapping[str, Sequence[str]]  # column -> values; () allows any
 
@@ -120,7 +120,7 @@ def sample(
     first = 0
     for shard, matching in zip(shards, matching_rows, strict=True):
         of_shard = [matching[number - first] for number in chosen if first <= number < first + len(matching)]
-        if of_shard:
+        if of_shard:  # most shards of a large table have no chosen row, and need not be read whole
             rows += shard.read().take(of_shard).to_pylist()
         first += len(matching)
     return rows

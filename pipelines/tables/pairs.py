@@ -187,6 +187,7 @@ def pair_tables(
             raise ValueError(f"{wanted.table}/{file} has no captions/{file} beside it: build the run again")
         rows = chosen[file].read(stored) if file in chosen else NEGATIVES.empty_table().select(stored)
         rows = rows.rename_columns(["negative" if name == "text" else name for name in stored])
+        # Before any filter, so that the numbers are those in the table.
         rows = rows.append_column("row", pa.array(np.arange(row, row + len(rows))))
         row += len(rows)
 
@@ -318,6 +319,7 @@ def _with_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
     if pc.any(unknown).as_py():
         raise ValueError(f"{where} has {min(rows['caption_id'].filter(unknown).to_pylist())}, which {shard.name} lacks")
     left_out = pa.array(list(wanted.left_out), pa.string())
+    # Only English captions are ever changed, so others do not count as captions without a negative.
     kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(left_out)
     captions = captions.filter(kept & having({"split": wanted.splits}))
 
@@ -339,6 +341,7 @@ def _with_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
             captions = captions.append_column(name, pa.array(_siblings(captions, of_sibling), pa.list_(pa.string())))
     captions = captions.take(caption_number)
     rows = rows.take(pa.array(row_number, mask=row_number < 0))
+    # A caption without a negative is its own true sentence; of others it may be a denial, from `_contradicting`.
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
     rows = rows.drop_columns([name for name in rows.column_names if name in captions.column_names])
@@ -364,6 +367,7 @@ def _denials(shard: Shard | None) -> pa.Table:
 
 
 def _key(caption_id: pa.ChunkedArray, asserted: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What a negative and the denial that it contradicts have in common, as one text to join tables by."""
     return pc.binary_join_element_wise(caption_id, asserted, "\n")
 
 

@@ -69,7 +69,7 @@ def frequent_queries(
         written: see `written_forms`.
     """
     kinds_and_words = zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True)
-    known = set(kinds_and_words)
+    known = set(kinds_and_words)  # what the train captions lack, or hardly have, is no fair query
     queries = {}
     for kind, (column, vocabulary_kind, least) in QUERIES.items():
         images_with: dict[Words, set[int]] = {}
@@ -202,6 +202,7 @@ def phrase_parsing(
     accuracies = {}
     for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():
         candidates = [words for question in questions for words in question.candidates]
+        # A phrase is embedded once, however many questions have it as a candidate.
         row_of_words = {words: row for row, words in enumerate(dict.fromkeys(candidates))}
         phrases = [phrase(words, written) for words in row_of_words]
         vectors = torch.cat([embed(phrases[start : start + AT_ONCE]) for start in range(0, len(phrases), AT_ONCE)])
@@ -209,7 +210,7 @@ def phrase_parsing(
         def score(
             words: Sequence[Words],
             images: Tensor,
-            vectors: Tensor = vectors,
+            vectors: Tensor = vectors,  # bound now: the loop goes on with other vectors
             row_of_words: Mapping[Words, int] = row_of_words,
         ) -> Tensor:
             rows = torch.tensor([row_of_words[candidate] for candidate in words], device=vectors.device)
@@ -271,6 +272,7 @@ def accuracy(questions: Sequence[AttachmentQuestion], score: Score) -> dict[str,
         ]
         scores = torch.cat(parts).cpu().numpy()  # (all candidates,), one question after the other
     ends = np.cumsum([len(question.candidates) for question in questions])
+    # `argmax` takes the first of equal scores, and candidates are sorted by name, so a tie is decided by the alphabet.
     best = [int(of_question.argmax()) for of_question in np.split(scores, ends[:-1])]
     chosen = np.array([question.right[number] for question, number in zip(questions, best, strict=True)])
     chance = np.array([np.mean(question.right, 0) for question in questions])  # as `chosen`: (questions, 1 or 2)

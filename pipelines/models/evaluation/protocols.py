@@ -56,6 +56,7 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     image. The pairs have all negatives, and a figure of their own for those.
     """
 
+    # `corpus.known`: whether the model knows every word that a negative inserts.
     def first_of(operators: Sequence[str], limit: int, eligible: Tensor) -> Tensor:
         return first_negatives(corpus, captions, corpus.made_by(operators) & eligible, limit)
 
@@ -79,6 +80,7 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
     has_too_few = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for operators in FAMILIES.values():
         owners = corpus.negative_caption[corpus.made_by(operators) & corpus.known]
+        # One caption with too few spoils its image, whose captions are all candidates.
         has_too_few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     incomplete_images = image[captions[has_too_few[captions]]]
     complete = captions[~torch.isin(image[captions], incomplete_images)]
@@ -109,7 +111,7 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
 
 
-class NegativeScores(NamedTuple):
+class ScoredNegatives(NamedTuple):
     """What is kept of the scores of negatives.
 
     own: (M,) the similarity of each negative with the image of its caption, NaN for those of no attack. outranking: by
@@ -120,7 +122,7 @@ class NegativeScores(NamedTuple):
     outranking: dict[str, Tensor]
 
 
-def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> NegativeScores:
+def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> ScoredNegatives:
     """Embed every negative of the attacks once. best: (I,) the score of each image's best caption."""
     corpus = split.corpus
     images = split.images
@@ -144,7 +146,7 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> Neg
         for name, counts in outranking.items():
             shared = vectors[is_shared[name][rows].to(vectors.device)]
             counts += retrieval.count_outranking(images, best, shared, similarity)
-    return NegativeScores(own, outranking)
+    return ScoredNegatives(own, outranking)
 
 
 def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
@@ -186,10 +188,12 @@ def with_negatives(
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
     rows = corpus.row[negatives].numpy()
+    # Other attacks or limits choose other negatives, which are then parsed into another file of the cache.
     rows_sha256 = hashlib.sha256(rows.tobytes()).hexdigest()
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, rows_sha256]
 
     def parsed() -> Arrays:
+        # One array of all texts, as `rows` are numbers in the whole table, not in a shard.
         texts = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
         parsed_graphs = parse_graphs(texts.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
         arrays = {
@@ -242,7 +246,7 @@ def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: ParserSe
     tables = []
     for start in range(0, len(texts), AT_ONCE):
         part = texts.slice(start, AT_ONCE)
-        ids = pa.array([str(n) for n in range(len(part))])
+        ids = pa.array([str(n) for n in range(len(part))])  # the parser asks for ids, and nobody reads them
         empty = pa.array([""] * len(part))
         captions = pa.table([ids, ids, empty, empty, part], ["caption_id", "image_id", "split", "origin", "text"])
         parses = parse_table(captions, settings["spacy_model"])
@@ -324,7 +328,7 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
 
 
 def _attacked(
-    split: EmbeddedSplit, plain: Ranks, name: str, negatives: Tensor, scores: NegativeScores
+    split: EmbeddedSplit, plain: Ranks, name: str, negatives: Tensor, scores: ScoredNegatives
 ) -> ProtocolResult:
     """The recalls of images when the negatives (P,) of an attack join the captions, and counts of these negatives."""
     if name in scores.outranking:
@@ -381,6 +385,7 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> Protoco
     """
     counts_several = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)
     counts_several[split.corpus.negative_caption[split.corpus.was_plural]] = True
+    # Images stay whole: also the captions that count nothing, as they are true of the image.
     inside = torch.isin(split.owner, split.owner[counts_several[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
     part = EmbeddedSplit(

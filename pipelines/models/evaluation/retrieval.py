@@ -61,6 +61,7 @@ def rank(
         ValueError: a vector is not finite.
     """
     own = own_scores(images, captions, owner, similarity)
+    # The best of an image's own captions stands for all of them: a search is right if it finds any one.
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
     captions_above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     ranks_of_captions = []
@@ -77,6 +78,7 @@ def rank(
 def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
     """The rank (n,), from 1, of column true (n,) in each row of scores (n, m); a tie counts against it."""
     columns = true[:, None]
+    # The true column itself never counts as false, though its score equals its own.
     false = scores.scatter(1, columns, -torch.inf)
     return 1 + outranks(false, scores.gather(1, columns)).sum(1)
 
@@ -147,9 +149,10 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Hits:
 
 
 EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
-IMAGES = 4096  # at most, per batch
-WORDS = 1 << 15  # per batch; this bounds the memory for activations
-NUMBERS = 1 << 25  # of features per batch
+# What a batch has at most, so that activations fit in memory.
+IMAGES = 4096
+WORDS = 1 << 15
+NUMBERS = 1 << 25  # of features: images with region features have many each
 
 
 class ImageTextModel(Protocol):
@@ -204,14 +207,14 @@ def embed_texts(
     return embed_sentences(embed, texts, rows)
 
 
-class EmbeddedBatch(NamedTuple):
+class EmbeddedTexts(NamedTuple):
     """Vectors (b, d) of a batch of texts; places: (b,) where in the list of all texts each stands."""
 
     places: Tensor
     vectors: Tensor
 
 
-def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[EmbeddedBatch]:
+def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[EmbeddedTexts]:
     """Embed texts `rows` (n,), a CPU tensor, in batches of about WORDS words.
 
     On a GPU, texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.
@@ -225,7 +228,7 @@ def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[
     sizes = batch_of_text.bincount()
     for places in order.split(sizes[sizes > 0].tolist()):
         with torch.inference_mode():
-            yield EmbeddedBatch(places, embed(texts, rows[places]))
+            yield EmbeddedTexts(places, embed(texts, rows[places]))
 
 
 @dataclass(frozen=True)
