@@ -105,9 +105,30 @@ class Questions(NamedTuple):
     templates: tuple[str, ...]
 
 
-# Columns of the tables of a TestSet: all are indices but the last two of a pair, which are true or false.
-PAIR = ("image", "true", "false", "second", "operator", "first", "adds")
-TWO_IMAGES = ("first_image", "second_image", "first_text", "second_text", "operator")
+class ScoredPair(NamedTuple):
+    """A caption and a negative of it, by index into images, texts and operators: a row of `TestSet.pairs`.
+
+    true, false: the caption and the negative. second: another true text of the image, or NONE. first: whether it is the
+    first negative of its caption and operator. adds: whether the negative only adds to its caption.
+    """
+
+    image: int
+    true: int
+    false: int
+    second: int
+    operator: int
+    first: bool
+    adds: bool
+
+
+class CaptionedImages(NamedTuple):
+    """Two images with a caption each, by index into images, texts and operators: a row of `TestSet.two_images`."""
+
+    first_image: int
+    second_image: int
+    first_text: int
+    second_text: int
+    operator: int
 
 
 @dataclass(frozen=True)
@@ -115,10 +136,8 @@ class TestSet:
     """Distinct images and texts, and what a model is asked about them, by index.
 
     captions: (C, 2) image and true text; every image has one.
-    pairs: a row for each caption and negative, columns PAIR: `second` is another true text of the image or NONE,
-        `first` says whether it is the first negative of its caption and operator, `adds` whether the negative only adds
-        to its caption.
-    two_images: a row for each two images with a caption each, columns TWO_IMAGES.
+    pairs: a row for each ScoredPair.
+    two_images: a row for each CaptionedImages.
     families: of each operator, in the order of their indices.
     missing: how many images were left out without a file.
     """
@@ -223,73 +242,97 @@ def build(items: Iterable[Published], files: dict[str, Path | None] | None = Non
     Raises:
         ValueError: there is no negative.
     """
-    import pandas as pd
-
-    images = _Numbers()
-    texts = _Numbers()
-    operators = _Numbers()
-    templates = _Numbers()
-    families: dict[str, str] = {}
-    captions: dict[tuple[int, int], None] = {}  # in order, each once
-    pairs: list[tuple[int, ...]] = []
-    two_images: list[tuple[int, ...]] = []
-    questions: list[tuple[int, ...]] = []  # image, template, true option, false ones
+    builder = _Builder()
     for item in items:
-        shown = [images[image.id] for image in item.images]
         match item:
             case CaptionWithNegatives():
-                (image,) = shown
-                # At most one other true caption is asked about, as in SugarCrepe++.
-                true, *others = [texts[text] for text in item.captions[:2]]
-                captions |= {(image, text): None for text in (true, *others)}
-                labels = [negative.label for negative in item.negatives]
-                for number, negative in enumerate(item.negatives):
-                    families.setdefault(negative.label, _family(negative))
-                    pairs.append(
-                        (
-                            image,
-                            true,
-                            texts[negative.text],
-                            others[0] if others else NONE,
-                            operators[negative.label],
-                            negative.label not in labels[:number],
-                            _only_adds(item.captions[0], negative),
-                        )
-                    )
+                builder.add_caption(item)
             case MultipleChoice():
-                (image,) = shown
-                true = texts[item.true]
-                captions[image, true] = None
-                questions.append((image, templates[item.template], true, *(texts[text] for text in item.false)))
+                builder.add_question(item)
             case TwoImages():
-                said = [texts[text] for text in item.captions]
-                captions |= {(image, text): None for image, text in zip(shown, said, strict=True)}
-                families.setdefault(item.label, item.label)
-                two_images.append((*shown, *said, operators[item.label]))
-    if not (pairs or two_images or any(len(question) > 3 for question in questions)):
-        raise ValueError("there is no negative to score a model on")
+                builder.add_two_images(item)
+    return builder.test_set(files or {}, missing)
 
-    columns = np.array(pairs, int).reshape(-1, len(PAIR))
-    # Questions may have different numbers of false options; the table is as wide as the longest.
-    options = np.full((len(questions), max(map(len, questions), default=3)), NONE)
-    for row, question in zip(options, questions, strict=True):
-        row[: len(question)] = question
-    return TestSet(
-        images=tuple(ScoredImage(image, (files or {}).get(image)) for image in images),
-        texts=tuple(texts),
-        captions=np.array(list(captions), int),
-        pairs=pd.DataFrame(columns, columns=PAIR).astype({"first": bool, "adds": bool}),
-        two_images=pd.DataFrame(np.array(two_images, int).reshape(-1, len(TWO_IMAGES)), columns=TWO_IMAGES),
-        questions=Questions(
-            image=options[:, 0],
-            template=options[:, 1],
-            true=options[:, 2],
-            false=options[:, 3:],
-            templates=tuple(templates),
-        ),
-        families=families,
-        missing=missing,
-    )
+
+class _Builder:
+    """Numbers images and texts as items come, and keeps the rows of each table."""
+
+    def __init__(self) -> None:
+        self.images = _Numbers()
+        self.texts = _Numbers()
+        self.operators = _Numbers()
+        self.templates = _Numbers()
+        self.families: dict[str, str] = {}
+        self.captions: dict[tuple[int, int], None] = {}  # (image, text), in order, each once
+        self.pairs: list[ScoredPair] = []
+        self.two_images: list[CaptionedImages] = []
+        self.questions: list[list[int]] = []  # image, template, true option, false ones
+
+    def add_caption(self, item: CaptionWithNegatives) -> None:
+        image = self.images[item.image_id]
+        # At most one other true caption is asked about, as in SugarCrepe++.
+        true, *others = [self.texts[text] for text in item.captions[:2]]
+        for text in (true, *others):
+            self.captions[image, text] = None
+        labels: set[str] = set()
+        for negative in item.negatives:
+            self.families.setdefault(negative.label, _family(negative))
+            pair = ScoredPair(
+                image=image,
+                true=true,
+                false=self.texts[negative.text],
+                second=others[0] if others else NONE,
+                operator=self.operators[negative.label],
+                first=negative.label not in labels,
+                adds=_only_adds(item.captions[0], negative),
+            )
+            self.pairs.append(pair)
+            labels.add(negative.label)
+
+    def add_question(self, item: MultipleChoice) -> None:
+        image = self.images[item.image.id]
+        true = self.texts[item.true]
+        self.captions[image, true] = None
+        false = [self.texts[text] for text in item.false]
+        self.questions.append([image, self.templates[item.template], true, *false])
+
+    def add_two_images(self, item: TwoImages) -> None:
+        first_image, second_image = (self.images[image.id] for image in item.images)
+        first_text, second_text = (self.texts[text] for text in item.captions)
+        self.captions[first_image, first_text] = None
+        self.captions[second_image, second_text] = None
+        self.families.setdefault(item.label, item.label)
+        operator = self.operators[item.label]
+        self.two_images.append(CaptionedImages(first_image, second_image, first_text, second_text, operator))
+
+    def test_set(self, files: dict[str, Path | None], missing: int) -> TestSet:
+        """What has been added. Raises ValueError if there is no negative."""
+        import pandas as pd
+
+        # Questions may have different numbers of false options; the table is as wide as the longest.
+        options = np.full((len(self.questions), max(map(len, self.questions), default=3)), NONE)
+        for row, question in zip(options, self.questions, strict=True):
+            row[: len(question)] = question
+        if not (self.pairs or self.two_images or options[:, 3:].size):
+            raise ValueError("there is no negative to score a model on")
+        pairs = np.array(self.pairs, int).reshape(-1, len(ScoredPair._fields))
+        two_images = np.array(self.two_images, int).reshape(-1, len(CaptionedImages._fields))
+        return TestSet(
+            images=tuple(ScoredImage(image, files.get(image)) for image in self.images),
+            texts=tuple(self.texts),
+            captions=np.array(list(self.captions), int),
+            pairs=pd.DataFrame(pairs, columns=ScoredPair._fields).astype({"first": bool, "adds": bool}),
+            two_images=pd.DataFrame(two_images, columns=CaptionedImages._fields),
+            questions=Questions(
+                image=options[:, 0],
+                template=options[:, 1],
+                true=options[:, 2],
+                false=options[:, 3:],
+                templates=tuple(self.templates),
+            ),
+            families=self.families,
+            missing=missing,
+        )
 
 
 def _family(negative: Negative) -> str:
