@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..engine.tables import has_table, shards_of
 from ..tables.columns import having
-from ..tables.pairs import earlier
+from ..tables.pairs import earlier_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def sample_strata(
     best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
     for number, shard in enumerate(shards):
         rows = shard.read(columns).append_column("row", pa.array(range(shard.rows)))
-        rows = rows.filter(earlier(rows) == 0) if first else rows
+        rows = rows.filter(earlier_draws(rows) == 0) if first else rows
         frame = rows.filter(having(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
         here = _with_order(frame.assign(shard=number), by, seed)
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here

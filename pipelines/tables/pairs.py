@@ -201,7 +201,7 @@ def pair_tables(
         if wanted.distinct:
             rows = rows.take(_first_of_equal(rows))
         if wanted.per_operator is not None:
-            rows = rows.take(np.flatnonzero(earlier(rows) < wanted.per_operator))
+            rows = rows.take(np.flatnonzero(earlier_draws(rows) < wanted.per_operator))
         if needs_captions:
             rows = _with_captions(rows, captions[file], f"{wanted.table}/{file}", wanted, columns)
         yield pa.table({name: rows[name] for name in columns})
@@ -286,7 +286,7 @@ def _first_of_equal(rows: pa.Table) -> np.ndarray:
     return np.sort(groups.aggregate([("number", "min")])["number_min"].to_numpy())
 
 
-def earlier(rows: pa.Table) -> np.ndarray:
+def earlier_draws(rows: pa.Table) -> np.ndarray:
     """(rows,): how many rows of the same caption_id and operator were drawn (without `draw`: stand) before."""
     caption = np.asarray(rows["caption_id"].combine_chunks().dictionary_encode().indices, np.int64)
     operator = np.asarray(rows["operator"].combine_chunks().dictionary_encode().indices)
@@ -294,11 +294,11 @@ def earlier(rows: pa.Table) -> np.ndarray:
     draw = rows["draw"].to_numpy() if "draw" in rows.column_names else np.arange(len(rows))
     order = np.lexsort((draw, group))  # by group, then by draw
     counts = np.empty(len(rows), np.int64)
-    counts[order] = running(group[order])
+    counts[order] = equal_before(group[order])
     return counts
 
 
-def running(ordered: np.ndarray) -> np.ndarray:
+def equal_before(ordered: np.ndarray) -> np.ndarray:
     """For each of ordered values, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))

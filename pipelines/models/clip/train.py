@@ -20,7 +20,7 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.columns import splits_of
 from ...tables.images import Images
-from ...tables.pairs import captions_with_negatives, earlier, joined
+from ...tables.pairs import captions_with_negatives, earlier_draws, joined
 from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
 from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
@@ -70,7 +70,7 @@ class Pairs:
         self.operators = rows["operator"].to_pylist()
         self.families = rows["family"].to_pylist()
         self.concreteness = concreteness(rows)
-        self.first = torch.from_numpy(earlier(rows) == 0)
+        self.first = torch.from_numpy(earlier_draws(rows) == 0)
 
     def known_to(self, model: Towers) -> Tensor:
         """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""

@@ -19,7 +19,7 @@ from ....schemas.fields import table_of
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
 from ...tables.columns import check_splits, having
-from ...tables.pairs import earlier
+from ...tables.pairs import earlier_draws
 from ..bias.measure import Blindness
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
         rows = shard.read([*COLUMNS, *estimated]).filter(having({"split": splits}))
         if not estimated:
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
-        first = rows.filter(pa.array(earlier(rows) == 0))
+        first = rows.filter(pa.array(earlier_draws(rows) == 0))
         kinds = rows.group_by(["operator", "family"])
         families |= dict(kinds.aggregate([]).select(["operator", "family"]).to_pandas().to_numpy().tolist())
         counted.append(_counts(rows, first))

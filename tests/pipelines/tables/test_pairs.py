@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.tables.pairs import COLUMNS, captions_with_negatives, earlier, joined, pair_tables, pairs
+from negcap.pipelines.tables.pairs import COLUMNS, captions_with_negatives, earlier_draws, joined, pair_tables, pairs
 from negcap.schemas.negatives import POSITIVES, VERDICTS
 from tests.pipelines.publish.fixtures import PROVENANCE, rows, write_run
 from tests.tables import write_table
@@ -70,9 +70,9 @@ def test_shards_have_numbered_rows_and_captions_without_negatives(run: Path) -> 
 
 def test_ranks_are_of_a_caption_and_operator() -> None:
     table = pa.table({"caption_id": ["a", "a", "a", "b", "a"], "operator": ["x", "x", "y", "y", "x"]})
-    assert earlier(table).tolist() == [0, 1, 0, 0, 2]
-    assert earlier(table.append_column("draw", pa.array([10, 2, 5, 0, 3]))).tolist() == [2, 0, 0, 0, 1]
-    assert earlier(table.slice(0, 0)).tolist() == []
+    assert earlier_draws(table).tolist() == [0, 1, 0, 0, 2]
+    assert earlier_draws(table.append_column("draw", pa.array([10, 2, 5, 0, 3]))).tolist() == [2, 0, 0, 0, 1]
+    assert earlier_draws(table.slice(0, 0)).tolist() == []
 
 
 def test_a_false_denial_stands_beside_the_true_one(tmp_path: Path) -> None:
