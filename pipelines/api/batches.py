@@ -32,7 +32,7 @@ from ..models.sampling import NegativePool, sample_of_each
 from ..readers.record import Record, Rejected, clean
 from ..tables.columns import UNSPLIT, splits_of
 from ..tables.images import Images
-from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, joined
+from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, join_shards
 
 __all__ = ["Batch", "Negatives", "NegativesByKey"]
 
@@ -320,7 +320,9 @@ def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str
         warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
         splits = ()
     of_captions = ("image_id", "image", "text")
-    found = joined(captions_with_negatives(run, operators, splits, table=table, of_captions=of_captions, distinct=True))
+    found = join_shards(
+        captions_with_negatives(run, operators, splits, table=table, of_captions=of_captions, distinct=True)
+    )
     if not len(found.negatives):
         of = f" of split {', '.join(splits)}" if splits else ""
         raise ValueError(

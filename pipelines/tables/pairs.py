@@ -264,7 +264,7 @@ def captions_with_negatives(
         )
 
 
-def joined(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
+def join_shards(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
     """Those of all shards together."""
     shards = list(parts)
     return CaptionsWithNegatives(

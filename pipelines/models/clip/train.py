@@ -20,7 +20,7 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.columns import splits_of
 from ...tables.images import Images
-from ...tables.pairs import captions_with_negatives, earlier_draws, joined
+from ...tables.pairs import captions_with_negatives, earlier_draws, join_shards
 from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
 from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
@@ -50,7 +50,7 @@ class Pairs:
     def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
         table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
         columns: dict[str, Any] = {"of_captions": ("caption_id", "image", "text"), "of_negatives": COLUMNS}
-        captions, rows, starts = joined(captions_with_negatives(config.run, (), splits, table=table, **columns))
+        captions, rows, starts = join_shards(captions_with_negatives(config.run, (), splits, table=table, **columns))
         if not len(captions):
             lacking = " or ".join(splits)
             there = ", ".join(splits_of(config.run))

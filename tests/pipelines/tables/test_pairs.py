@@ -7,7 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.tables.pairs import COLUMNS, captions_with_negatives, earlier_draws, joined, pair_tables, pairs
+from negcap.pipelines.tables.pairs import (
+    COLUMNS,
+    captions_with_negatives,
+    earlier_draws,
+    join_shards,
+    pair_tables,
+    pairs,
+)
 from negcap.schemas.negatives import POSITIVES, VERDICTS
 from tests.pipelines.publish.fixtures import PROVENANCE, rows, write_run
 from tests.tables import write_table
@@ -60,7 +67,9 @@ def test_shards_have_numbered_rows_and_captions_without_negatives(run: Path) -> 
     assert [row["caption_id"] for row in bare] == [row["caption_id"] for row in CAPTIONS]
     assert all((row["negative"] is None) == row["caption_id"].endswith(":4") for row in bare)
     assert [row["caption"] for row in bare] == [row["text"] for row in CAPTIONS]
-    captions, negatives, starts = joined(captions_with_negatives(run, ["numeral"], of_captions=("caption_id", "text")))
+    captions, negatives, starts = join_shards(
+        captions_with_negatives(run, ["numeral"], of_captions=("caption_id", "text"))
+    )
     assert captions["text"].to_pylist() == [row["text"] for row in CAPTIONS]
     of_caption = [
         negatives["negative"].to_pylist()[first:last] for first, last in zip(starts, starts[1:], strict=False)
