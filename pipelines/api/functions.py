@@ -21,7 +21,7 @@ from ..engine.progress import report
 from ..engine.run import Execution
 from ..engine.tables import has_table, read_table
 from ..report.rows import Graph, in_words
-from ..tables.columns import UNSPLIT, having, splits_of
+from ..tables.columns import UNSPLIT, column_filter, splits_of
 from ..tables.pairs import with_p_good
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def read(
             raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(there)}{similar}")
         for name in chosen:
             seen[name].update(part[name].unique().to_pylist())
-        part = part.filter(having(chosen))
+        part = part.filter(column_filter(chosen))
         parts.append(part if columns is None else part.select(list(columns)))
     for name, values in chosen.items():
         if not seen[name].issuperset(values):

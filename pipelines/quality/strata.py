@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..engine.tables import has_table, shards_of
-from ..tables.columns import having
+from ..tables.columns import column_filter
 from ..tables.pairs import earlier_draws
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def sample_strata(
     only: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[Stratum, list[Row]]:
     """Sample n random rows (or all) for every combination of values of the columns `by`, returned sorted, of different
-    images as long as there are any. first: of each caption and operator only the first drawn; only: see `having`. A
+    images as long as there are any. first: of each caption and operator only the first drawn; only: see `column_filter`. A
     missing table gives none. Raises ValueError for n < 1 or a missing column, and as `Shard.read`.
     """
     import pandas as pd
@@ -44,7 +44,7 @@ def sample_strata(
     for number, shard in enumerate(shards):
         rows = shard.read(columns).append_column("row", pa.array(range(shard.rows)))
         rows = rows.filter(earlier_draws(rows) == 0) if first else rows
-        frame = rows.filter(having(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
+        frame = rows.filter(column_filter(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
         here = _with_order(frame.assign(shard=number), by, seed)
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
         best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(n)

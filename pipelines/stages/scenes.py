@@ -36,7 +36,7 @@ from ..scenes.counterparts import counterpart
 from ..scenes.judge import row as scene_row
 from ..scenes.judge import scene_of
 from ..scenes.world import Scene, compose
-from ..tables.columns import having
+from ..tables.columns import column_filter
 
 IMAGES = "images"
 NEEDED = 'scenes need Pillow: pip install "negcap[features]"'
@@ -171,7 +171,7 @@ def draw_counterparts(
     from ..scenes.draw import draw, png
 
     first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
-    wanted = having({"split": config.splits, "operator": config.operators})
+    wanted = column_filter({"split": config.splits, "operator": config.operators})
     for row in shard.read(COLUMNS).filter(wanted).to_pylist():
         first.setdefault((row["caption_id"], row["operator"]), row)
     rows: list[dict[str, Any]] = []

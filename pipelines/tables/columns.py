@@ -50,7 +50,7 @@ def stored_splits(splits: Sequence[str]) -> list[str]:
     return [*splits, *([""] if UNSPLIT in splits else [])]
 
 
-def having(wanted: Wanted) -> pc.Expression:
+def column_filter(wanted: Wanted) -> pc.Expression:
     """A filter of rows with one of these values in each column, {"split": ("test", "unsplit")}; () allows any value."""
     matches = pc.scalar(True)
     for name, values in wanted.items():
@@ -86,7 +86,7 @@ def splits_of(run: Path) -> tuple[str, ...]:
 
 def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
     """The number of captions of a run, or of these splits of it."""
-    return sum(len(rows.filter(having({"split": splits}))) for rows in read_table(run, "captions", ["split"]))
+    return sum(len(rows.filter(column_filter({"split": splits}))) for rows in read_table(run, "captions", ["split"]))
 
 
 def sample(
@@ -99,7 +99,7 @@ def sample(
         table: of the run.
         n: how many rows; all, if it has fewer.
         seed: the same rows for the same seed.
-        wanted: only rows that match, see `having`.
+        wanted: only rows that match, see `column_filter`.
 
     Raises:
         ValueError: n < 1, or no row matches; also as `shards_of`.
@@ -131,7 +131,7 @@ def _matching_rows(shard: Shard, wanted: Wanted) -> Sequence[int]:
     if not wanted:
         return range(shard.rows)
     rows = shard.read(tuple(wanted)).append_column("row", pa.array(range(shard.rows)))
-    return rows.filter(having(wanted))["row"].to_pylist()
+    return rows.filter(column_filter(wanted))["row"].to_pylist()
 
 
 def table_of(operators: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from ...augment.rows import NO
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES, POSITIVE, POSITIVES
 from ..engine.tables import Shard, has_table, read_table, shards_of
-from .columns import TableRow, check_operators, check_splits, having, kinds_of
+from .columns import TableRow, check_operators, check_splits, column_filter, kinds_of
 
 MEASURES = ("p_true", "plausibility", "p_unnatural", "p_compatible", "concreteness")  # of a negative
 COLUMNS = (
@@ -98,7 +98,7 @@ class _Selection:
     def filter(self) -> pc.Expression:
         """The rows of the table that are wanted, as far as the row alone tells."""
         by_name = {"operator": self.operators, "split": self.splits, "family": self.families}
-        wanted = having(by_name) & (pc.field("family") != POSITIVE)
+        wanted = column_filter(by_name) & (pc.field("family") != POSITIVE)
         if self.accepted is not None:
             wanted &= pc.field("negative_id").isin(pa.array(list(self.accepted), pa.string()))
         return wanted
@@ -321,7 +321,7 @@ def _with_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection,
     left_out = pa.array(list(wanted.left_out), pa.string())
     # Only English captions are ever changed, so others do not count as captions without a negative.
     kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(left_out)
-    captions = captions.filter(kept & having({"split": wanted.splits}))
+    captions = captions.filter(kept & column_filter({"split": wanted.splits}))
 
     # Two arrays with an entry per pair: the numbers of its caption and of its row, -1 for a caption without a negative.
     caption_of_row = pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks())

@@ -18,7 +18,7 @@ from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed,
 from ....schemas.fields import table_of
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
-from ...tables.columns import check_splits, having
+from ...tables.columns import check_splits, column_filter
 from ...tables.pairs import earlier_draws
 from ..bias.measure import Blindness
 
@@ -104,12 +104,12 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
         seen.update(rows["split"].unique().to_pylist())
-        english = rows.filter(having({"split": splits}) & (pc.field("language") == "en"))
+        english = rows.filter(column_filter({"split": splits}) & (pc.field("language") == "en"))
         captions += english.num_rows
         images += len(english["image_id"].unique())
     check_splits(splits, seen, run)
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
-        covered += len(rows.filter(having({"split": splits}))["caption_id"].unique())
+        covered += len(rows.filter(column_filter({"split": splits}))["caption_id"].unique())
     corpus: dict[Word, int] = {}  # the counts of the lexicon over all places
     for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
         plain = rows.filter(pc.field("place") == "").to_pydict()
@@ -127,7 +127,7 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
     families: dict[str, str] = {}
     for shard in shards_of(run, table):
         estimated = [] if table == "positives" else ["p_true"]
-        rows = shard.read([*COLUMNS, *estimated]).filter(having({"split": splits}))
+        rows = shard.read([*COLUMNS, *estimated]).filter(column_filter({"split": splits}))
         if not estimated:
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
         first = rows.filter(pa.array(earlier_draws(rows) == 0))
@@ -219,7 +219,7 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     """The number of refused candidates by operator and reason, the most frequent reason first."""
     found: dict[str, Counter[str]] = {}
     for rows in read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ():
-        some = rows.filter(having({"split": splits})).group_by(["operator", "reason"], use_threads=False)
+        some = rows.filter(column_filter({"split": splits})).group_by(["operator", "reason"], use_threads=False)
         for one in some.aggregate([([], "count_all")]).to_pylist():
             found.setdefault(one["operator"], Counter())[one["reason"]] += one["count_all"]
     return {name: dict(sorted(of.items(), key=lambda one: (-one[1], one[0]))) for name, of in found.items()}

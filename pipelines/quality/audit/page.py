@@ -32,7 +32,7 @@ from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.rows import summary
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import having
+from ...tables.columns import column_filter
 from ...tables.images import Images
 from ..accuracy import Accuracy
 from ..bias.baselines import most_telling
@@ -234,7 +234,7 @@ def _chosen(run: Path, config: AuditConfig) -> set[str]:
     counts: dict[str, int] = {}
     for table in ("captions", *HELD):
         for part in read_table(run, table, ["image_id", "split"]) if has_table(run, table) else ():
-            for one in part.filter(having({"split": config.splits}))["image_id"].value_counts().to_pylist():
+            for one in part.filter(column_filter({"split": config.splits}))["image_id"].value_counts().to_pylist():
                 counts[one["values"]] = counts.get(one["values"], 0) + one["counts"] * (table != "captions")
     left = config.search
     chosen = set[str]()
@@ -265,4 +265,4 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
 
 
 def _of(rows: pa.Table, splits: Sequence[str], chosen: set[str]) -> list[dict[str, Any]]:
-    return rows.filter(having({"split": splits, "image_id": sorted(chosen)})).to_pylist()
+    return rows.filter(column_filter({"split": splits, "image_id": sorted(chosen)})).to_pylist()
