@@ -31,8 +31,8 @@ def sample_strata(
     only: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[Stratum, list[Row]]:
     """Sample n random rows (or all) for every combination of values of the columns `by`, returned sorted, of different
-    images as long as there are any. first: of each caption and operator only the first drawn; only: see `column_filter`. A
-    missing table gives none. Raises ValueError for n < 1 or a missing column, and as `Shard.read`.
+    images as long as there are any. first: of each caption and operator only the first drawn; only: see
+    `column_filter`. A missing table gives none. Raises ValueError for n < 1 or a missing column, and as `Shard.read`.
     """
     import pandas as pd
 

@@ -16,7 +16,7 @@ import pandas as pd
 from ..endpoint.client import Endpoint, cache_path, collect
 from ..endpoint.messages import Answer, EndpointConfig, Request, chat, without_thoughts
 from ..engine.progress import Progress
-from .protocols import ProtocolOutcome, grouped
+from .protocols import ProtocolOutcome, outcomes_by_group
 from .test_set import ScoreConfig, TestSet
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
@@ -87,8 +87,8 @@ def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConf
 
 def _replies(answers: Sequence[Answer]) -> list[str]:
     """What is decided in the answers about a pair, in the order of WANTED; "" for one that is undecided."""
-    which = [letter(answer.text) for answer in answers[:4]]
-    is_it = [yes(answer.text) for answer in answers[4:]]
+    which = [read_letter(answer.text) for answer in answers[:4]]
+    is_it = [read_yes_or_no(answer.text) for answer in answers[4:]]
     return which + is_it
 
 
@@ -105,10 +105,10 @@ def _outcomes(tests: TestSet, pairs: pd.DataFrame, right: np.ndarray) -> list[Pr
     adds = pairs["adds"].to_numpy()
     groups = tests.groups
     return [
-        *grouped(groups, "pairs", operator, image, seen.mean(1), unseen.mean(1)),
-        *grouped(groups, "half-truth", operator[adds], image[adds], seen[adds].mean(1), unseen[adds].mean(1)),
-        *grouped(groups, "both orders", operator, image, seen.prod(1), unseen.prod(1)),
-        *grouped(groups, "yes or no", operator, image, is_it.prod(1)),
+        *outcomes_by_group(groups, "pairs", operator, image, seen.mean(1), unseen.mean(1)),
+        *outcomes_by_group(groups, "half-truth", operator[adds], image[adds], seen[adds].mean(1), unseen[adds].mean(1)),
+        *outcomes_by_group(groups, "both orders", operator, image, seen.prod(1), unseen.prod(1)),
+        *outcomes_by_group(groups, "yes or no", operator, image, is_it.prod(1)),
     ]
 
 
@@ -128,13 +128,13 @@ def _requests(tests: TestSet, pairs: pd.DataFrame) -> Iterator[Request]:
             yield chat(IS_IT.format(caption), images=[file])
 
 
-def letter(text: str) -> str:
+def read_letter(text: str) -> str:
     """ "A" or "B", if an answer begins with one of them, in any of the usual ways; else ""."""
     match = LETTER.match(without_thoughts(text).strip())
     return match[1].upper() if match else ""
 
 
-def yes(text: str) -> str:
+def read_yes_or_no(text: str) -> str:
     """ "yes" or "no", if an answer begins with one of them; else ""."""
     match = YES.match(without_thoughts(text).strip())
     return match[1].lower() if match else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..models.ranking import blocks, count_outranking, count_outranking_in_list, outranks
 from ..readers.pairs import ALL
-from .test_set import NONE, TestSet, masks
+from .test_set import NONE, TestSet, group_masks
 
 QUERIED = 5  # images that count as found by a caption, as in NegBench
 QUERY = f"text to image, R@{QUERIED}"
@@ -122,7 +122,7 @@ def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
         yield from _retrieval(vectors, tests)
 
 
-def grouped(
+def outcomes_by_group(
     groups: Mapping[str, np.ndarray],
     protocol: str,
     operator: np.ndarray,
@@ -177,7 +177,7 @@ def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
         ("two captions", both_right, has_two),
         ("two captions, text only", text_right, has_two),
     ):
-        yield from grouped(tests.groups, protocol, operator[cases], image[cases], outcome[cases])
+        yield from outcomes_by_group(tests.groups, protocol, operator[cases], image[cases], outcome[cases])
 
 
 def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
@@ -198,7 +198,7 @@ def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     text = ~outranks(first_image_second_text, first_own) & ~outranks(second_image_first_text, second_own)
     image = ~outranks(second_image_first_text, first_own) & ~outranks(first_image_second_text, second_own)
     for name, right in (("text", text), ("image", image), ("group", text & image)):
-        yield from grouped(tests.groups, name, cases["operator"].to_numpy(), first_image, right)
+        yield from outcomes_by_group(tests.groups, name, cases["operator"].to_numpy(), first_image, right)
 
 
 def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
@@ -208,7 +208,7 @@ def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutco
     right = np.ones(len(image), bool)  # a question whose false options are all NONE cannot be missed
     for option in false.T:  # (M,), the next false option of each question
         right &= (option == NONE) | ~outranks(vectors.similarity(image, option), of_true)
-    yield from grouped(masks(templates), "multiple choice", template, image, right)
+    yield from outcomes_by_group(group_masks(templates), "multiple choice", template, image, right)
 
 
 def _queries(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:

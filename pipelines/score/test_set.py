@@ -184,10 +184,10 @@ class TestSet:
         # A family that shares its name with an operator is not reported: two groups of one name would be confused.
         several = [family for family, size in sizes.items() if size > 1 and family not in self.families]
         family_of = np.array(list(self.families.values()))
-        return masks(names, {family: family_of == family for family in several})
+        return group_masks(names, {family: family_of == family for family in several})
 
 
-def masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+def group_masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
     """Masks (n,) of all of n names, if they are several, of what is `between`, and of each."""
     every = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
     return {**every, **(between or {}), **{name: np.array(names) == name for name in names}}
@@ -220,7 +220,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
             "skip_missing=true leaves their captions out"
         )
     with_files = [item for item in items if all(image.id in files for image in item.images)]
-    return build(with_files, files, len(missing))
+    return build_test_set(with_files, files, len(missing))
 
 
 class _Numbers(dict[str, int]):
@@ -231,7 +231,9 @@ class _Numbers(dict[str, int]):
         return self[name]
 
 
-def build(items: Iterable[Published], files: dict[str, Path | None] | None = None, missing: int = 0) -> TestSet:
+def build_test_set(
+    items: Iterable[Published], files: dict[str, Path | None] | None = None, missing: int = 0
+) -> TestSet:
     """The test set of items.
 
     Args:

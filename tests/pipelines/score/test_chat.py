@@ -8,7 +8,7 @@ import pytest
 
 from negcap.pipelines.endpoint.client import EndpointError
 from negcap.pipelines.engine.progress import Progress
-from negcap.pipelines.score.chat import letter, yes
+from negcap.pipelines.score.chat import read_letter, read_yes_or_no
 from negcap.pipelines.score.score import ModelScores, score
 from negcap.pipelines.score.test_set import ScoreConfig
 from tests.pipelines.endpoint.server import Behaviour, serving
@@ -101,6 +101,6 @@ def test_answers_are_read_or_undecided() -> None:
         "": ["Both", "", "An image of", "A dog runs.", "Neither A nor B", "I cannot tell", "Aren't they equal?"],
     }
     words = {"yes": ["Yes", "**Yes**, it does"], "no": ["no."], "": ["Not quite", "Maybe", "Nothing"]}
-    for read, answers in ((letter, letters), (yes, words)):
+    for read, answers in ((read_letter, letters), (read_yes_or_no, words)):
         for wanted, texts in answers.items():
             assert {text: read(text) for text in texts} == dict.fromkeys(texts, wanted)

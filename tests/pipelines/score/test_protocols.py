@@ -8,7 +8,7 @@ import pytest
 from negcap.pipelines.models.figures import figures
 from negcap.pipelines.readers.pairs import CaptionWithNegatives, MultipleChoice, NamedImage, Negative, TwoImages
 from negcap.pipelines.score.protocols import Vectors, measure, unit
-from negcap.pipelines.score.test_set import TestSet, build, only_adds
+from negcap.pipelines.score.test_set import TestSet, build_test_set, only_adds
 
 OPERATORS = {"noun": "noun", "preposition": "relation", "relation": "relation"}
 
@@ -79,7 +79,7 @@ def expected(made: list[CaptionWithNegatives], score: Scores, operators: set[str
 @pytest.mark.parametrize("seed", range(4))
 def test_every_protocol_is_what_it_says(seed: int) -> None:
     made = items(seed=seed)
-    tests = build(made)
+    tests = build_test_set(made)
     vectors = random_vectors(tests, seed)
     score = Scores(vectors, tests)
     groups = {name: {name} for name in OPERATORS} | {"all": set(OPERATORS)}  # "relation" is no family: an operator is
@@ -92,7 +92,7 @@ def test_every_protocol_is_what_it_says(seed: int) -> None:
 
 
 def test_without_images_all_images_of_a_half_are_one() -> None:
-    tests = build(items(9))
+    tests = build_test_set(items(9))
     vectors = random_vectors(tests)
     blind = vectors.without_images()
     each = blind.images[blind.vector_of]
@@ -103,7 +103,7 @@ def test_without_images_all_images_of_a_half_are_one() -> None:
 
 
 def test_a_set_may_have_one_image() -> None:
-    tests = build(items(1))
+    tests = build_test_set(items(1))
     assert all(not outcome.blind.any() for outcome in measure(random_vectors(tests), tests)[:4])  # all texts tie
 
 
@@ -119,14 +119,14 @@ def test_a_set_may_have_one_image() -> None:
 )
 def test_winoground(texts: list[list[float]], wanted: tuple[int, ...]) -> None:
     images = (NamedImage("a", "a.jpg"), NamedImage("b", "b.jpg"))
-    tests = build([TwoImages(images, ("mug in grass", "grass in mug"), "swap")])
+    tests = build_test_set([TwoImages(images, ("mug in grass", "grass in mug"), "swap")])
     vectors = Vectors.of_each(np.eye(2, dtype=np.float32), np.array(texts, np.float32))
     right = {outcome.protocol: int(outcome.right[0]) for outcome in measure(vectors, tests)}
     assert (right["text"], right["image"], right["group"]) == wanted
 
 
 def test_a_tie_counts_against_the_model() -> None:
-    tests = build(items())
+    tests = build_test_set(items())
     same = (np.ones((n, 3), np.float32) / np.sqrt(3) for n in (len(tests.images), len(tests.texts)))
     outcomes = measure(Vectors.of_each(*same), tests)
     assert outcomes and not any(outcome.right.any() or np.any(outcome.blind) for outcome in outcomes)
@@ -138,7 +138,7 @@ def test_multiple_choice_and_queries_with_denials_one_at_a_time() -> None:
         true = f"caption {i}" if i % 2 else f"caption {i} with no dog"
         false = tuple(f"false {i} {n}" for n in range(3 if i % 4 else 2))
         made.append(MultipleChoice(NamedImage(f"i{i}", f"i{i}.jpg"), true, false, ("positive", "hybrid")[i % 2]))
-    tests = build(made)
+    tests = build_test_set(made)
     vectors = random_vectors(tests, 3, 3)
     score = Scores(vectors, tests)
     own = [score(item.image.id, item.true) for item in made]
