@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from negcap.pipelines.endpoint.client import EndpointError
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.score.chat import read_letter, read_yes_or_no
 from negcap.pipelines.score.score import ModelScores, score
 from negcap.pipelines.score.test_set import ScoreConfig
-from tests.pipelines.endpoint.server import Behaviour, serving
+from tests.pipelines.endpoint.server import serving
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 7, 4
@@ -39,29 +38,20 @@ def seeing(body: dict[str, Any], number: int) -> dict[str, Any]:
     return {"text": f"The answer is {right}." if image else "A"}
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", CAPTIONS, NEGATIVES)
+def test_a_model_is_asked_in_both_orders_and_blind_within_a_budget(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", CAPTIONS, NEGATIVES)
+    images = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
 
+    def ask(**settings: int) -> ModelScores:
+        config = ScoreConfig(images=images, splits=("test",), resamples=20, attempts=1, **settings)
+        return score(run, [f"endpoint:{server.url}#mock"], config, Progress())[0]
 
-@pytest.fixture(scope="module")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_images(tmp_path_factory.mktemp("images"), [f"p{i:03d}.jpg" for i in range(IMAGES)])
-
-
-def scores_of(run: Path, images: Path, url: str, **settings: int) -> ModelScores:
-    config = ScoreConfig(images=images, splits=("test",), resamples=20, attempts=1, **settings)
-    (scores,) = score(run, [f"endpoint:{url}#mock"], config, Progress())
-    return scores
-
-
-def test_a_model_is_asked_in_both_orders_and_blind_within_a_budget(run: Path, images: Path) -> None:
     with serving(seeing) as server:
-        about = scores_of(run, images, server.url, max_requests=60)["about"]
+        about = ask(max_requests=60)["about"]
         assert len(server.bodies) == 60 and 9 <= about["pairs"] < PAIRS
         assert about["pairs not asked, the budget is spent"] == PAIRS - about["pairs"]
-        found = scores_of(run, images, server.url)
-        assert scores_of(run, images, server.url) == found and found["about"]["pairs"] == PAIRS
+        found = ask()
+        assert ask() == found and found["about"]["pairs"] == PAIRS
         assert len(server.bodies) == ASKED  # every answer is asked for once, and then on the disk
     scores = {(row["protocol"], row["group"]): row for row in found["scores"]}
     for operator in ("noun", "numeral"):
@@ -73,25 +63,6 @@ def test_a_model_is_asked_in_both_orders_and_blind_within_a_budget(run: Path, im
             assert (row["without_image"] or {}).get("value") == blind
     of_pair = [("sled" in row["caption"], "sled" in row["text"]) for row in FIRST]
     assert found["about"]["undecided answers"] == sum(2 * any(pair) + sum(pair) for pair in of_pair) > 0
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "good", "message"),
-    [
-        (lambda body, number: {"status": 500} if number >= 20 else seeing(body, number), 20, "HTTP 500"),
-        (lambda body, number: {"body": b"<html>"}, 0, "not a chat completion"),
-    ],
-)
-def test_an_endpoint_that_fails_loses_nothing(
-    behaviour: Behaviour, good: int, message: str, run: Path, images: Path
-) -> None:
-    with serving(behaviour) as server:
-        with pytest.raises(EndpointError, match=message):
-            scores_of(run, images, server.url, concurrency=1)
-        before = server.answered
-        server.behaviour = seeing
-        scores_of(run, images, server.url)
-        assert server.answered - before == ASKED - good
 
 
 def test_answers_are_read_or_undecided() -> None:

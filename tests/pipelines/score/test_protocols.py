@@ -165,15 +165,6 @@ def test_vectors_must_have_a_direction(bad: float) -> None:
         unit(np.array([[1.0, 1.0], [bad, bad]]), "x")
 
 
-def test_intervals_are_those_of_whole_images() -> None:
-    rng = np.random.default_rng(0)
-    same = 20.0 * (rng.random(100) < 0.6)  # all 20 pairs of an image are right, or none
-    free = rng.binomial(20, 0.6, 100)
-    together, apart = figures(np.stack([same, free], 1), np.full((100, 1), 20.0), 0)
-    for figure, cases in ((together, 100), (apart, 2000)):
-        assert np.diff(figure.interval)[0] == pytest.approx(2 * 196 * np.sqrt(0.24 / cases), rel=0.2)
-
-
 def test_a_share_at_its_limit_has_an_interval_as_wide_as_its_cases_allow() -> None:
     for cases, low in ((6, 61.0), (60, 94.0), (1, 20.7)):
         sizes = np.zeros((80, 1))

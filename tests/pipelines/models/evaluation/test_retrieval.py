@@ -160,31 +160,24 @@ def test_any_model_may_read_candidates_as_phrases() -> None:
     assert relation.candidates == [("dog", "run on", "grass"), ("grass", "run on", "dog")]
     assert relation.right == [(True, True), (False, False)]
     assert "relation" not in read_questions(graphs, [0, 1], lambda name: name != "grass")
-    read: list[str] = []
 
     def embed(phrases: Sequence[Phrase]) -> torch.Tensor:
-        read.extend(phrase.text for phrase in phrases)
         liked = {"red dog": [1, 0.2], "red ball": [0, 1.0], "grass running on dog": [1, 0]}
         return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
 
     split: Any = SimpleNamespace(owner=torch.tensor([0, 1]), images=torch.eye(2))
-    known = {"red", "dog", "ball", "grass", "run on"}
-    found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"}, known.__contains__)
+    found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"}, lambda name: True)
     assert found["attribute"]["noun"] == 100 and found["attribute"]["noun, random"] == 50
     assert found["relation"]["either"] == 0
-    assert sorted(read) == ["dog running on grass", "grass running on dog", "red ball", "red dog", "red grass"]
-    assert phrase_parsing(embed, graphs, split, COSINE, {}, (known - {"grass"}).__contains__)["attribute"][
-        "questions"
-    ] == 1  # fmt: skip
 
 
 def test_queries_by_the_categories_that_have_boxes(tmp_path: Path) -> None:
     file = tmp_path / "instances.json"
-    annotations = [(9, 5), (9, 5), (7, 3), (9, 4), (8, 4)]  # category, image; image 4 is not in the split
+    boxes = [(9, 5), (9, 5), (7, 3), (9, 4), (8, 4)]  # category, image; image 4 is not in the split
     content = {
-        "images": [{"id": 3, "file_name": "c.jpg"}, {"id": 5, "file_name": "a.jpg"}, {"id": 4, "file_name": "z.jpg"}],
+        "images": [{"id": number, "file_name": name} for number, name in ((3, "c.jpg"), (5, "a.jpg"), (4, "z.jpg"))],
         "categories": [{"id": 7, "name": "dog"}, {"id": 8, "name": "cat"}, {"id": 9, "name": "fire hydrant"}],
-        "annotations": [{"category_id": category, "image_id": image} for category, image in annotations],
+        "annotations": [{"category_id": category, "image_id": image} for category, image in boxes],
     }
     file.write_text(json.dumps(content), "utf-8")
     phrases, true = detected_queries(file, ["val/a.jpg", "val/b.jpg", "val/c.jpg"])
