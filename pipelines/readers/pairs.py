@@ -224,25 +224,28 @@ def _two_images(row: Mapping[str, str]) -> TwoImages:
 
 def _captions_of_published(file: Path) -> Iterator[CaptionWithNegatives]:
     """The captions of a file, each with the negatives of all its records that follow each other."""
-
-    def records() -> Iterator[CaptionWithNegatives]:
-        for record in read_pairs(str(file)):
-            if isinstance(record, Rejected):
-                raise ValueError(f"record {record.line}: {record.detail}")
-            yield record
-
-    for (image, _), same_caption in groupby(records(), lambda record: (record.image, record.captions[0])):
+    by_caption = groupby(_good_records(file), lambda record: (record.image, record.captions[0]))
+    for (image, _), records_of_caption in by_caption:
         if image is None:
             raise ValueError("a record must name its image")
-        # A number without a suffix is an image of CREPE, whose files are of COCO or Visual Genome: 2345.jpg.
+        # A number, as in CREPE, names a file without saying so: 2345 is 2345.jpg.
         path = image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg"
+        records = list(records_of_caption)
         negatives: list[Negative] = []
-        for record in same_caption:
+        for record in records:
             for negative in record.negatives:
                 # Without a column of labels the file's name is the label; NegCLIP names its files by splits.
                 names_split = record.split and negative.label == file.stem
                 negatives.append(negative._replace(label=ALL) if names_split else negative)
-        yield replace(record, image=path, image_id=Path(path).stem, negatives=tuple(negatives))
+        yield replace(records[-1], image=path, image_id=Path(path).stem, negatives=tuple(negatives))
+
+
+def _good_records(file: Path) -> Iterator[CaptionWithNegatives]:
+    """The records of a file, none of which may be a bad one."""
+    for record in read_pairs(str(file)):
+        if isinstance(record, Rejected):
+            raise ValueError(f"record {record.line}: {record.detail}")
+        yield record
 
 
 def read_pairs(
@@ -273,7 +276,6 @@ def read_pairs(
         # The first row speaks for the file: a later one without a column has an empty cell there.
         if reader is None:
             reader = _RecordReader.of_first_row(row, given, truth_column, url, name)
-        # An id that comes twice would give two captions one name; without ids nothing is known to be twice.
         key = key or reader.key(row)
         if key and key in known:
             yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")

@@ -62,7 +62,7 @@ def column_filter(wanted: Wanted) -> pc.Expression:
 
 def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
     """Raise ValueError, listing those of `where`, for a split that is none of those stored in a column `split`."""
-    there = sorted({value or UNSPLIT for value in stored})
+    there = sorted({value or UNSPLIT for value in stored})  # for the message, in an order that never changes
     for name in wanted:
         if (name or UNSPLIT) not in there:
             raise ValueError(not_one_of("split", repr(name), map(repr, there), more=f" in {where}"))

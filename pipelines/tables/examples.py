@@ -81,6 +81,7 @@ def _examples(table: pa.Table, place: Mapping[str, int], p_true: Mapping[str, fl
     if p_true:
         estimates = zip(table["negative_id"].to_pylist(), measures["p_true"], strict=True)
         measures["p_true"] = [p_true.get(name, estimate) for name, estimate in estimates]
+    # Measures are taken past pandas, in which a null of float32 is NaN and rounding gives other decimals.
     rows = table.drop_columns([*MEASURES]).to_pandas().astype(object)
     rows["number"] = pd.factorize(rows["caption_id"])[0]  # of the caption
     for name, values in measures.items():
@@ -183,6 +184,7 @@ def chosen_names(run: Path, splits: Sequence[str], operators: Sequence[str], tab
             check_file_name("operator or family", name)
         with_negatives = sorted({kind.operator for kind in kinds if kind.family != POSITIVE})
         check_operators(operators, with_negatives, f"{run / table} ({', '.join(wanted)})")
+    # Splits, operators and families become files and folders of what is published.
     for name in wanted:
         check_file_name("split", name)
     return ChosenNames(wanted, tuple(dict.fromkeys(operators)) or tuple(with_negatives))
@@ -216,6 +218,7 @@ def questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
     for caption_id, of_caption in groupby(rows, key=lambda row: row.caption_id):
         by_content: dict[str, Row] = {}  # "hat", "not dog" or both -> the false sentence that says so
         for row in of_caption:
+            # Of several sentences that say the same, the first drawn.
             if row.operator == NEGATION:
                 by_content.setdefault(row.replacement, row)
         about_two: list[list[NegBenchQuestion]] = []  # for each two nouns, a question per template of the true option
@@ -227,6 +230,7 @@ def questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
             if len(parts) == OPTIONS - 1:
                 false = tuple(part.negative for part in parts)
                 about_two.append([NegBenchQuestion(part, false, template(part.replaced)) for part in parts])
+        # One question a caption, of which nouns and template are drawn, so that neither tells the true option.
         if about_two:
             rng = record_rng(0, "question", caption_id)
             yield rng.choice(rng.choice(about_two))

@@ -409,6 +409,7 @@ def accepted(run: Path) -> frozenset[str]:
     Raises FileNotFoundError without verdicts.
     """
     verdicts = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
+    # One reader who refuses a negative is enough.
     read = {row["negative_id"] for row in verdicts}
     refused = {
         row["negative_id"]
