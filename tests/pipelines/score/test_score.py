@@ -152,6 +152,7 @@ def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, phot
 
     assert pairs(found) == pairs(wanted) and len(pairs(found)) == TESTS * 9
     assert ((found.pairs["second"] >= 0).all()) == (format == "sugarcrepe++")
+    assert (list(found.families) == ["all"]) == (format == "negclip")  # its files are named by splits
 
 
 def test_the_columns_of_its_first_row_say_what_a_file_of_a_set_is(tmp_path: Path) -> None:

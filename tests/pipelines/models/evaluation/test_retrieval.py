@@ -73,6 +73,8 @@ def test_a_tie_counts_against_the_model() -> None:
     assert ranks.images.tolist() == [5, 5, 5] and ranks.captions.tolist() == [3] * 6  # 4 captions of other images
     near = np.array([1 - ranking.TIE / 2, 1 - 2 * ranking.TIE])
     assert ranking.outranks(near, np.ones(2)).tolist() == [True, False]
+    limit = np.array([1 - ranking.TIE])  # neither way of counting takes it for a tie
+    assert ranking.outranks(limit, np.ones(1)).sum() == ranking.count_outranking_in_list(limit, np.ones(1))[0] == 0
 
 
 def test_recall_metrics_and_their_means_over_consecutive_folds() -> None:
