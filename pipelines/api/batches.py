@@ -33,7 +33,7 @@ from ..models.sampling import NegativePool, sample_of_each
 from ..readers.record import Record, Rejected, clean
 from ..tables.columns import UNSPLIT, splits_of
 from ..tables.images import Images
-from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, joined
+from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, join_shards
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -353,7 +353,7 @@ def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str
         warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
         splits = ()
     of_captions = ("image_id", "image", "text")
-    captions = joined(
+    captions = join_shards(
         captions_with_negatives(run, operators, splits, table=table, of_captions=of_captions, distinct=True)
     )
     if not len(captions.negatives):

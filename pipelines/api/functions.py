@@ -21,7 +21,7 @@ from ..engine.progress import report
 from ..engine.run import Execution
 from ..engine.tables import has_table, read_table
 from ..report.rows import Graph, in_words
-from ..tables.columns import UNSPLIT, having, splits_of
+from ..tables.columns import UNSPLIT, column_filter, splits_of
 from ..tables.pairs import with_p_good
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def read(
             raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(names)}{similar}")
         for name in chosen:
             values_in_table[name].update(shard[name].unique().to_pylist())
-        shard = shard.filter(having(chosen))
+        shard = shard.filter(column_filter(chosen))
         shards.append(shard if columns is None else shard.select(list(columns)))
     for name, values in chosen.items():
         if values_in_table[name].issuperset(values):

@@ -36,7 +36,7 @@ from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import (
     OPTIONS,
     POSITIVE,
-    Question,
+    NegBenchQuestion,
     Row,
     by_caption,
     by_image,
@@ -164,7 +164,7 @@ def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[np.array(is_option, bool)]
 
 
-def _questions(rows: list[Row]) -> Iterator[Question]:
+def _questions(rows: list[Row]) -> Iterator[NegBenchQuestion]:
     """The questions about the captions of an image, at most one each; those about two nouns first."""
     asked = set[str]()
     for question in questions(rows):
@@ -176,7 +176,7 @@ def _questions(rows: list[Row]) -> Iterator[Question]:
             yield from _question_of_two_changes(rows_of_caption)
 
 
-def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[Question]:
+def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
     """The question about a caption, from its rows; none if its negatives do not change two places.
 
     Two of its options are negatives that change different places of the caption, and the third has both changes: were
@@ -198,7 +198,7 @@ def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[Question]:
         # The words of a true caption in another order may be true: "a cat next to a dog" of "a dog next to a cat".
         if apart and _word_bag(both) not in true_word_bags:
             first, second = (with_changes(true.text, [change]) for change in pair)
-            yield Question(true, (first, second, both), POSITIVE)
+            yield NegBenchQuestion(true, (first, second, both), POSITIVE)
             return
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from ..engine.tables import has_table, shards_of
 from ..report.rows import Row
-from ..tables.columns import having
-from ..tables.pairs import earlier
+from ..tables.columns import column_filter
+from ..tables.pairs import earlier_draws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def sample_strata(
         n: rows of each stratum, at most.
         seed: of the sample.
         first: take only the negative that was drawn first for its caption and operator.
-        only: the values allowed in some columns, see `having`.
+        only: the values allowed in some columns, see `column_filter`.
 
     Raises:
         ValueError: for n < 1 or a missing column, and as `Shard.read`.
@@ -60,8 +60,8 @@ def sample_strata(
     for number, shard in enumerate(shards):
         rows = shard.read(columns).append_column("row", pa.array(range(shard.rows)))
         if first:
-            rows = rows.filter(earlier(rows) == 0)
-        frame = rows.filter(having(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
+            rows = rows.filter(earlier_draws(rows) == 0)
+        frame = rows.filter(column_filter(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
         candidates = _with_order(frame.assign(shard=number), by, seed)
         # pandas would guess other types of the columns where one of the frames is empty.
         if len(best):

@@ -20,7 +20,7 @@ from ..engine.run import Execution, Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
-from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
+from ..readers.pairs import CaptionWithNegatives, NoColumnError, pair_files, read_pairs
 from ..readers.record import Rejected, image_id
 from .proposals import judging
 
@@ -108,7 +108,9 @@ def read_set(source: str, urls: Sequence[str], config: ImportConfig) -> ForeignS
             if image.path == path:
                 of_image = (key, image.path, image.split)
                 rows += [(*of_image, text, record.source, None, None) for text in record.captions]
-                rows += [(*of_image, first, record.source, label, text) for text, label in record.negatives]
+                rows += [
+                    (*of_image, first, record.source, negative.label, negative.text) for negative in record.negatives
+                ]
                 continue
             detail = f"image must differ from others in its file name, {path} is named as {image.path}"
             bad = Rejected(record.source, record.line, "ambiguous_image", detail, first[:200])
@@ -123,7 +125,7 @@ def read_set(source: str, urls: Sequence[str], config: ImportConfig) -> ForeignS
 
 def _records(
     source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]
-) -> Iterator[Foreign | Rejected]:
+) -> Iterator[CaptionWithNegatives | Rejected]:
     """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:

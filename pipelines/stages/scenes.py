@@ -35,7 +35,7 @@ from ..scenes.captions import captions
 from ..scenes.counterparts import counterpart
 from ..scenes.judge import scene_of, scene_row
 from ..scenes.world import Scene, compose
-from ..tables.columns import having
+from ..tables.columns import column_filter
 
 Row = dict[str, Any]  # a row of a table
 IMAGES = "images"
@@ -179,7 +179,7 @@ def draw_counterparts(
     from ..scenes.draw import draw, png
 
     first: dict[tuple[str, str], Row] = {}  # the first negative of each caption and operator
-    wanted = having({"split": config.splits, "operator": config.operators})
+    wanted = column_filter({"split": config.splits, "operator": config.operators})
     for row in shard.read(COLUMNS).filter(wanted).to_pylist():
         first.setdefault((row["caption_id"], row["operator"]), row)
     rows: list[Row] = []

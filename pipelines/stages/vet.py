@@ -24,7 +24,7 @@ from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import having
+from ..tables.columns import column_filter
 from ..tables.images import Images
 from ..tables.pairs import with_true
 
@@ -68,7 +68,7 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
     `Endpoint.ask`, OtherConfigError.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
-    wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
+    wanted = column_filter({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
     shards = [shard.read(COLUMNS).filter(wanted).to_pylist() for shard in shards_of(run, config.table)]
     chosen = _chosen(list(chain(*shards)), config)
     with_true_sentence = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])

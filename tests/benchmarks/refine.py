@@ -19,7 +19,7 @@ from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, ngram_differen
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows
 from negcap.pipelines.tables.columns import kinds_of
-from negcap.pipelines.tables.pairs import earlier
+from negcap.pipelines.tables.pairs import earlier_draws
 
 Corpus = list[CorpusText]
 Texts = list[tuple[str, str]]  # true and negative
@@ -83,7 +83,7 @@ def main() -> None:
         read = [[pair for pair, fold in labelled if fold == half] for half in (0, 1)]
         flows = operator in config.symmetric_operators
         sides = [kept(some, corpus, flows) for some, corpus in zip(halves, read, strict=True)]
-        raw = [texts_of(some.filter(pa.array(earlier(some) == 0))) for some in halves]
+        raw = [texts_of(some.filter(pa.array(earlier_draws(some) == 0))) for some in halves]
         share = 100 * sum(map(len, sides)) / captions
         there, back = (accuracies(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
         said = ", ".join(f"{name} {percent:.1f} and {back[name]:.1f}" for name, percent in there.items())

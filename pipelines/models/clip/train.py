@@ -22,7 +22,7 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.columns import splits_of
 from ...tables.images import Images
-from ...tables.pairs import captions_with_negatives, earlier, joined
+from ...tables.pairs import captions_with_negatives, earlier_draws, join_shards
 from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
 from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
@@ -61,7 +61,7 @@ class Pairs:
             of_captions=("caption_id", "image", "text"),
             of_negatives=COLUMNS,
         )
-        captions, negatives, starts = joined(shards)
+        captions, negatives, starts = join_shards(shards)
         if not len(captions):
             lacking = " or ".join(splits)
             there = ", ".join(splits_of(config.run))
@@ -82,7 +82,7 @@ class Pairs:
         self.families = negatives["family"].to_pylist()
         self.concreteness = concreteness(negatives)
         # Metrics count one negative of an operator and caption, so that captions with many do not count more.
-        self.first = torch.from_numpy(earlier(negatives) == 0)
+        self.first = torch.from_numpy(earlier_draws(negatives) == 0)
 
     def known_to(self, model: Towers) -> Tensor:
         """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""

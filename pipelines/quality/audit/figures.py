@@ -20,8 +20,8 @@ from ....schemas.captions import LANGUAGE
 from ....schemas.fields import table_of
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
-from ...tables.columns import check_splits, having
-from ...tables.pairs import earlier
+from ...tables.columns import check_splits, column_filter
+from ...tables.pairs import earlier_draws
 from ..bias.baselines import BlindReport
 from ..bias.measure import Blindness
 
@@ -146,7 +146,7 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 
     Raises FileNotFoundError for tables that the run lacks, ValueError for splits, DamagedShardError.
     """
-    in_splits = having({"split": splits})
+    in_splits = column_filter({"split": splits})
     captions = 0
     images = 0
     covered = 0
@@ -190,11 +190,11 @@ def _table_figures(
     families: dict[str, str] = {}
     has_estimates = table != "positives"
     for shard in shards_of(run, table):
-        rows = shard.read([*COLUMNS, *(["p_true"] if has_estimates else [])]).filter(having({"split": splits}))
+        rows = shard.read([*COLUMNS, *(["p_true"] if has_estimates else [])]).filter(column_filter({"split": splits}))
         if not has_estimates:
             # A column of nulls, so that all tables are counted alike.
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
-        first_draws = rows.filter(pa.array(earlier(rows) == 0))
+        first_draws = rows.filter(pa.array(earlier_draws(rows) == 0))
         for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
             families[kind["operator"]] = kind["family"]
         counts_of_shards.append(_counts(rows, first_draws))
@@ -310,7 +310,7 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     if not has_table(run, "rejections"):
         return {}
     for rows in read_table(run, "rejections", ["operator", "reason", "split"]):
-        groups = rows.filter(having({"split": splits})).group_by(["operator", "reason"], use_threads=False)
+        groups = rows.filter(column_filter({"split": splits})).group_by(["operator", "reason"], use_threads=False)
         for group in groups.aggregate([([], "count_all")]).to_pylist():
             refused.setdefault(group["operator"], Counter())[group["reason"]] += group["count_all"]
     return {

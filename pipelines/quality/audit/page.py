@@ -34,7 +34,7 @@ from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.rows import Row, summary
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import having
+from ...tables.columns import column_filter
 from ...tables.images import Images
 from ..bias.baselines import MostTelling, most_telling
 from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
@@ -371,7 +371,7 @@ def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
         if not has_table(run, table):
             continue
         for part in read_table(run, table, ["image_id", "split"]):
-            images = part.filter(having({"split": config.splits}))["image_id"]
+            images = part.filter(column_filter({"split": config.splits}))["image_id"]
             for entry in images.value_counts().to_pylist():
                 # Captions are not counted as rows, but an image without rows can be found, too.
                 rows_of_image[entry["values"]] += 0 if table == "captions" else entry["counts"]
@@ -400,7 +400,7 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
     """
     if not chosen:
         return
-    wanted = having({"split": splits, "image_id": sorted(chosen)})
+    wanted = column_filter({"split": splits, "image_id": sorted(chosen)})
     # By table, the shards by the name of the file, which is that of the captions' shard.
     shards = {}
     for table in HELD:

@@ -363,7 +363,8 @@ def test_questions_are_about_two_nouns_in_three_templates(denials: Path, tmp_pat
     assert set(answers) == set(templates)
     for source in (denials, tmp_path / "mcq" / "test.csv"):  # as `negcap score` reads a run, and what is published
         tests = read_test_set(source, ScoreConfig(splits=("test",)))
-        counted = Counter(tests.templates[number] for number in tests.template)
-        assert counted == answers and tests.questions.shape == (answers.total(), 5)
+        asked = tests.questions
+        counted = Counter(asked.templates[number] for number in asked.template)
+        assert counted == answers and asked.false.shape == (answers.total(), 3)
         denies = [tests.texts[text] for _, text in tests.captions[tests.denies]]
         assert denies and all("without" in said or "no helmet" in said for said in denies)
