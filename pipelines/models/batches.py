@@ -12,14 +12,14 @@ from torch import Generator, Tensor
 
 from ..engine.tables import has_table
 from ..tables.columns import kinds_of
-from .config import NegativesConfig
-from .data import Corpus, Texts
+from .config import TrainWithNegativesConfig
+from .data import Corpus, RunTexts
 from .sampling import NegativePool
 
 Terms = dict[str, Tensor]  # of a loss, by name: scalars
 
 
-class Batch(NamedTuple):
+class CaptionBatch(NamedTuple):
     """B pairs of an image and a caption: captions (B,), indices into `texts`, all texts of the run, on the CPU; on the
     device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes image i.
     """
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     captions: Tensor
     features: Tensor
     same_image: Tensor
-    texts: Texts
+    texts: RunTexts
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Objective:
     """
 
     build: Callable[..., Any]
-    losses: Callable[[Any, Batch, Any, Any, int], Terms]
+    losses: Callable[[Any, CaptionBatch, Any, Any, int], Terms]
     sampler: Callable[[Any, Corpus, Tensor], Any] = lambda config, corpus, train: None
     needs_components: bool = False
 
@@ -59,7 +59,7 @@ def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) ->
     return (batch for batch in order.split(batch_size) if len(batch) > 1)
 
 
-class Drawn(NamedTuple):
+class SampledNegatives(NamedTuple):
     """P negatives drawn for a batch: rows (P,), indices among all negatives; owner (P,), the index in the batch of the
     caption of each; family (P,), a position in the config's `negative_families`; concreteness (P,), how concrete the
     noun is that it puts in, from 0 to 1, 0 if it puts in none.
@@ -72,14 +72,14 @@ class Drawn(NamedTuple):
 
 
 _EMPTY = torch.empty(0, dtype=torch.long)
-NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
+NO_NEGATIVES = SampledNegatives(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
 @dataclass(frozen=True)
 class NegativeSampler:
     """What draws negatives for the batches of a training. pool: the negatives to sample from. family: (M,) of all
     negatives, as codes. positions: (codes,) the place of each among the config's families. concreteness: (M,), see
-    `Drawn`. size: how many negatives the train captions have. lost: a line on those that are not sampled from.
+    `SampledNegatives`. size: how many negatives the train captions have. lost: a line on those that are not sampled from.
     """
 
     pool: NegativePool
@@ -91,15 +91,15 @@ class NegativeSampler:
     def __str__(self) -> str:
         return f"{self.size:,} negatives"
 
-    def sample(self, captions: Tensor, generator: Generator) -> Drawn:
+    def sample(self, captions: Tensor, generator: Generator) -> SampledNegatives:
         """Draw negatives for the captions of a batch (B,)."""
         which, mask = self.pool.sample(captions, generator)
         rows = which[mask]
         family = self.positions[self.family[rows].long()]
-        return Drawn(rows, mask.nonzero()[:, 0], family, self.concreteness[rows])
+        return SampledNegatives(rows, mask.nonzero()[:, 0], family, self.concreteness[rows])
 
 
-def negative_sampler(config: NegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
+def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
     """What draws negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
     none.
     """

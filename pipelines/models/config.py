@@ -171,7 +171,7 @@ class RecurrentConfig(TrainConfig):
         return self
 
 
-class NegativesConfig(TrainConfig):
+class TrainWithNegativesConfig(TrainConfig):
     """A model that can be selected by, or be trained with, negative captions of the run."""
 
     negative_families: tuple[str, ...] = Field(
@@ -200,7 +200,7 @@ class NegativesConfig(TrainConfig):
         return bool(self.trained_families) or self.select == "attacked"
 
 
-class DualConfig(RecurrentConfig, NegativesConfig):
+class DualConfig(RecurrentConfig, TrainWithNegativesConfig):
     """A model with one vector for each image and text."""
 
     grounded_dim: NotNegative = Field(
@@ -269,7 +269,7 @@ class UniVseConfig(RecurrentConfig):
         return self
 
 
-class MhadConfig(NegativesConfig):
+class MhadConfig(TrainWithNegativesConfig):
     """MHA-D (Huang et al. 2019); with negatives if it has negative_families."""
 
     other_vectors: tuple[tuple[str, Path], ...] = Field((), description="vectors of the further languages, CODE=FILE")

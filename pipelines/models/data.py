@@ -22,7 +22,7 @@ from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives
 from .checkpoint import ArrayWriter, mapped_arrays
 from .device import to_device
-from .features import Features
+from .features import ImageFeatures
 from .vocabulary import UNKNOWN_ID, EncodedTexts, Vocabularies, WordVocabulary
 
 HELD_OUT = 500  # images, at most, that are held out for validation
@@ -156,7 +156,7 @@ def split_captions(
 # components
 
 
-class Phrase(NamedTuple):
+class QueryPhrase(NamedTuple):
     """An object, attributed object or triple, used as a query: its words as the tables of components spell them,
     ("dog",), ("black", "dog") or ("dog", "run on", "grass"), and its text as people write it: "dog running on grass".
     """
@@ -287,7 +287,7 @@ def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]
 # word ids
 
 
-class Texts(NamedTuple):
+class RunTexts(NamedTuple):
     """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
     tokens: (total,) word ids, on the device, each by the vocabulary of its text's language. offsets: (n + 1,), on the
@@ -332,7 +332,7 @@ ENCODED = 1  # version of the encoded arrays in the cache
 
 
 CPU = torch.device("cpu")
-NO_FEATURES = Features(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
+NO_FEATURES = ImageFeatures(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,7 @@ class Selection:
 EVERY = Selection()
 
 
-class Inserting(NamedTuple):
+class UnknownWordCounts(NamedTuple):
     """Of so many negatives, how many insert a word that a model does not know."""
 
     negatives: int
@@ -368,15 +368,15 @@ KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train w
 TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
 
 
-def tell_unknown(inserting: Mapping[str, Inserting], then: str) -> str:
+def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) -> str:
     """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
     than TOO_MANY %. then: what is done with them.
 
-    >>> tell_unknown({"noun": Inserting(50, 10), "numeral": Inserting(50, 0)}, "they are left out")
+    >>> unknown_words_line({"noun": UnknownWordCounts(50, 10), "numeral": UnknownWordCounts(50, 0)}, "they are left out")
     '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
     """
     counts = inserting.values()
-    every = Inserting(sum(one.negatives for one in counts), sum(one.unknown for one in counts))
+    every = UnknownWordCounts(sum(one.negatives for one in counts), sum(one.unknown for one in counts))
     if every.share <= TOO_MANY:
         return ""
     shares = ", ".join(f"{name} {one.share:.1f}" for name, one in sorted(inserting.items()))
@@ -393,13 +393,13 @@ class Corpus:
     position among those of its caption and operator. was_plural, is_plural: (M,) bool, whether the quantity that a
     numeral negative replaces, or puts in, is above one. known: (M,) bool, whether every word that it inserts is in the
     vocabulary. concreteness: (M,) float32, see `Drawn`. row: (M,) its number in the table negatives. inserting: of the
-    negatives of each operator in the selection, see `Inserting`. All tensors but the words of texts are on the CPU.
+    negatives of each operator in the selection, see `UnknownWordCounts`. All tensors but the words of texts are on the CPU.
     Those of negatives are mapped from files: beside its words a negative takes up 33 bytes.
     """
 
     captions: Captions
     vocabularies: Vocabularies
-    texts: Texts
+    texts: RunTexts
     starts: Tensor
     negative_caption: Tensor
     operator: Tensor
@@ -412,8 +412,8 @@ class Corpus:
     row: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
-    inserting: Mapping[str, Inserting]
-    features: Features = NO_FEATURES
+    inserting: Mapping[str, UnknownWordCounts]
+    features: ImageFeatures = NO_FEATURES
 
     @property
     def vocabulary(self) -> WordVocabulary:
@@ -447,7 +447,7 @@ def encode_run(
     run: Path,
     captions: Captions,
     words: Vocabularies,
-    features: Features = NO_FEATURES,
+    features: ImageFeatures = NO_FEATURES,
     device: torch.device = CPU,
     selection: Selection | None = EVERY,
 ) -> Corpus:
@@ -489,12 +489,12 @@ def encode_run(
     return Corpus(
         captions=captions,
         vocabularies=words,
-        texts=Texts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
+        texts=RunTexts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
         starts=starts_of(sizes),
         **{name: arrays[name] for name in OF_NEGATIVES},
         operators=tuple(about["operators"]),
         families=tuple(about["families"]),
-        inserting={name: Inserting(*counts) for name, counts in about["inserting"].items()},
+        inserting={name: UnknownWordCounts(*counts) for name, counts in about["inserting"].items()},
         features=features,
     )
 

@@ -26,14 +26,14 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
-def place(values: Tensor, device: torch.device) -> Tensor:
+def to_device_if_it_fits(values: Tensor, device: torch.device) -> Tensor:
     """Features (I, …) on the device, or as they are if they would take up more than half of a GPU's free memory."""
     if device.type == "cpu" or values.nbytes > RESIDENT * torch.cuda.mem_get_info(device)[0]:
         return values
     return values.to(device)
 
 
-def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
+def rows_to_device(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     """The features `rows` (B,), on the CPU, of values (I, …), copied to the device from pinned memory."""
     if values.device.type != "cpu":
         return values[to_device(rows, values.device)]
@@ -42,7 +42,7 @@ def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     return pinned.to(device, non_blocking=True)
 
 
-def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+def load_ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """Each batch with what `load` makes of it, which happens in a thread while the batch before it is in use."""
     with ThreadPoolExecutor(1) as pool:
         waiting = None

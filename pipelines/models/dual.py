@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_sampler
+from .batches import NO_NEGATIVES, CaptionBatch, Objective, SampledNegatives, Terms, autocast, negative_sampler
 from .config import ContrastiveConfig, DualConfig, VseConfig
-from .data import Texts
+from .data import RunTexts
 from .device import to_device
 from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .similarities import SIMILARITIES
@@ -36,12 +36,12 @@ class DualEncoder(nn.Module):
         word_dim = config.word_dim + config.grounded_dim
         self.image, self.text = build_encoders(config, features, embedding, word_dim, self.similarity)
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """Vectors (B, joint) of texts `rows` (B,)."""
         return self.text(texts.tokens, texts.offsets, rows)
 
 
-class ContrastiveEncoder(DualEncoder, losses.Contrast):
+class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
     """Encoders of images and texts with a learned scale of their cosine."""
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -52,12 +52,12 @@ class ContrastiveEncoder(DualEncoder, losses.Contrast):
 
 
 def embed(
-    model: DualEncoder, batch: Batch, drawn: Drawn | None, config: DualConfig, epoch: int
-) -> tuple[Tensor, Tensor, Tensor, Drawn]:
+    model: DualEncoder, batch: CaptionBatch, drawn: SampledNegatives | None, config: DualConfig, epoch: int
+) -> tuple[Tensor, Tensor, Tensor, SampledNegatives]:
     """The images (B, d) of a batch, its captions (B, d), the negatives (P, d) drawn for it, and which these are. epoch:
     from 1; the first config.negatives_after do without negatives.
     """
-    drawn = NONE if drawn is None or epoch <= config.negatives_after else drawn
+    drawn = NO_NEGATIVES if drawn is None or epoch <= config.negatives_after else drawn
     rows = torch.cat([batch.captions, batch.texts.captions + drawn.rows])
     with autocast(config, batch.features.device):
         images = model.image(batch.features)
@@ -65,7 +65,9 @@ def embed(
     return images, texts[: len(batch.captions)], texts[len(batch.captions) :], drawn
 
 
-def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int) -> Terms:
+def vse_losses(
+    model: DualEncoder, batch: CaptionBatch, drawn: SampledNegatives | None, config: VseConfig, epoch: int
+) -> Terms:
     """The loss on a batch, as its only term `sent`: the hardest hinges (VSE++), or their sum (VSE, order, warm-up).
     drawn: VSE-C's negatives, of which the hardest ones' hinges are added, see `intra_pair_hinges`, and `shared_hinges`
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
@@ -86,7 +88,11 @@ def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: Vs
 
 
 def contrastive_losses(
-    model: ContrastiveEncoder, batch: Batch, drawn: Drawn | None, config: ContrastiveConfig, epoch: int
+    model: ContrastiveEncoder,
+    batch: CaptionBatch,
+    drawn: SampledNegatives | None,
+    config: ContrastiveConfig,
+    epoch: int,
 ) -> Terms:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
     embedded = embed(model, batch, drawn, config, epoch)

@@ -13,10 +13,10 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from .config import RecurrentConfig
 from .data import pack_sentences
 from .device import to_device
-from .similarities import Similarity, unit
+from .similarities import VectorSimilarity
 
 MAX_WORDS = 100  # of a sentence that are read by attention heads, besides <start>
-Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
+Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see VectorSimilarity
 
 # images
 
@@ -49,7 +49,7 @@ class ImageEncoder(nn.Module):
 
     size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
     the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
-    highest values; UniVSE, supplement A). finish: see Similarity.
+    highest values; UniVSE, supplement A). finish: see VectorSimilarity.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ImageEncoder(nn.Module):
         transform: str,
         generator: Generator,
         pooling: str = "average",
-        finish: Finish = unit,
+        finish: Finish = unit_vectors,
     ) -> None:
         super().__init__()
         self.finish = finish
@@ -188,7 +188,7 @@ def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
 class SentenceEncoder(nn.Module):
     """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
     embedding: word ids (n,) to (n, word_dim). joint: a multiple of 2 K; a state has joint / K numbers, half of them per
-    reading direction. attention_dim: rows of the heads' matrices; 0: joint / K. finish: see Similarity.
+    reading direction. attention_dim: rows of the heads' matrices; 0: joint / K. finish: see VectorSimilarity.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class SentenceEncoder(nn.Module):
         word_dim: int,
         joint: int,
         generator: Generator,
-        finish: Finish = unit,
+        finish: Finish = unit_vectors,
         heads: int = 3,
         attention_dim: int = 0,
     ) -> None:
@@ -228,7 +228,7 @@ class SentenceEncoder(nn.Module):
 class TextEncoder(nn.Module):
     """A GRU or LSTM over word vectors, whose states are pooled and finished.
 
-    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity.
+    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see VectorSimilarity.
     bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max", per dimension
     over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
     """
@@ -239,7 +239,7 @@ class TextEncoder(nn.Module):
         word_dim: int,
         joint: int,
         generator: Generator,
-        finish: Finish = unit,
+        finish: Finish = unit_vectors,
         bidirectional: bool = True,
         pooling: str = "max",
         kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
@@ -340,7 +340,7 @@ def build_encoders(
     features: int,
     embedding: Callable[[Generator], nn.Module],
     word_dim: int,
-    similarity: Similarity,
+    similarity: VectorSimilarity,
 ) -> tuple[ImageEncoder, Any]:
     """New encoders of images, and of texts as the config names it, whose initial weights depend only on the config.
     features: the size of an image's features. embedding: makes the words' (…, word_dim), by a torch generator.

@@ -22,7 +22,7 @@ from .checkpoint import Arrays, cache_file, cached_arrays
 LAYOUT = 1  # version of the array in the cache
 
 
-class Features(NamedTuple):
+class ImageFeatures(NamedTuple):
     """The features of I images: values (I, D), or (I, R, D) for R regions on a grid, memory-mapped, 0 for images
     without; backbone, the network that computed them; available (I,) bool, images with features.
     """
@@ -32,7 +32,7 @@ class Features(NamedTuple):
     available: Tensor
 
 
-def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
+def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> ImageFeatures:
     """The features of these images from a table of the run, in the order of `image_ids`.
 
     They are copied once from the table to an array in `RUN/encoded`, in float16 or float32 as in the table. Raises
@@ -50,7 +50,7 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
     except (OSError, ValueError, EOFError) as error:
         kept = path.with_suffix(".safetensors")
         raise ValueError(f"{path} is damaged ({error}): delete {kept}, and it is computed again") from None
-    return Features(torch.from_numpy(values), metadata["backbone"], about["available"])
+    return ImageFeatures(torch.from_numpy(values), metadata["backbone"], about["available"])
 
 
 def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> Arrays:

@@ -2,7 +2,7 @@
 
 Intervals are over images: pairs of one image are no independent evidence. Draws are of one generator (MT19937, modulo
 n), the same on every machine and in every call with the same n and seed, so that samples of two models may be
-subtracted one by one (a paired bootstrap). Over images and few trainings they are t intervals, see `OfTrainings`.
+subtracted one by one (a paired bootstrap). Over images and few trainings they are t intervals, see `MetricOfTrainings`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Figure(NamedTuple):
         return format_interval(self.value, self.interval)
 
 
-def draws(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
+def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
     """How often each of n is drawn in n draws with replacement: parts (<= AT_ONCE, n) of all resamples."""
     random = np.random.RandomState(seed % (1 << 32))
     for start in range(0, resamples, AT_ONCE):
@@ -110,20 +110,20 @@ def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int =
     sizes: (I, k) or (I, 1). Each sample draws I images with replacement; NaN where it has nothing to count.
     """
     samples = []
-    for drawn in draws(len(counts), seed, resamples):
+    for drawn in resample_counts(len(counts), seed, resamples):
         count = drawn @ counts
         number = drawn @ sizes
         samples.append(100 * np.divide(count, number, out=np.full_like(count, np.nan), where=number > 0))
     return np.concatenate(samples)
 
 
-def interval(samples: np.ndarray) -> tuple[float, float]:
+def percentile_interval(samples: np.ndarray) -> tuple[float, float]:
     """The 95 % interval of samples (n,), without those that are NaN."""
     low, high = np.nanpercentile(samples, LEVELS).tolist()
     return low, high
 
 
-def figures(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
+def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
     """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %. The interval of 0
     and of 100 % is Wilson's, where an image with cases is one independent case: all resamples would be equal.
     """
@@ -131,7 +131,7 @@ def figures(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = R
     samples = bootstrap(counts, sizes, seed, resamples)
     images = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
     return [
-        Figure(value, at_limit(value, number) if value in (0.0, 100.0) and number else interval(column))
+        Figure(value, at_limit(value, number) if value in (0.0, 100.0) and number else percentile_interval(column))
         for value, number, column in zip(values, images, samples.T, strict=True)
     ]
 
@@ -143,7 +143,7 @@ def at_limit(percent: float, cases: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class OfTrainings:
+class MetricOfTrainings:
     """A metric of S trainings of a model, or the difference of two models' metrics, training by training.
 
     values: (S,), the metric of each training. samples: (n,) bootstrap samples of their mean, over images alone: every
@@ -153,13 +153,13 @@ class OfTrainings:
     values: np.ndarray
     samples: np.ndarray
 
-    def __add__(self, other: OfTrainings) -> OfTrainings:
+    def __add__(self, other: MetricOfTrainings) -> MetricOfTrainings:
         """The sum with another metric of the same trainings and images."""
-        return OfTrainings(self.values + other.values, self.samples + other.samples)
+        return MetricOfTrainings(self.values + other.values, self.samples + other.samples)
 
-    def __sub__(self, other: OfTrainings) -> OfTrainings:
+    def __sub__(self, other: MetricOfTrainings) -> MetricOfTrainings:
         """The difference from another model's metric. Training s of one is compared with training s of the other."""
-        return OfTrainings(self.values - other.values, self.samples - other.samples)
+        return MetricOfTrainings(self.values - other.values, self.samples - other.samples)
 
     def figure(self) -> Figure:
         """The mean over trainings with its 95 % interval, over images and trainings.
@@ -176,7 +176,7 @@ class OfTrainings:
         """
         mean = float(self.values.mean())
         if len(self.values) == 1:
-            return Figure(mean, interval(self.samples))
+            return Figure(mean, percentile_interval(self.samples))
         of_trainings = float(self.values.var(ddof=1)) / len(self.values)
         of_images = float(np.nanvar(self.samples, ddof=1))
         half = t_quantile(of_trainings, of_images, len(self.values)) * (of_trainings + of_images) ** 0.5
@@ -184,7 +184,7 @@ class OfTrainings:
 
 
 def t_quantile(of_trainings: float, of_images: float, trainings: int) -> float:
-    """The factor of the standard error in `OfTrainings.figure`. of_trainings, of_images: the variances v and w."""
+    """The factor of the standard error in `MetricOfTrainings.figure`. of_trainings, of_images: the variances v and w."""
     from scipy.special import stdtrit
 
     if of_trainings == 0:

@@ -18,7 +18,7 @@ from . import checkpoint, device
 LOSS_POINTS = 20  # per epoch in the loss curve
 SAY_AFTER = 10
 SAY_TIMES = 5  # seconds, and a share of the epoch so far, between lines during an epoch
-Batch = TypeVar("Batch")
+BatchT = TypeVar("BatchT")
 Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
 Say = Callable[[str], None]  # is called with lines of progress
 
@@ -27,7 +27,7 @@ def silent(line: str) -> None:
     """Say nothing."""
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """What a model makes of a batch: the loss to minimize and terms to log, scalars; size: what they are sums over,
     such as pairs, 1 if they are means; optimizer: the one that moves.
     """
@@ -41,13 +41,13 @@ class Step(NamedTuple):
 def fit(
     models: checkpoint.Models,
     optimizers: checkpoint.Optimizers,
-    batches: Callable[[int], Iterable[Batch]],
-    step: Callable[[Batch, int], Step],
+    batches: Callable[[int], Iterable[BatchT]],
+    step: Callable[[BatchT, int], TrainingStep],
     epochs: int,
     *,
     clip: float | None = None,
     rate: Callable[[int, int], float] | None = None,
-    after_step: Callable[[Batch], object] = lambda batch: None,
+    after_step: Callable[[BatchT], object] = lambda batch: None,
     mean: nn.Module | None = None,
     decay: float = 0.0,
     evaluate: Callable[[Line], Mapping[str, Any]] = lambda line: {},
@@ -101,7 +101,7 @@ def fit(
         if stop(history):
             break
         said = began = time.perf_counter()
-        results = list[Step]()
+        results = list[TrainingStep]()
         with device.deterministic(where):
             for batch in batches(epoch):
                 result = step(batch, epoch)
@@ -167,7 +167,7 @@ def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> 
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
-def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
+def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> Line:
     """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts. Also
     `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
     """

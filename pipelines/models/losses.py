@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .batches import Drawn, Terms
+from .batches import SampledNegatives, Terms
 from .device import to_device
 
 TEXT_WEIGHT = 0.2
@@ -125,7 +125,7 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
     return torch.where(counts > 0, means, thresholds)
 
 
-class Contrast(nn.Module):
+class ContrastiveHead(nn.Module):
     """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), and what `learn` adds."""
 
     log_scale: Tensor
@@ -142,7 +142,9 @@ class Contrast(nn.Module):
         return self.log_scale.exp().clamp(max=MOST)
 
 
-def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: float = 0.0) -> tuple[Tensor, Tensor]:
+def negative_scores(
+    images: Tensor, negatives: Tensor, drawn: SampledNegatives, margin: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """The cosines of images (B, d) with all negatives (P, d), (B, P), and of each negative with its own image, (P,).
     margin: times a negative's concreteness, added to the latter in both: what a concrete noun names can be seen to be
     missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is negcap's own).
@@ -158,7 +160,14 @@ def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: flo
 
 
 def contrastive_terms(
-    kind: str, model: Contrast, images: Tensor, true: Tensor, false: Tensor, drawn: Drawn, same: Tensor, margin: float
+    kind: str,
+    model: ContrastiveHead,
+    images: Tensor,
+    true: Tensor,
+    false: Tensor,
+    drawn: SampledNegatives,
+    same: Tensor,
+    margin: float,
 ) -> Terms:
     """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d):
     infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.

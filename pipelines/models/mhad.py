@@ -11,12 +11,12 @@ from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
 from . import encoders
-from .batches import Batch, Drawn, Objective, Terms, autocast, negative_sampler
+from .batches import CaptionBatch, Objective, SampledNegatives, Terms, autocast, negative_sampler
 from .config import MhadConfig
-from .data import Corpus, Texts, places_in_groups
+from .data import Corpus, RunTexts, places_in_groups
 from .device import to_device
 from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
-from .similarities import COSINE, unit
+from .similarities import COSINE, unit_vectors
 
 
 class RegionEncoder(nn.Module):
@@ -41,7 +41,7 @@ class RegionEncoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Unit vectors (B, K · joint), float32, of features (B, R, D) or (B, D)."""
-        return unit(self.attend(features).vectors.flatten(1))
+        return unit_vectors(self.attend(features).vectors.flatten(1))
 
 
 class MultiHeadAttention(nn.Module):
@@ -67,14 +67,14 @@ class MultiHeadAttention(nn.Module):
             self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
             for language, (count, known) in zip(config.languages, [(words, vectors), *more], strict=True):
                 embedding = encoders.word_embedding(count, config.word_dim, generator, known, config.tune_vectors)
-                sizes = config.word_dim, joint, generator, unit, *heads
+                sizes = config.word_dim, joint, generator, unit_vectors, *heads
                 self.text[language] = encoders.SentenceEncoder(embedding, *sizes)
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
         return joined.view(len(joined), self.head_count, -1)
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """Unit vectors (B, K · H) of texts `rows` (B,), each by the encoder of its language."""
         language = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
         numbers = language.unique().tolist()
@@ -99,7 +99,7 @@ def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
     """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H). others: (B,
     K, H), the second head of each pair; None: `heads`, too.
     """
-    cosines = unit(heads) @ unit(heads if others is None else others).transpose(1, 2)
+    cosines = unit_vectors(heads) @ unit_vectors(heads if others is None else others).transpose(1, 2)
     return cosines[:, ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)]
 
 
@@ -116,7 +116,7 @@ class Sample(NamedTuple):
     """What joins the B captions of a batch: those of each further language, (B,), and negatives of the English ones."""
 
     captions: Mapping[str, Tensor]
-    negatives: Drawn | None
+    negatives: SampledNegatives | None
 
 
 class CaptionPool:
@@ -165,7 +165,9 @@ class CaptionPool:
         return Sample(drawn, None if self.negatives is None else self.negatives.sample(english, generator))
 
 
-def mhad_losses(model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int) -> Terms:
+def mhad_losses(
+    model: MultiHeadAttention, batch: CaptionBatch, sampled: Sample, config: MhadConfig, epoch: int
+) -> Terms:
     """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. `en`, `de`, …: images
     with the captions of a language. `en-de`, …: captions of two languages, times gamma. `diversity`: see
     `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C. epoch: from 1.

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 
-class Sampled(NamedTuple):
+class SampledMembers(NamedTuple):
     """Up to k random members of each of B groups: which (B, k), whole numbers, and mask (B, k) bool, False where a
     group has no further member. The members of a group come first, in random order.
     """
@@ -22,7 +22,9 @@ class Sampled(NamedTuple):
     mask: Tensor
 
 
-def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, weights: Tensor | None = None) -> Sampled:
+def sample_of_each(
+    sizes: Tensor, k: int, generator: Generator | None = None, weights: Tensor | None = None
+) -> SampledMembers:
     """Sample k members of each group without replacement; all, if it has at most k.
 
     They are those with the k smallest random numbers, which are uniform where all members are equally likely. With
@@ -43,7 +45,7 @@ def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, we
     which = arrival.topk(min(k, width), dim=1, largest=False).indices
     if width < k:
         which = torch.nn.functional.pad(which, (0, k - width))
-    return Sampled(which, torch.from_numpy(np.arange(k) < counts[:, None]))
+    return SampledMembers(which, torch.from_numpy(np.arange(k) < counts[:, None]))
 
 
 class NegativePool:
@@ -73,7 +75,7 @@ class NegativePool:
         """How many negatives each of the captions (B,) has."""
         return self.starts[captions + 1] - self.starts[captions]
 
-    def sample(self, captions: Tensor, generator: Generator | None = None) -> Sampled:
+    def sample(self, captions: Tensor, generator: Generator | None = None) -> SampledMembers:
         """Up to k random negatives of each caption (B,), as indices among the M; see `sample_of_each`."""
         starts = self.starts.numpy()
         rows = captions.numpy()
@@ -81,7 +83,7 @@ class NegativePool:
         sizes = torch.from_numpy(starts[rows + 1] - first)
         weights = None if self.family is None else self._weights(torch.from_numpy(first), sizes)
         which, mask = sample_of_each(sizes, self.k, generator, weights)
-        return Sampled(self._row(torch.from_numpy(first[:, None] + which.numpy())), mask)
+        return SampledMembers(self._row(torch.from_numpy(first[:, None] + which.numpy())), mask)
 
     def _weights(self, first: Tensor, sizes: Tensor) -> Tensor:
         """(B, w): 1 / n for a negative of a family of which its caption has n, from its `first` one on."""

@@ -21,7 +21,7 @@ from torch.nn import functional
 BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}  # differences of coordinates computed at a time; those of a CPU fit its cache
 
 
-class Similarity(NamedTuple):
+class VectorSimilarity(NamedTuple):
     """How vectors are made and compared, differentiably; more similar is larger. finish: an encoder's output (…, d) to
     vectors (…, d). pairs: images (n, d) and texts (n, d) to (n,). matrix: (I, d) and (C, d) to (I, C).
     """
@@ -35,14 +35,14 @@ class Similarity(NamedTuple):
         return self.matrix(images, texts).T
 
 
-def unit(vectors: Tensor) -> Tensor:
+def unit_vectors(vectors: Tensor) -> Tensor:
     """Vectors (…, d) scaled to length 1, float32 (float64 stays)."""
     return functional.normalize(vectors if vectors.dtype == torch.double else vectors.float(), dim=-1)
 
 
-def absolute_unit(vectors: Tensor) -> Tensor:
+def absolute_unit_vectors(vectors: Tensor) -> Tensor:
     """The absolute values of vectors (…, d) scaled to length 1: points of the order, without negative coordinates."""
-    return unit(vectors).abs()
+    return unit_vectors(vectors).abs()
 
 
 def order_penalty(below: Tensor, above: Tensor) -> Tensor:
@@ -91,10 +91,10 @@ def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor
         yield rows, columns, (above[None, columns] - below[rows, None]).clamp_(min=0)
 
 
-COSINE = Similarity(unit, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T)
-ORDER = Similarity(absolute_unit, lambda *both: -order_penalty(*both), lambda *both: -order_penalties(*both))
-REVERSED = Similarity(
-    absolute_unit, lambda *both: ORDER.pairs(*both[::-1]), lambda images, texts: ORDER.by_text(images, texts)
+COSINE = VectorSimilarity(unit_vectors, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T)
+ORDER = VectorSimilarity(absolute_unit_vectors, lambda *both: -order_penalty(*both), lambda *both: -order_penalties(*both))
+REVERSED = VectorSimilarity(
+    absolute_unit_vectors, lambda *both: ORDER.pairs(*both[::-1]), lambda images, texts: ORDER.by_text(images, texts)
 )
-SIGNED = ORDER._replace(finish=unit)
+SIGNED = ORDER._replace(finish=unit_vectors)
 SIMILARITIES = {"cosine": COSINE, "order": ORDER, "order-signed": SIGNED, "order-reversed": REVERSED}

@@ -18,7 +18,7 @@ from ..engine.lock import locked
 from ..engine.progress import Progress
 from ..engine.storage import refuse_link, write_atomically
 from ..models.clip.pretrained import REPOSITORY
-from ..models.figures import figures, format_interval
+from ..models.figures import format_interval, ratios_with_intervals
 from ..quality.accuracy import aligned
 from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
 from ..quality.bias.measure import cached_reports, read_corpus
@@ -109,7 +109,7 @@ def percentages(measured: Sequence[Measured], tests: TestSet, config: ScoreConfi
     cases = [(one.image, right) for one in measured for right in (one.right, one.blind) if right is not None]
     counts = np.stack([np.bincount(image, right, images) for image, right in cases], 1)
     sizes = np.stack([np.bincount(image, minlength=images) for image, _ in cases], 1)
-    made = iter(figures(counts, sizes, config.seed, config.resamples))
+    made = iter(ratios_with_intervals(counts, sizes, config.seed, config.resamples))
 
     def percentage(right: np.ndarray | None) -> Scores | None:
         if right is None:

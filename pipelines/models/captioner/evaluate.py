@@ -18,7 +18,7 @@ from ...engine.storage import refuse_link
 from ..data import Captions, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
-from ..features import Features, read_features
+from ..features import ImageFeatures, read_features
 from ..figures import markdown_table, write_results
 from ..settings import CaptionerEvaluateConfig, WritingConfig
 from ..trainer import OBJECTIVES, load_model
@@ -196,7 +196,11 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
 
 @torch.inference_mode()
 def write_captions(
-    captioner: Captioner, features: Features, people: ReferenceCaptions, decoding: str, config: CaptionerEvaluateConfig
+    captioner: Captioner,
+    features: ImageFeatures,
+    people: ReferenceCaptions,
+    decoding: str,
+    config: CaptionerEvaluateConfig,
 ) -> tuple[pa.Array, float]:
     """Write config.per_image captions per image, each with its own noise; none is rejected. Returns them, those of
     an image together, and the mean of the discriminator's r for the first ones.

@@ -28,7 +28,7 @@ from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
 from .evaluate import distinct
@@ -189,7 +189,7 @@ class Training:
         losses = [self.likelihood(rows, noise).item() for rows in parts]
         return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
 
-    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> Step:
+    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> TrainingStep:
         """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
         terms: the loss, and the accuracies on the three kinds, from 0 to 1.
         """
@@ -204,9 +204,9 @@ class Training:
         loss = discriminator_loss(real, fake, mismatched, self.config.alpha, self.config.beta)
         accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
         terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracy, strict=True))}
-        return Step(loss, terms, optimizer="discrimination")
+        return TrainingStep(loss, terms, optimizer="discrimination")
 
-    def policy_step(self, rows: Tensor, noise: torch.Generator) -> Step:
+    def policy_step(self, rows: Tensor, noise: torch.Generator) -> TrainingStep:
         """The policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean reward,
         the policy's mean entropy per word in nats, estimated from the sampled words, and the mean number of words.
         """
@@ -227,9 +227,9 @@ class Training:
         log_probs = generator(state, sentences)
         terms = {"reward": rewards.mean(), "entropy": -log_probs.detach()[sentences.mask].mean()}
         terms["words"] = sentences.lengths.float().mean()
-        return Step(policy_loss(log_probs, values, mean_of_others(values)), terms, optimizer="policy")
+        return TrainingStep(policy_loss(log_probs, values, mean_of_others(values)), terms, optimizer="policy")
 
-    def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], Step]]:
+    def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], TrainingStep]]:
         """The steps of an epoch, each as a function that computes its loss; phase, number: the epoch, from 1 in its
         phase.
 
@@ -248,7 +248,7 @@ class Training:
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
                 torch.manual_seed(seed)  # of dropout
                 for rows in shuffled_batches(self.train, config.batch_size, order):
-                    yield lambda rows=rows: Step(self.likelihood(rows, noise), optimizer="likelihood")  # type: ignore[misc]
+                    yield lambda rows=rows: TrainingStep(self.likelihood(rows, noise), optimizer="likelihood")  # type: ignore[misc]
             generator.dropout.eval()
         elif phase == DISCRIMINATOR:
             for rows in shuffled_batches(self.known, AT_ONCE, order):

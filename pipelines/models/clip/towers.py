@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..losses import Contrast
+from ..losses import ContrastiveHead
 from ..settings import ClipConfig
-from ..similarities import unit
+from ..similarities import unit_vectors
 from . import pretrained
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
@@ -31,7 +31,7 @@ MEAN = (0.5,) * 3
 STD = (0.5,) * 3  # of its pictures
 
 
-class _Clip(Contrast):
+class _Clip(ContrastiveHead):
     clip: Any
 
     @property
@@ -77,7 +77,7 @@ class HuggingFace(_Clip):
 
     def images(self, pixels: Tensor) -> Tensor:
         """Unit vectors (B, d) of pixels."""
-        return unit(_pooled(self.clip.get_image_features(pixel_values=pixels)))
+        return unit_vectors(_pooled(self.clip.get_image_features(pixel_values=pixels)))
 
     def texts(self, ids: Tensor) -> Tensor:
         """Unit vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
@@ -89,7 +89,7 @@ class HuggingFace(_Clip):
             some = ids[rows, :longest]
             mask = some != self.padding if self.masked else torch.ones_like(some)
             parts.append(_pooled(self.clip.get_text_features(input_ids=some, attention_mask=mask.long())))
-        return unit(torch.cat(parts)[order.argsort()])
+        return unit_vectors(torch.cat(parts)[order.argsort()])
 
     def save(self, folder: Path) -> None:
         """Write what transformers' `from_pretrained` reads."""
@@ -154,11 +154,11 @@ class OpenClip(_Clip):
 
     def images(self, pixels: Tensor) -> Tensor:
         """Unit vectors (B, d) of pixels."""
-        return unit(self.clip.encode_image(pixels))
+        return unit_vectors(self.clip.encode_image(pixels))
 
     def texts(self, ids: Tensor) -> Tensor:
         """Unit vectors (B, d) of token ids (B, T)."""
-        return unit(self.clip.encode_text(ids))
+        return unit_vectors(self.clip.encode_text(ids))
 
     def save(self, folder: Path) -> None:
         """Write what OpenCLIP reads as `local-dir:FOLDER`: its config, weights, and the tokenizer's files if any."""

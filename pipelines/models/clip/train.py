@@ -21,12 +21,12 @@ from ...features.preprocess import open_images
 from ...tables.columns import splits_of
 from ...tables.images import Images
 from ...tables.pairs import captions_with_negatives, earlier, joined
-from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
+from ..batches import NO_NEGATIVES, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
-from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
+from ..data import KNOWN_WORDS, UnknownWordCounts, concreteness, to_indices, unknown_words_line
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
-from ..fit import Line, Say, Step, fit
+from ..fit import Line, Say, TrainingStep, fit
 from ..losses import contrastive_terms, info_nce
 from ..sampling import NegativePool
 from ..settings import NEED_NEGATIVES, TRIPLET, ClipConfig
@@ -83,12 +83,12 @@ class Pairs:
         unknown = {word for word, ids in zip(words, model.tokens(words), strict=True) if (ids == model.unknown).any()}
         return torch.tensor([new.isdisjoint(unknown) for new in inserted])
 
-    def inserting(self, known: Tensor) -> dict[str, Inserting]:
+    def inserting(self, known: Tensor) -> dict[str, UnknownWordCounts]:
         """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
         made = np.array(self.operators)
         unknown = ~known.numpy()
         return {
-            str(name): Inserting(int((made == name).sum()), int(unknown[made == name].sum()))
+            str(name): UnknownWordCounts(int((made == name).sum()), int(unknown[made == name].sum()))
             for name in np.unique(made)
         }
 
@@ -190,7 +190,7 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     known = pairs.known_to(model)
     sampler = sampler_of(pairs, known, config)
     inserting = pairs.inserting(known)
-    if sampler is not None and (lost := tell_unknown(inserting, f"they are not trained on; {KNOWN_WORDS}")):
+    if sampler is not None and (lost := unknown_words_line(inserting, f"they are not trained on; {KNOWN_WORDS}")):
         say(lost)
     kind = config.objective
     pictures = None
@@ -219,9 +219,9 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
         model.train()
         return ((captions, generator) for captions in batches(pairs, config, generator))
 
-    def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
+    def step(batch: tuple[Tensor, Generator], epoch: int) -> TrainingStep:
         captions, generator = batch
-        drawn = NONE if sampler is None else sampler.sample(captions, generator)
+        drawn = NO_NEGATIVES if sampler is None else sampler.sample(captions, generator)
         image = pairs.image[captions]
         images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)
@@ -235,7 +235,7 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
                 images, texts, false = embedded(pictures.pixels[of], *negated)
                 same = torch.eye(len(of), dtype=torch.bool, device=device)
                 terms["counterparts"] = info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
-        return Step(torch.stack(list(terms.values())).sum() / len(captions))
+        return TrainingStep(torch.stack(list(terms.values())).sum() / len(captions))
 
     def report(history: Sequence[Line]) -> None:
         write_history(config.output / "metrics.jsonl", list(history))

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 from ....augment.language.semantic_classes import attributes
-from ..data import PARTS, Phrase
-from ..similarities import COSINE, Similarity
+from ..data import PARTS, QueryPhrase
+from ..similarities import COSINE, VectorSimilarity
 from .retrieval import EmbeddedSplit
 
-Embed = Callable[[Sequence[Phrase]], Tensor]  # phrases -> (Q, d)
+Embed = Callable[[Sequence[QueryPhrase]], Tensor]  # phrases -> (Q, d)
 
 QUERIES = {  # by kind: column of `components`, kind in the table component_vocabulary, least number of images
     "object": ("objects", "noun", 5),
@@ -36,7 +36,7 @@ QUERIES = {  # by kind: column of `components`, kind in the table component_voca
 }
 
 
-Queries = tuple[list[Phrase], Tensor]  # Q phrases, and (Q, I) bool, images with a caption that has the component
+Queries = tuple[list[QueryPhrase], Tensor]  # Q phrases, and (Q, I) bool, images with a caption that has the component
 
 
 def frequent_queries(
@@ -61,9 +61,9 @@ def frequent_queries(
     return queries
 
 
-def phrase(words: tuple[str, ...], written: Mapping[str, str]) -> Phrase:
+def phrase(words: tuple[str, ...], written: Mapping[str, str]) -> QueryPhrase:
     """A component as people write it; written: the written form of each relation."""
-    return Phrase(words, " ".join(written.get(word, word) for word in words))
+    return QueryPhrase(words, " ".join(written.get(word, word) for word in words))
 
 
 def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
@@ -87,7 +87,7 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 
 
 def unified_retrieval(
-    queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: Similarity = COSINE
+    queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: VectorSimilarity = COSINE
 ) -> dict[str, dict[str, float]]:
     """By kind of query, if there are any: how many, mAP in %, and the mean share of true images (of (I, d)) in %."""
     found = {}
@@ -124,7 +124,7 @@ def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
         if image in place:
             true[category, place[image]] = True
     some = true.any(1)
-    return [Phrase((name,), name) for name, kept in zip(names, some.tolist(), strict=True) if kept], true[some]
+    return [QueryPhrase((name,), name) for name, kept in zip(names, some.tolist(), strict=True) if kept], true[some]
 
 
 AT_ONCE = 1 << 11  # candidates scored at a time
@@ -147,7 +147,7 @@ def phrase_parsing(
     embed: Embed,
     graphs: Sequence[dict[str, Any]],
     split: EmbeddedSplit,
-    similarity: Similarity,
+    similarity: VectorSimilarity,
     written: Mapping[str, str],
     known: Callable[[str], bool],
 ) -> dict[str, Any]:

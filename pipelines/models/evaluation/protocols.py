@@ -28,7 +28,7 @@ from ...engine.tables import hash_table, read_table
 from ..checkpoint import Arrays, cached_arrays
 from ..config import EvaluateConfig
 from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
-from ..figures import bootstrap, figures, interval
+from ..figures import bootstrap, percentile_interval, ratios_with_intervals
 from ..vocabulary import WordVocabulary
 from . import retrieval
 from .retrieval import EmbeddedSplit, Ranks
@@ -259,7 +259,7 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tupl
     of_captions = retrieval.count_hits(plain.captions, split.owner, len(split.images))
     samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
     names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in retrieval.TOP]
-    bounds = map(interval, [*samples.T, samples.sum(1)])
+    bounds = map(percentile_interval, [*samples.T, samples.sum(1)])
     metrics: dict[str, Any] = {"retrieval": retrieval.retrieval_metrics(plain)}
     metrics["intervals"] = {name: list(both) for name, both in zip([*names, "rsum"], bounds, strict=True)}
     if len(split.images) >= FOLDED_FROM:
@@ -271,7 +271,7 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tupl
 
 
 def _recalls_with_intervals(ranks: Tensor, seed: int) -> dict[str, Any]:
-    found = figures(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
+    found = ratios_with_intervals(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
     bounds = {f"R@{k}": list(one.interval) for k, one in zip(retrieval.TOP, found, strict=True)}
     return {**retrieval.recall_metrics(ranks), "intervals": bounds}
 
@@ -322,5 +322,5 @@ def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> dict[str, Any
     counts, sizes = (
         np.bincount(image.numpy(), weights, len(split.images))[:, None] for weights in (right.numpy(), None)
     )
-    (share,) = figures(counts, sizes, split.seed)
+    (share,) = ratios_with_intervals(counts, sizes, split.seed)
     return {"pairs": len(right), "accuracy": share.value, "interval": list(share.interval)}

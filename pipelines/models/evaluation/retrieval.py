@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Corpus, SceneGraphs, Texts
-from ..device import take
-from ..similarities import COSINE, Similarity
+from ..data import Corpus, RunTexts, SceneGraphs
+from ..device import rows_to_device
+from ..similarities import COSINE, VectorSimilarity
 from ..vocabulary import EncodedTexts
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32
@@ -35,7 +35,7 @@ class Ranks(NamedTuple):
     best: Tensor
 
 
-def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
+def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
     """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner`. Raises ValueError if not finite."""
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
@@ -45,7 +45,7 @@ def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Sim
     return scores
 
 
-def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Ranks:
+def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE) -> Ranks:
     """Rank all captions (C, d) for every image (I, d), and all images for every caption. owner: (C,) the index of each
     caption's image; every image must have a caption. Raises ValueError for vectors that are not finite.
     """
@@ -67,7 +67,7 @@ def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
     return 1 + (scores.scatter(1, true[:, None], -torch.inf) > own - TIE).sum(1)
 
 
-def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
+def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
     """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,). best:
     (I,) the score of each image's best caption; scores within TIE of it count as equal.
     """
@@ -94,7 +94,7 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 
 
 def mean_over_folds(
-    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
+    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: VectorSimilarity = COSINE
 ) -> dict[str, float]:
     """The means of the metrics over consecutive full folds of `size` images, as is customary on COCO's 5,000 test
     images. images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image.
@@ -117,7 +117,7 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> tuple[np.ndarray, n
     return np.stack(counts, 1), np.bincount(of, minlength=images)[:, None]
 
 
-EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
+EmbedTexts = Callable[[RunTexts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
 IMAGES = 4096
 WORDS = 1 << 15  # per batch; this bounds the memory for activations
 NUMBERS = 1 << 25  # of features per batch
@@ -126,7 +126,9 @@ NUMBERS = 1 << 25  # of features per batch
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     """Vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
-        return torch.cat([embed(take(features, part, device)) for part in rows.split(images_at_once(features))])
+        return torch.cat(
+            [embed(rows_to_device(features, part, device)) for part in rows.split(images_at_once(features))]
+        )
 
 
 def images_at_once(features: Tensor) -> int:
@@ -134,7 +136,7 @@ def images_at_once(features: Tensor) -> int:
     return max(1, min(IMAGES, NUMBERS // features[0].numel()))
 
 
-def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
+def embed_sentences(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Tensor:
     """Vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
     vectors = torch.empty(0)
     for places, part in embed_in_batches(embed, texts, rows):
@@ -151,10 +153,12 @@ def embed_texts(
     tokens = torch.from_numpy(encoded.tokens).to(device)
     offsets = torch.from_numpy(encoded.offsets)
     every = torch.arange(len(offsets) - 1)
-    return embed_sentences(embed, Texts(tokens, offsets, len(every), graphs, torch.full_like(every, language)), every)
+    return embed_sentences(
+        embed, RunTexts(tokens, offsets, len(every), graphs, torch.full_like(every, language)), every
+    )
 
 
-def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def embed_in_batches(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d). On a GPU,
     texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.
     """

@@ -23,7 +23,7 @@ from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_sealed_tensors, sealed_tensors
 from ..device import choose_device, deterministic, to_device
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import HypernymConfig
 from ..similarities import order_penalty
 from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
@@ -248,9 +248,9 @@ def train_energy(
 
     every = (span for _ in range(config.epochs) for span in epoch_spans())
 
-    def step(pairs: tuple[Tensor, Tensor], span: int) -> Step:
+    def step(pairs: tuple[Tensor, Tensor], span: int) -> TrainingStep:
         true, false = energy(*to_device(torch.cat(pairs), device).T).chunk(2)
-        return Step(loss(true, false, margin))
+        return TrainingStep(loss(true, false, margin))
 
     @torch.no_grad()
     def penalties_of(pairs: Tensor) -> Tensor:
@@ -313,9 +313,9 @@ def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
     plane = nn.ParameterList([first])
     other = ~torch.eye(n, dtype=torch.bool)
 
-    def step(number: int, epoch: int) -> Step:
+    def step(number: int, epoch: int) -> TrainingStep:
         penalties = order_penalty(plane[0][:, :, None], plane[0][:, None])
-        return Step(pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0))
+        return TrainingStep(pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0))
 
     fit(
         {"plane": plane},

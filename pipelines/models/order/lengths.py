@@ -23,7 +23,7 @@ from ..evaluation.components import average_precision
 from ..evaluation.retrieval import EmbeddedSplit, embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
 from ..settings import LengthConfig
-from ..similarities import COSINE, Similarity
+from ..similarities import COSINE, VectorSimilarity
 from ..trainer import OBJECTIVES
 from ..trainer.evaluate import load_with_corpus
 
@@ -77,7 +77,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
 
 
 def length_ranks(
-    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: Similarity, pairs: int
+    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: VectorSimilarity, pairs: int
 ) -> dict[str, Any]:
     """Mean ranks, from 1, over the `pairs` pairs of captions of one image that differ most in their number of words.
 
@@ -114,7 +114,7 @@ def named_objects(
 
 
 def compositions(
-    vectors: Tensor, named: Tensor, pairs: Tensor, images: Tensor, similarity: Similarity
+    vectors: Tensor, named: Tensor, pairs: Tensor, images: Tensor, similarity: VectorSimilarity
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Scores (Q, I) of images (I, d) with each kind of composition, and (Q, I) bool, which images it should find.
 

@@ -13,9 +13,9 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
 from ..data import pack_sentences, ragged_rows, read_caption_rows, starts_of
-from ..device import take, to_device
+from ..device import rows_to_device, to_device
 from ..figures import markdown_table
-from ..fit import Step, fit
+from ..fit import TrainingStep, fit
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
 from .task import FILE, NOUNS, Task, word_tables
 
@@ -117,7 +117,7 @@ class BlankFiller(nn.Module):
         at, of = (to_device(part, device) for part in (blanks.position[which], owner))
         parts = [before[at - 1, of], after[at + 1, of]]
         if self.features:
-            parts.append(take(features, blanks.image[captions[owner]], device))
+            parts.append(rows_to_device(features, blanks.image[captions[owner]], device))
         return self.out(torch.relu(self.hidden(torch.cat(parts, 1))))
 
 
@@ -144,12 +144,12 @@ def train_filler(
     optimizer = torch.optim.AdamW(filler.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     counts = blanks.starts.diff()
 
-    def step(captions: Tensor, epoch: int) -> Step:
+    def step(captions: Tensor, epoch: int) -> TrainingStep:
         drawn = torch.rand(len(captions), generator=generator) * counts[captions]
         which = blanks.starts[captions] + drawn.long()
         found = filler(blanks, captions, which, torch.arange(len(captions)), features)
         right = words[to_device(blanks.words[which], words.device)]
-        return Step(1 - functional.cosine_similarity(found, right, dim=1).mean())
+        return TrainingStep(1 - functional.cosine_similarity(found, right, dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
         return torch.randperm(len(counts), generator=generator).split(BATCH_SIZE)

@@ -18,10 +18,10 @@ from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
 from ..data import CPU
-from ..device import take, to_device
+from ..device import rows_to_device, to_device
 from ..evaluation.components import average_precision
-from ..figures import Figure, figures, markdown_table
-from ..fit import Step, fit
+from ..figures import Figure, markdown_table, ratios_with_intervals
+from ..fit import TrainingStep, fit
 from .task import FILE, NOUNS, Task, word_tables
 
 EPOCHS = 15
@@ -140,15 +140,15 @@ def train_classifier(
     def one_each(flags: Tensor) -> Tensor:
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
-    def step(rows: Tensor, epoch: int) -> Step:
+    def step(rows: Tensor, epoch: int) -> TrainingStep:
         shown = one_each(objects.present[rows])
         other = one_each(objects.absent[rows])
         w = words[to_device(torch.cat([shown, other]), device)]
-        x = take(features, rows, device).repeat(2, 1)
+        x = rows_to_device(features, rows, device).repeat(2, 1)
         kept = (torch.rand(part.shape, generator=generator) < keep for part in (w, x))
         w, x = (part * to_device(mask, device) / keep for part, mask in zip((w, x), kept, strict=True))
         labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
-        return Step(functional.cross_entropy(classifier(w, x), to_device(labels, device)))
+        return TrainingStep(functional.cross_entropy(classifier(w, x), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
         return LEARNING_RATE * 0.1 ** ((epoch - 1) // max(1, epochs // 3))
@@ -174,11 +174,11 @@ def mean_average_precision(
         found = []
         for rows in usable.split(512):
             present = objects.present[rows]
-            ranked = scores(take(features, rows, device)).cpu()
+            ranked = scores(rows_to_device(features, rows, device)).cpu()
             ranked = ranked.masked_fill(~(present | objects.absent[rows]), -torch.inf)
             found.append(average_precision(ranked, present))
     per_image = torch.cat(found).numpy()[:, None]
-    (mean,) = figures(per_image, np.ones_like(per_image), seed)
+    (mean,) = ratios_with_intervals(per_image, np.ones_like(per_image), seed)
     return mean, len(per_image)
 
 

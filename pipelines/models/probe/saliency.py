@@ -21,12 +21,12 @@ from torch import Tensor
 
 from ...tables.pairs import pair_tables
 from ..data import pack_sentences, read_captions
-from ..device import choose_device, take, to_device
+from ..device import choose_device, rows_to_device, to_device
 from ..encoders import run_packed
 from ..features import read_features
-from ..figures import figures, format_interval, markdown_table, new_figure, write_png, write_results
+from ..figures import format_interval, markdown_table, new_figure, ratios_with_intervals, write_png, write_results
 from ..settings import SaliencyConfig
-from ..similarities import Similarity
+from ..similarities import VectorSimilarity
 from ..trainer import load_model
 from ..trainer.pictures import covered, draw_map, photo_files
 from ..vocabulary import word_spans
@@ -85,7 +85,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
         encoded = vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
         tokens, offsets = map(torch.from_numpy, encoded)
-        seen = take(features.values, images, device)
+        seen = rows_to_device(features.values, images, device)
         scores, words, regions = gradients(model, model.similarity, to_device(tokens, device), offsets, seen)
         for n, row in enumerate(part):
             text = row["negative"]
@@ -108,7 +108,7 @@ def salient(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def gradients(
-    model: Any, similarity: Similarity, tokens: Tensor, offsets: Tensor, features: Tensor
+    model: Any, similarity: VectorSimilarity, tokens: Tensor, offsets: Tensor, features: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """The similarity of n texts with n images, and how much it depends on each word and on each region.
 
@@ -165,7 +165,7 @@ def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
         of_image = rows.groupby("image")[["share", "chance", "beyond"]]
         counts = of_image.sum().to_numpy()
         sizes = of_image.size().to_numpy()[:, None]
-        share, chance, beyond = figures(counts, sizes, seed)
+        share, chance, beyond = ratios_with_intervals(counts, sizes, seed)
         both = {"share": share, "beyond chance": beyond}
         values = {key: figure.value for key, figure in {**both, "chance": chance}.items()}
         bounds = {f"{key} interval": list(figure.interval) for key, figure in both.items()}

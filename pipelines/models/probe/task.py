@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from ...tables.columns import UNSPLIT
 from ..data import read_captions
-from ..device import choose_device, place
+from ..device import choose_device, to_device_if_it_fits
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..fit import Say
@@ -52,7 +52,7 @@ class Task:
         self.test = chosen([config.split])
         values = features.values.float()
         values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
-        self.features = place(values, self.device)
+        self.features = to_device_if_it_fits(values, self.device)
 
 
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import (
     Figure,
-    OfTrainings,
+    MetricOfTrainings,
     bootstrap,
     format_difference,
     markdown_table,
@@ -78,7 +78,7 @@ class Variant(NamedTuple):
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
-def figure(metric: OfTrainings) -> Figure:
+def figure(metric: MetricOfTrainings) -> Figure:
     """A metric of a variant with its interval, of which no bound is below 0, as no metric is."""
     mean, (low, high) = metric.figure()
     return Figure(mean, (max(low, 0.0), high))
@@ -94,7 +94,7 @@ class VariantResult(NamedTuple):
 
     name: str
     seeds: int
-    metrics: Mapping[str, OfTrainings]
+    metrics: Mapping[str, MetricOfTrainings]
 
     @property
     def operators(self) -> list[str]:
@@ -179,7 +179,7 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    metrics: dict[str, OfTrainings] = {}
+    metrics: dict[str, MetricOfTrainings] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
@@ -189,11 +189,13 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
         counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))  # (S, I, 3) and (S, I, 1)
         shares = 100 * counts.sum(1) / sizes.sum(1)
         samples = bootstrap(counts.sum(0), sizes.sum(0), seed)
-        tops = [OfTrainings(shares[:, n], samples[:, n]) for n in range(len(TOP))]
+        tops = [MetricOfTrainings(shares[:, n], samples[:, n]) for n in range(len(TOP))]
         metrics |= {f"{key} {top}": metric for top, metric in zip(RECALLS, [*tops, reduce(add, tops)], strict=True)}
         sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
         mean_ranks = (sums.sum(1) / sizes.sum(1))[:, 0]
-        metrics[f"{key} mean rank"] = OfTrainings(mean_ranks, bootstrap(sums.sum(0), sizes.sum(0), seed)[:, 0] / 100)
+        metrics[f"{key} mean rank"] = MetricOfTrainings(
+            mean_ranks, bootstrap(sums.sum(0), sizes.sum(0), seed)[:, 0] / 100
+        )
     attacks = [metric for name, metric in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
     totals = {"rsum": reduce(add, (metrics[f"plain {way} sum"] for way in WAYS))}
     totals |= {"univse": reduce(add, attacks)} if attacks else {}
@@ -201,7 +203,7 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     return VariantResult(name, len(evaluations), {**totals, **metrics})
 
 
-def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, OfTrainings]:
+def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTrainings]:
     """PAIRS and EVERY_PAIR, by any operator and by each, those of which every evaluation has pairs; bootstrap samples
     are over the images that have pairs, which are the same for all variants of a comparison.
     """
@@ -225,7 +227,7 @@ def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, OfTraining
         if sizes.any((1, 2)).all():
             shares = (100 * counts.sum(1) / sizes.sum(1))[:, 0]
             samples = bootstrap(counts.sum(0), sizes.sum(0), seed)[:, 0]
-            found[f"{prefix}:{operator}" if operator else prefix] = OfTrainings(shares, samples)
+            found[f"{prefix}:{operator}" if operator else prefix] = MetricOfTrainings(shares, samples)
     return found
 
 

@@ -35,7 +35,7 @@ from ..evaluation.protocols import (
     with_negatives,
 )
 from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
-from ..features import Features, read_features
+from ..features import ImageFeatures, read_features
 from ..figures import format_interval, markdown_table, write_results
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import alpha_curve, parsing_accuracy
@@ -119,7 +119,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         words = corpus.vocabulary
         embed = getattr(model, "plain_sentences", model.sentences)
 
-        def read(phrases: Sequence[data.Phrase]) -> Tensor:  # as sentences
+        def read(phrases: Sequence[data.QueryPhrase]) -> Tensor:  # as sentences
             return embed_texts(embed, words.encode([phrase.text for phrase in phrases]), corpus.device)
 
         retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
@@ -161,7 +161,7 @@ def load_with_corpus(
     return model, config, data.encode_run(run, captions, vocabularies, features, device, negatives)
 
 
-def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
+def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> ImageFeatures:
     """The features of images for a model. Raises as `read_features`, and ValueError for another size."""
     features = read_features(run, image_ids, table)
     size = model.image.linear.in_features
@@ -176,7 +176,7 @@ def left_out(captions: Captions, rows: Tensor, part: int, parts: int) -> Tensor:
     return torch.tensor(inside, dtype=torch.bool)[captions.image[rows]]
 
 
-def believed(config: TrainConfig, captions: Captions, features: Features, rows: Tensor) -> Tensor:
+def believed(config: TrainConfig, captions: Captions, features: ImageFeatures, rows: Tensor) -> Tensor:
     """Which of the captions `rows` (n,) are trained on: all but those of the table `extra` that no judge ranks well.
 
     A judge ranks the images of the part that it was trained without, as many of them as have captions in `rows`, for
@@ -224,8 +224,8 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
     about += f"; {without:,} more captions are of images without features" if without else ""
     parts = [about, _retrieval(metrics, "retrieval")]
-    inserting = {name: data.Inserting(**counts) for name, counts in metrics.get("inserting", {}).items()}
-    if unknown := data.tell_unknown(inserting, "they attack nothing"):
+    inserting = {name: data.UnknownWordCounts(**counts) for name, counts in metrics.get("inserting", {}).items()}
+    if unknown := data.unknown_words_line(inserting, "they attack nothing"):
         parts.append(f"{unknown}.")
 
     def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -19,7 +19,7 @@ from ...features.preprocess import cropped, decode
 from ...tables.images import Images
 from .. import data
 from ..config import PictureConfig
-from ..device import choose_device, take
+from ..device import choose_device, rows_to_device
 from ..features import read_features
 from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
@@ -68,7 +68,7 @@ class Subject:
 
     def features_of(self, images: Sequence[int]) -> Tensor:
         """The features of images, on the device."""
-        return take(self.features.values, torch.tensor(images), self.device)
+        return rows_to_device(self.features.values, torch.tensor(images), self.device)
 
     def photo(self, image: int) -> Image | None:
         """The photo of an image as `covered` has it; None if no photos are drawn."""
@@ -147,7 +147,7 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
         return [neighbours]
-    queries: Sequence[data.Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
+    queries: Sequence[data.QueryPhrase] = [read_query(text, config.spacy_model) for text in config.queries]
     queries = queries or common_phrases(run, captions, set(files), vocabulary)
     images = list(files)
     _, regions = model.image.with_regions(subject.features_of(images))
@@ -164,7 +164,7 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
     return [relevance, neighbours]
 
 
-def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
+def read_query(text: str, spacy_model: str | None = None) -> data.QueryPhrase:
     """The component that a query names: its first relation, or else its first attributed object, or its first object.
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
     one shipped with negcap. Raises ValueError for a query without an object.
@@ -179,10 +179,12 @@ def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     found += [(item.name,) for item in graph.objects]
     if not found:
         raise ValueError(f"query must name an object, was: {text!r}")
-    return data.Phrase(found[0], text)
+    return data.QueryPhrase(found[0], text)
 
 
-def common_phrases(run: Path, captions: data.Captions, images: set[int], words: WordVocabulary) -> list[data.Phrase]:
+def common_phrases(
+    run: Path, captions: data.Captions, images: set[int], words: WordVocabulary
+) -> list[data.QueryPhrase]:
     """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
     indices among the run's images. Raises ValueError if there are none.
     """
@@ -192,14 +194,14 @@ def common_phrases(run: Path, captions: data.Captions, images: set[int], words: 
     for column, parts in data.PARTS.items():
         counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
         known = (its for its, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(words, its))
-        phrases += [data.Phrase(its, " ".join(its)) for its in islice(known, COMMON)]
+        phrases += [data.QueryPhrase(its, " ".join(its)) for its in islice(known, COMMON)]
     if not phrases:
         raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases
 
 
 def find_relevance(
-    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.Phrase], regions: Tensor, best: int
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.QueryPhrase], regions: Tensor, best: int
 ) -> list[tuple[list[int], list[float], Tensor]]:
     """For each query, the `best` photos with the highest-scoring region, its score, and their maps of relevance (n, n).
 
@@ -229,7 +231,7 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
     for axis, (kind, (title, number, word)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
         axis.set_title(title, fontsize=16)
-        phrases = [data.Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
+        phrases = [data.QueryPhrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
         if len(phrases) < 5:
             continue
         points = to_plane(model.queries(vocabulary, phrases), seed)
@@ -296,7 +298,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
 
 
 def attended_words(
-    model: MultiHeadAttention, language: str, texts: data.Texts, row: int, vocabulary: WordVocabulary
+    model: MultiHeadAttention, language: str, texts: data.RunTexts, row: int, vocabulary: WordVocabulary
 ) -> tuple[list[str], Tensor]:
     """The N words of a text in a language, and what the K heads of its encoder give them, (K, N), on the CPU."""
     weights = model.text[language].attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0].cpu()

@@ -16,7 +16,7 @@ from torch.nn import functional
 from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
-from ..figures import Figure, draws, interval, markdown_table, write_results
+from ..figures import Figure, markdown_table, percentile_interval, resample_counts, write_results
 from . import load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
@@ -29,7 +29,7 @@ EXPECTED = (
 )
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """Two sentences, people's score of their similarity, and the part of the data that they belong to."""
 
     part: str
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     second: str
 
 
-def read_pairs(path: Path) -> list[Pair]:
+def read_pairs(path: Path) -> list[SentencePair]:
     """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header. With a
     header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises ValueError,
     naming file and line, for a line with too few columns, a score that is not a number, or an empty sentence.
@@ -72,7 +72,7 @@ def read_pairs(path: Path) -> list[Pair]:
         if not all(sentences):
             raise ValueError(f"{path}:{line}: a pair must have two sentences, one is empty")
         part = " ".join(values[name] for name in PARTS if name in values) or path.stem
-        pairs.append(Pair(part, score, *sentences))
+        pairs.append(SentencePair(part, score, *sentences))
     if not pairs:
         raise ValueError(f"{path} must be {EXPECTED}, has no pairs")
     return pairs
@@ -93,10 +93,12 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
     value = of_weights(np.ones((1, len(x)))).item()
     if math.isnan(value):
         return Figure(value, (value, value))
-    return Figure(value, interval(np.concatenate([of_weights(weights) for weights in draws(len(x), seed)])))
+    return Figure(
+        value, percentile_interval(np.concatenate([of_weights(weights) for weights in resample_counts(len(x), seed)]))
+    )
 
 
-def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: SimilarityConfig) -> tuple[Tensor, str]:
+def sentence_cosines(model_folder: Path, pairs: Sequence[SentencePair], config: SimilarityConfig) -> tuple[Tensor, str]:
     """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model. A model that
     also encodes components (UniVSE) encodes the sentence without them. Raises FileNotFoundError for a folder without a
     model, ValueError for a language that is not the model's.

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.lock import locked
-from ..batches import Batch, shuffled_batches
+from ..batches import CaptionBatch, shuffled_batches
 from ..checkpoint import epoch_seed, prepare_folder
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
 from ..data import (
@@ -25,16 +25,16 @@ from ..data import (
     read_captions,
     read_graphs,
     split_captions,
-    tell_unknown,
+    unknown_words_line,
 )
 from ..data import TABLES as COMPONENT_TABLES
-from ..device import ahead, choose_device, place, take, to_device
+from ..device import choose_device, load_ahead, rows_to_device, to_device, to_device_if_it_fits
 from ..dual import SUMMED
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..vocabulary import build_vocabulary, read_vectors
 from . import OBJECTIVES
 from .evaluate import believed, left_out
@@ -42,7 +42,7 @@ from .evaluate import believed, left_out
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData(Corpus):
-    """A corpus, and what is chosen of it for a training. The features are placed as `place` does. train, validation:
+    """A corpus, and what is chosen of it for a training; `to_device_if_it_fits` has placed the features. train, validation:
     (n,) captions; those to train on are in the first language. attack: (P,) the negatives of validation captions that
     join the candidates if the config selects by `attacked`. sampler: see Objective.
     """
@@ -79,7 +79,7 @@ def read_training_data(config: Any) -> TrainingData:
     for language in config.languages:
         spoken = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
         vocabularies[language] = build_vocabulary(spoken, config.min_count, names)
-    features = features._replace(values=place(features.values, device))
+    features = features._replace(values=to_device_if_it_fits(features.values, device))
     corpus = encode_run(config.run, captions, vocabularies, features, device, negatives_to_read(config))
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
@@ -144,12 +144,12 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
     about += f"; {without:,} images have no features" if without else ""
-    if lost := tell_unknown(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
+    if lost := unknown_words_line(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
         say(lost)
 
-    def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
+    def step(drawn: tuple[CaptionBatch, Any], epoch: int) -> TrainingStep:
         terms = objective.losses(model, *drawn, config, epoch)
-        return Step(torch.stack(list(terms.values())).sum(), terms, len(drawn[0].captions))
+        return TrainingStep(torch.stack(list(terms.values())).sum(), terms, len(drawn[0].captions))
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
@@ -205,7 +205,7 @@ def plateau(config: Any, line: Line) -> str:
     return f"loss = {hinges} margins: on the plateau of the hardest negative; more epochs or warm_up leave it"
 
 
-def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[Batch, Any]]:
+def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[CaptionBatch, Any]]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
     generator = Generator().manual_seed(seed)
@@ -216,12 +216,14 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
         drawn = torch.rand(len(chosen), generator=generator) < config.extra_share
         chosen = chosen[~data.captions.are_extra(chosen) | drawn]
     batches = shuffled_batches(chosen, config.batch_size, generator)
-    for captions, features in ahead(batches, lambda rows: take(data.features.values, image[rows], data.device)):
+    for captions, features in load_ahead(
+        batches, lambda rows: rows_to_device(data.features.values, image[rows], data.device)
+    ):
         sampled = data.sampler and data.sampler.sample(captions, generator)
         yield make_batch(data, captions, features, config, noise), sampled
 
 
-def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> Batch:
+def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> CaptionBatch:
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
     of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
     """
@@ -232,7 +234,7 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: A
         features = features[torch.arange(len(features), device=device), chosen]
     if config.dropout:
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
-    return Batch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)
+    return CaptionBatch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)
 
 
 def validate(model: Any, data: TrainingData) -> dict[str, float]:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import Texts, component_ids
-from ..device import take
+from ..data import RunTexts, component_ids
+from ..device import rows_to_device
 from ..evaluation import retrieval
 from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
@@ -29,7 +29,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     texts = split.corpus.texts
     d = split.images.shape[1]
 
-    def parts(texts: Texts, rows: Tensor) -> Tensor:
+    def parts(texts: RunTexts, rows: Tensor) -> Tensor:
         """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
         sentences, components, present = model.sentences_and_components(texts, rows)
         return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
@@ -65,7 +65,10 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[
     features = split.corpus.features.values
     vocabulary = split.corpus.vocabulary
     with torch.inference_mode():
-        parts = (take(features, rows, images.device) for rows in split.image.split(retrieval.images_at_once(features)))
+        parts = (
+            rows_to_device(features, rows, images.device)
+            for rows in split.image.split(retrieval.images_at_once(features))
+        )
         regions = torch.cat([model.image.with_regions(part)[1] for part in parts])
 
     def in_best_region(vectors: Tensor, at: Tensor) -> Tensor:

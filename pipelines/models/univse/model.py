@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..checkpoint import Tensors
 from ..config import UniVseConfig
-from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
+from ..data import QueryPhrase, RunTexts, SceneGraphs, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
 from ..encoders import build_encoders, linear_layer, word_embedding
 from ..similarities import COSINE
@@ -146,7 +146,7 @@ class UniVSE(nn.Module):
             return self.image.linear.weight.new_empty(0, self.image.linear.out_features)
         return self.text(words.flatten(), torch.arange(0, 3 * n + 1, 3), torch.arange(n))
 
-    def sequences(self, texts: Texts, rows: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
+    def sequences(self, texts: RunTexts, rows: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
         """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3): (B, d) and (n, d)."""
         at, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
@@ -155,7 +155,7 @@ class UniVSE(nn.Module):
         vectors = self.text(tokens, starts_of(sizes), torch.arange(len(rows) + len(triples)))
         return vectors[: len(rows)], vectors[len(rows) :]
 
-    def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def sentences_and_components(self, texts: RunTexts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,). The
         mask is True for texts with components of the kinds that the model composes.
         """
@@ -189,11 +189,11 @@ class UniVSE(nn.Module):
         present[owner] = True
         return self.composition(every, owner, captions, keys), to_device(present, every.device)
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """The caption vectors u_cap (B, d) of texts `rows` (B,), see `blend`."""
         return blend(*self.sentences_and_components(texts, rows), self.alpha)
 
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[QueryPhrase]) -> Tensor:
         """Unit vectors (Q, d) of Q phrases of one kind: by φ for objects and attributed objects, by ψ for triples."""
         device = self.image.linear.weight.device
         ids = torch.tensor([component_ids(vocabulary, phrase.words) for phrase in phrases], device=device)
@@ -202,7 +202,7 @@ class UniVSE(nn.Module):
                 return self.triples(ids)
             return self.word_encoder(ids[:, -1], ids[:, 0])
 
-    def plain_sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def plain_sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """u_sent (B, d) of texts `rows` (B,), which need no components; the paper's other way to encode a query."""
         return self.text(texts.tokens, texts.offsets, rows)
 
@@ -215,7 +215,7 @@ def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor 
     return functional.normalize(mixed, dim=-1)
 
 
-def require_graphs(texts: Texts) -> SceneGraphs:
+def require_graphs(texts: RunTexts) -> SceneGraphs:
     """The scene graphs of texts. Raises ValueError if the texts have none."""
     if texts.graphs is None:
         raise ValueError("UniVSE needs components, these texts have none")

@@ -19,7 +19,7 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..batches import Batch, Objective, Terms, autocast
+from ..batches import CaptionBatch, Objective, Terms, autocast
 from ..config import UniVseConfig
 from ..data import KINDS, Corpus, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
@@ -68,7 +68,7 @@ FALSE_ENDS = 2  # per triple: relations; subjects, and as many objects
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
-class Sampled(NamedTuple):
+class SampledComponents(NamedTuple):
     """m components of a batch, with up to N words for each; a word put into the component makes it false. rows: (m,)
     indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each. false: (m, N)
     word ids, -1 where there are fewer words. All on the CPU.
@@ -87,10 +87,10 @@ class ComponentBatch(NamedTuple):
     number for each object, pair and triple, in this order.
     """
 
-    objects: Sampled
+    objects: SampledComponents
     absent: Tensor
-    pairs: Sampled
-    triples: Sampled
+    pairs: SampledComponents
+    triples: SampledComponents
     one_each: Tensor
     order: Tensor
 
@@ -119,14 +119,14 @@ class ComponentSource:
         ids = self.ids
         absent = ids["noun"][sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
         rows, owner = graphs.objects.known_components(captions)
-        objects = Sampled(rows, owner, absent[owner])
+        objects = SampledComponents(rows, owner, absent[owner])
         rows, owner = graphs.pairs.known_components(captions)
         attributes = ids["attribute"][sampler.attributes(rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH)]
-        pairs = Sampled(rows, owner, torch.cat([attributes, absent[owner]], 1))
+        pairs = SampledComponents(rows, owner, torch.cat([attributes, absent[owner]], 1))
         rows, owner = graphs.triples.known_components(captions)
         subjects, others = absent[owner, : 2 * FALSE_ENDS].split(FALSE_ENDS, 1)
         relations = ids["relation"][sampler.relations(rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)]
-        triples = Sampled(rows, owner, torch.cat([subjects, relations, others], 1))
+        triples = SampledComponents(rows, owner, torch.cat([subjects, relations, others], 1))
         shuffled = torch.from_numpy(rng.permutation(len(owner)))
         shuffled = shuffled[owner[shuffled].argsort(stable=True)]
         first = owner[shuffled].diff(prepend=owner.new_full((1,), -1)) != 0
@@ -134,7 +134,9 @@ class ComponentSource:
         return ComponentBatch(objects, absent, pairs, triples, shuffled[first], order)
 
 
-def univse_losses(model: UniVSE, batch: Batch, sampled: ComponentBatch, config: UniVseConfig, epoch: int) -> Terms:
+def univse_losses(
+    model: UniVSE, batch: CaptionBatch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
+) -> Terms:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
     `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
@@ -207,7 +209,7 @@ def _word_encoder_inputs(
     return [*inputs, (words.flatten(), modifiers.flatten())]
 
 
-def _replace_words(words: Tensor, triples: Sampled, device: torch.device) -> Tensor:
+def _replace_words(words: Tensor, triples: SampledComponents, device: torch.device) -> Tensor:
     """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples. A
     negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
@@ -228,7 +230,12 @@ def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tenso
 
 
 def _loss(
-    costs: Tensor, components: Sampled, kinds: tuple[int, ...], size: int, reduction: str, others: Tensor | None = None
+    costs: Tensor,
+    components: SampledComponents,
+    kinds: tuple[int, ...],
+    size: int,
+    reduction: str,
+    others: Tensor | None = None,
 ) -> Tensor:
     """The sum over a batch of `size` captions of the mean of what `sum_over_kinds` makes of their components' costs.
     others: (m, N - n) bool, which there are of the negatives behind those that were sampled (m, n).
@@ -239,7 +246,7 @@ def _loss(
 
 
 def _relation_loss(
-    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: UniVseConfig
+    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: CaptionBatch, config: UniVseConfig
 ) -> Tensor:
     """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
     images: (B, d). true: (m, d), all triples of the batch. false: (m, N, d), the negatives made of them.

@@ -17,7 +17,7 @@ from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
 from ....augment.settings import given_only
-from ...models.fit import Line, Say, Step, fit, silent
+from ...models.fit import Line, Say, TrainingStep, fit, silent
 from . import corpus, network
 from .config import JudgementConfig, Sizes, SurrogateConfig, TrainingConfig
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
@@ -125,9 +125,9 @@ def train(
         told = (batch for batch in batches(captions, config.batch, order) if (batch[:, 1:-1] != UNKNOWN_UNIT).any())
         return (torch.from_numpy(batch).long() for batch in told)
 
-    def step(units: Tensor, epoch: int) -> Step:
+    def step(units: Tensor, epoch: int) -> TrainingStep:
         loss, normal = _losses(net, units, sampling, config, generator)
-        return Step(loss + config.normalise * normal, {"loss": loss, "squared log of the sum": normal})
+        return TrainingStep(loss + config.normalise * normal, {"loss": loss, "squared log of the sum": normal})
 
     def after_step(units: Tensor) -> None:
         number = next(done)
@@ -278,7 +278,7 @@ def one_cycle(
         {"net": net},
         {"optimizer": optimizer},
         lambda epoch: np.array_split(order.permutation(rows), steps),
-        lambda numbers, epoch: Step(error(numbers)),
+        lambda numbers, epoch: TrainingStep(error(numbers)),
         config.epochs,
         after_step=lambda numbers: schedule.step(),
         report=lambda past: say(f"epoch {len(past)} of {config.epochs}: error {past[-1]['loss']:.4f}"),

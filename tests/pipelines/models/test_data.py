@@ -14,12 +14,12 @@ from torch import Generator
 from negcap.pipelines.models.batches import shuffled_batches
 from negcap.pipelines.models.data import (
     OF_NEGATIVES,
-    Inserting,
     Selection,
+    UnknownWordCounts,
     encode_run,
     read_captions,
     split_captions,
-    tell_unknown,
+    unknown_words_line,
 )
 from negcap.pipelines.models.sampling import NegativePool
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
@@ -126,8 +126,10 @@ def test_what_is_trained_on_inserts_no_unknown_word(world: Path) -> None:
         bad = [not good for row, good in of_train if row["operator"] == name]
         assert corpus.inserting[name] == (len(bad), sum(bad)) and any(bad)
     read = sum(counts.negatives for counts in corpus.inserting.values())
-    assert tell_unknown(corpus.inserting, "x").startswith(f"{100 * (1 - len(kept) / read):.1f} %")
-    assert not tell_unknown({"noun": Inserting(1000, 10)}, "x") and tell_unknown({"noun": Inserting(1000, 11)}, "x")
+    assert unknown_words_line(corpus.inserting, "x").startswith(f"{100 * (1 - len(kept) / read):.1f} %")
+    assert not unknown_words_line({"noun": UnknownWordCounts(1000, 10)}, "x") and unknown_words_line(
+        {"noun": UnknownWordCounts(1000, 11)}, "x"
+    )
     for caption in range(len(captions.ids)):
         own = corpus.negative_caption[corpus.starts[caption] : corpus.starts[caption + 1]]
         assert set(own.tolist()) <= {caption}

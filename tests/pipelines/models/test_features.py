@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from negcap.pipelines.models import features
-from negcap.pipelines.models.device import ahead, place, take
+from negcap.pipelines.models.device import load_ahead, rows_to_device, to_device_if_it_fits
 from negcap.pipelines.models.features import read_features
 from tests.pipelines.models.trainer_world import write_features
 
@@ -55,8 +55,8 @@ def test_features_that_do_not_fit_on_a_gpu_stay_where_they_are(monkeypatch: pyte
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: moved.append(device) or tensor)
     for free, expected in ((319, 0), (320, 1)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
-        assert place(values, torch.device("cuda")) is values and len(moved) == expected
-    assert place(values, torch.device("cpu")) is values and len(moved) == 1
+        assert to_device_if_it_fits(values, torch.device("cuda")) is values and len(moved) == expected
+    assert to_device_if_it_fits(values, torch.device("cpu")) is values and len(moved) == 1
 
 
 def test_the_next_batch_is_read_while_one_is_in_use() -> None:
@@ -67,12 +67,12 @@ def test_the_next_batch_is_read_while_one_is_in_use() -> None:
         read.append(len(rows))
         if len(read) == 2:
             second.set()
-        return take(values, rows, torch.device("cpu"))
+        return rows_to_device(values, rows, torch.device("cpu"))
 
     batches = [torch.tensor(rows) for rows in ([5, 0, 5], [1, 2], [3])]
-    for expected, (rows, found) in zip(batches, ahead(batches, load), strict=True):
+    for expected, (rows, found) in zip(batches, load_ahead(batches, load), strict=True):
         assert torch.equal(rows, expected) and torch.equal(found, values[rows])
         assert second.wait(5)  # is read before the first is done with
-    assert read == [3, 2, 1] and list(ahead([], load)) == []
+    assert read == [3, 2, 1] and list(load_ahead([], load)) == []
     with pytest.raises(IndexError):
-        list(ahead([torch.tensor([0])], lambda rows: [][0]))
+        list(load_ahead([torch.tensor([0])], lambda rows: [][0]))

@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 from negcap.pipelines.models import device as devices
 from negcap.pipelines.models import fit as fits
 from negcap.pipelines.models.device import deterministic
-from negcap.pipelines.models.fit import Step, fit, minutes, move_average, progress
+from negcap.pipelines.models.fit import TrainingStep, fit, minutes, move_average, progress
 
 TRUE = torch.tensor([2.0, -1.0])
 
@@ -31,9 +31,9 @@ def train(epochs: int, folder: Path | None = None, **given: Any) -> tuple[nn.Lin
     if given.get("mean"):
         given["mean"] = deepcopy(model)
 
-    def step(batch: Tensor, epoch: int) -> Step:
+    def step(batch: Tensor, epoch: int) -> TrainingStep:
         errors = (model(batch)[:, 0] - batch @ TRUE).square()
-        return Step(errors.sum(), {"largest": errors.max() * len(batch)}, len(batch))
+        return TrainingStep(errors.sum(), {"largest": errors.max() * len(batch)}, len(batch))
 
     said: list[str] = []
     optimizers = {"optimizer": torch.optim.Adam(model.parameters(), lr=0.1)}
@@ -97,7 +97,7 @@ def test_gradients_are_clipped_before_each_step() -> None:
         norms.append(model.weight.grad.norm().item())
 
     optimizers = {"sgd": torch.optim.SGD(model.parameters(), lr=0.1)}
-    fit({"model": model}, optimizers, batches, lambda batch, _: Step(model(batch).sum() * 99, optimizer="sgd"), 1,
+    fit({"model": model}, optimizers, batches, lambda batch, _: TrainingStep(model(batch).sum() * 99, optimizer="sgd"), 1,
         clip=0.5, after_step=norm)  # fmt: skip
     assert norms == pytest.approx([0.5] * 3)
 
@@ -106,8 +106,8 @@ def test_a_loss_that_is_not_finite_is_named() -> None:
     model = nn.Linear(2, 1)
     optimizers = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
 
-    def step(batch: Tensor, epoch: int) -> Step:
-        return Step(model(batch).sum(), {"fine": batch.sum(), "bad": batch.sum() / (epoch < 2)})
+    def step(batch: Tensor, epoch: int) -> TrainingStep:
+        return TrainingStep(model(batch).sum(), {"fine": batch.sum(), "bad": batch.sum() / (epoch < 2)})
 
     with pytest.raises(ValueError, match=r"not finite in epoch 2 \(term bad, step 1\): lower the learning rate"):
         fit({"model": model}, optimizers, batches, step, 3)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.batches import Drawn
+from negcap.pipelines.models.batches import SampledNegatives
 from negcap.pipelines.models.losses import (
     info_nce,
     intra_modal_loss,
@@ -100,7 +100,7 @@ def test_a_margin_grows_with_concreteness() -> None:
     noise = torch.Generator().manual_seed(2)
     images, false = (torch.nn.functional.normalize(torch.randn(n, 6, generator=noise)) for n in (2, 3))
     owner, concreteness = torch.tensor([1, 0, 1]), torch.tensor([0.9, 0.4, 0.0])
-    drawn = Drawn(torch.arange(3), owner, torch.zeros(3, dtype=torch.long), concreteness)
+    drawn = SampledNegatives(torch.arange(3), owner, torch.zeros(3, dtype=torch.long), concreteness)
     every, own = negative_scores(images, false, drawn, 0.2)
     margins = torch.tensor([[0.0, 0.08, 0.0], [0.18, 0.0, 0.0]])
     assert torch.allclose(every, images @ false.T + margins)

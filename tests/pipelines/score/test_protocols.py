@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.figures import figures
+from negcap.pipelines.models.figures import ratios_with_intervals
 from negcap.pipelines.score.protocols import Vectors, measure, unit
 from negcap.pipelines.score.test_set import (
     CAPTION,
@@ -138,11 +138,11 @@ def test_intervals_are_those_of_whole_images() -> None:
     same = 20.0 * (rng.random(100) < 0.6)  # all 20 pairs of an image are right, or none
     free = rng.binomial(20, 0.6, 100)
     counts, sizes = np.stack([same, free], 1), np.full((100, 1), 20.0)
-    together, apart = figures(counts, sizes, 0)
+    together, apart = ratios_with_intervals(counts, sizes, 0)
     assert together.value == 5 * same.mean()
     for one, cases in ((together, 100), (apart, 2000)):
         assert np.diff(one.interval)[0] == pytest.approx(2 * 196 * np.sqrt(0.24 / cases), rel=0.2)
-    assert figures(counts[:, :1], sizes, 0) == [together]
+    assert ratios_with_intervals(counts[:, :1], sizes, 0) == [together]
 
 
 @pytest.mark.parametrize(
@@ -194,9 +194,9 @@ def test_a_share_at_its_limit_has_an_interval_as_wide_as_its_cases_allow() -> No
     for cases, low in ((6, 61.0), (60, 94.0), (1, 20.7)):
         sizes = np.zeros((80, 1))
         sizes[:cases] = 4  # pairs of one image are no independent cases
-        all_right, none = (figures(share * sizes, sizes, 0)[0] for share in (1, 0))
+        all_right, none = (ratios_with_intervals(share * sizes, sizes, 0)[0] for share in (1, 0))
         assert all_right.value == 100.0 and all_right.interval == pytest.approx((low, 100.0), abs=0.05)
         assert none.value == 0.0 and none.interval == pytest.approx((0.0, 100 - low), abs=0.05)
     sizes = np.ones((6, 1))
-    (share,) = figures(np.array([[1], [1], [1], [1], [1], [0]]), sizes, 0)
+    (share,) = ratios_with_intervals(np.array([[1], [1], [1], [1], [1], [0]]), sizes, 0)
     assert share.interval == pytest.approx((50.0, 100.0), abs=0.1)  # of the bootstrap

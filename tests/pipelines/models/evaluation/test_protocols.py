@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.data import Captions, Corpus, Texts
+from negcap.pipelines.models.data import Captions, Corpus, RunTexts
 from negcap.pipelines.models.evaluation.protocols import choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.similarities import COSINE
@@ -25,7 +25,7 @@ class Given:
     def __init__(self, vectors: Tensor) -> None:
         self.vectors = vectors
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         return self.vectors[rows]
 
 
@@ -39,7 +39,7 @@ def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
     return Corpus(
         captions=Captions(ids, texts, splits, image_ids, image, human, language, ("en",)),
         vocabularies={"en": WordVocabulary(SPECIALS)},
-        texts=Texts(torch.zeros(total, dtype=torch.int32), torch.arange(total + 1), 6),
+        texts=RunTexts(torch.zeros(total, dtype=torch.int32), torch.arange(total + 1), 6),
         negative_caption=torch.tensor(caption),
         operator=torch.tensor([OPERATORS.index(name) for name in operator]),
         family=torch.tensor([OPERATORS.index(name) for name in operator]),

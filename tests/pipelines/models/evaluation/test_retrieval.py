@@ -15,7 +15,7 @@ from sklearn.metrics import average_precision_score
 from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
-from negcap.pipelines.models.data import Phrase
+from negcap.pipelines.models.data import QueryPhrase
 from negcap.pipelines.models.evaluation import retrieval
 from negcap.pipelines.models.evaluation.components import (
     Question,
@@ -114,8 +114,8 @@ def test_queries_are_components_of_enough_images() -> None:
     found = frequent_queries(pa.Table.from_pylist(rows), known, image, 6, written)
     assert [phrase.words for phrase in found["object"][0]] == [("dog",), ("lake",)]  # the cat has only 4 images
     assert found["object"][1].tolist() == [[True] * 5 + [False]] * 2
-    assert found["attribute"][0] == [Phrase(("red", "dog"), "red dog")]
-    assert found["relation"][0] == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
+    assert found["attribute"][0] == [QueryPhrase(("red", "dog"), "red dog")]
+    assert found["relation"][0] == [QueryPhrase(("dog", "swim in", "lake"), "dog swimming in lake")]
 
 
 def test_a_relation_gets_its_most_frequent_written_form() -> None:
@@ -168,7 +168,7 @@ def test_any_model_may_read_candidates_as_phrases() -> None:
     assert "relation" not in read_questions(graphs, [0, 1], lambda name: name != "grass")
     read: list[str] = []
 
-    def embed(phrases: Sequence[Phrase]) -> torch.Tensor:
+    def embed(phrases: Sequence[QueryPhrase]) -> torch.Tensor:
         read.extend(phrase.text for phrase in phrases)
         liked = {"red dog": [1, 0.2], "red ball": [0, 1.0], "grass running on dog": [1, 0]}
         return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
@@ -193,7 +193,7 @@ def test_queries_by_the_categories_that_have_boxes(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(content), "utf-8")
     phrases, true = detected_queries(file, ["val/a.jpg", "val/b.jpg", "val/c.jpg"])
-    assert phrases == [Phrase(("dog",), "dog"), Phrase(("fire hydrant",), "fire hydrant")]
+    assert phrases == [QueryPhrase(("dog",), "dog"), QueryPhrase(("fire hydrant",), "fire hydrant")]
     assert true.tolist() == [[False, False, True], [True, False, False]]
     with pytest.raises(ValueError, match="has none, e.g. q.jpg"):
         detected_queries(file, ["q.jpg"])

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.batches import Batch
+from negcap.pipelines.models.batches import CaptionBatch
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
@@ -95,7 +95,7 @@ def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, german: Path) -> N
     sampled = data.sampler.sample(rows, Generator().manual_seed(1))
     same = data.captions.image[rows][:, None] == data.captions.image[rows][None]
     features = data.features.values[data.captions.image[rows]]
-    terms = MHA_D.losses(model, Batch(rows, features, same, data.texts), sampled, config, 1)
+    terms = MHA_D.losses(model, CaptionBatch(rows, features, same, data.texts), sampled, config, 1)
     v, g = model.image(features), model.sentences(data.texts, rows)
     e = model.sentences(data.texts, sampled.captions["de"])
     assert terms["en"].item() == pytest.approx(max_of_hinges(v @ g.T, 0.2, same).item(), rel=1e-5)

@@ -12,7 +12,7 @@ from scipy import stats
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.figures import OfTrainings
+from negcap.pipelines.models.figures import MetricOfTrainings
 from negcap.pipelines.models.trainer.compare import (
     EVERY_PAIR,
     PAIRS,
@@ -163,7 +163,9 @@ def result(name: str, seeds: int = 3, **values: float) -> VariantResult:
     around = np.linspace(-2.1, 2.1, 101)
     names = {"plain": "plain i2t R@1", "attack": "vse-c:total i2t R@1"}
     spread = around * (name != "vse++")  # so that the difference has the other's interval
-    metrics = {names.get(key, key): OfTrainings(np.full(seeds, value), value + spread) for key, value in values.items()}
+    metrics = {
+        names.get(key, key): MetricOfTrainings(np.full(seeds, value), value + spread) for key, value in values.items()
+    }
     return VariantResult(name, seeds, metrics)
 
 
@@ -244,7 +246,7 @@ def test_a_comparison_is_drawn(tmp_path: Path, drawn: None) -> None:
     results = [result(name, rsum=300.0, **shares) for name in ("vse++", "x")]
     for one in results:
         for candidates, top in (("plain", 30.0), ("vse-c:total", 10.0)):
-            made = OfTrainings(np.array([top]), np.array([top, top]))
+            made = MetricOfTrainings(np.array([top]), np.array([top, top]))
             one.metrics.update({f"{candidates} i2t {name}": made for name in RECALLS})  # type: ignore[attr-defined]
     draw_comparison(results, tmp_path / "c.png")
     assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"

@@ -10,7 +10,7 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.data import Phrase
+from negcap.pipelines.models.data import QueryPhrase
 from negcap.pipelines.models.trainer.pictures import find_relevance
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
@@ -19,16 +19,16 @@ from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
 def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> None:
     vocabulary = WordVocabulary((*SPECIALS, "dog"))
     made = UniVSE(configure(Path(), Path(), "univse", joint=4, word_dim=3, modifier_dim=2), 5, 5)
-    dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
+    dog = made.queries(vocabulary, [QueryPhrase(("dog",), "dog")])[0]
     regions = torch.zeros(3, 4, 4)
     regions[2, 1], regions[0, 3] = dog, 0.5 * dog
-    ((photos, scores, found),) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, 2)
+    ((photos, scores, found),) = find_relevance(made, vocabulary, [QueryPhrase(("dog",), "a dog")], regions, 2)
     assert photos == [2, 0] and scores == pytest.approx([1.0, 0.5])
     elsewhere, there = exp(-1 / 0.1), exp(-0.5 / 0.1)  # of a softmax at 0.1, divided by the greatest relevance
     maps = [[[elsewhere, 1], [elsewhere, elsewhere]], [[there, there], [there, 1]]]
     assert torch.allclose(found, torch.tensor(maps), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
-        find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, 2)
+        find_relevance(made, vocabulary, [QueryPhrase(("cat",), "a cat")], regions, 2)
     with pytest.raises(ValueError, match="must be a square grid of regions, have the shape"):
         find_relevance(made, vocabulary, [], regions[:, :3], 2)
 

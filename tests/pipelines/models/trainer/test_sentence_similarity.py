@@ -9,7 +9,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.trainer.sentence_similarity import (
-    Pair,
+    SentencePair,
     SimilarityConfig,
     correlation,
     read_pairs,
@@ -26,11 +26,11 @@ def put(folder: Path, text: str) -> Path:
 
 
 def test_pairs_of_the_sts_benchmark_and_of_files_with_a_header(tmp_path: Path) -> None:
-    assert read_pairs(put(tmp_path, STS)) == [Pair("birds 2031", 4.5, "A hen sits.", "A hen rests.")]
+    assert read_pairs(put(tmp_path, STS)) == [SentencePair("birds 2031", 4.5, "A hen sits.", "A hen rests.")]
     sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n1\tA hen.\tAn owl.\t2.5\n"
-    assert read_pairs(put(tmp_path, sick)) == [Pair("pairs", 2.5, "A hen.", "An owl.")]
+    assert read_pairs(put(tmp_path, sick)) == [SentencePair("pairs", 2.5, "A hen.", "An owl.")]
     plain = 'score\tsentence1\tsentence2\tdataset\n1\tA "hen.\tAn owl.\tbarn\n'
-    assert read_pairs(put(tmp_path, plain)) == [Pair("barn", 1.0, 'A "hen.', "An owl.")]
+    assert read_pairs(put(tmp_path, plain)) == [SentencePair("barn", 1.0, 'A "hen.', "An owl.")]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_command_prints_r_by_part(mhad: Path, tmp_path: Path, capsys: pytest
 
 def test_sentences_are_encoded_in_their_language(mhad: Path) -> None:
     said = "one red dog on the hill."
-    pairs = [Pair("", 1.0, said, said), Pair("", 0.0, "one dog", "ein hund")]
+    pairs = [SentencePair("", 1.0, said, said), SentencePair("", 0.0, "one dog", "ein hund")]
     english, name = sentence_cosines(mhad, pairs, SimilarityConfig(threads=1))
     german, _ = sentence_cosines(mhad, pairs, SimilarityConfig(language="de", threads=1))
     assert name == "mha-d" and english[0].item() == pytest.approx(1) and english[1] != german[1]

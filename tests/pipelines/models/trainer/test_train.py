@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.batches import Batch
+from negcap.pipelines.models.batches import CaptionBatch
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.dual import VSE_C
@@ -107,7 +107,7 @@ def test_negatives_may_be_shared_and_come_later(english: Path, tmp_path: Path, s
     drawn = data.sampler.sample(captions, torch.Generator().manual_seed(0))
     model, sampled = VSE_C.build(settings, 22, len(data.vocabulary), None), drawn
     features, image = data.features.values[data.captions.image[captions]], data.captions.image[captions]
-    batch = Batch(captions, features, image[:, None] == image[None, :], data.texts)
+    batch = CaptionBatch(captions, features, image[:, None] == image[None, :], data.texts)
     before, after = (VSE_C.losses(model, batch, drawn, settings, epoch)["sent"].item() for epoch in (2, 3))
     assert VSE_C.losses(model, batch, None, settings, 3)["sent"].item() == pytest.approx(before)
     with torch.no_grad():

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.data import ComponentLists, SceneGraphs, Texts
+from negcap.pipelines.models.data import ComponentLists, RunTexts, SceneGraphs
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
 from negcap.pipelines.models.univse.objective import relevance_hinges, sum_over_kinds, triple_hinges
@@ -23,13 +23,13 @@ def model(**given: Any) -> UniVSE:
     return UniVSE(CONFIG.changed(**given), 7, 9).eval()
 
 
-def texts() -> Texts:
+def texts() -> RunTexts:
     """Two texts: "red dog on cat" with all its components, and "dog" with none."""
     objects = ComponentLists(torch.tensor([[DOG], [CAT], [UNKNOWN_ID]]), torch.tensor([0, 3, 3]))
     pairs = ComponentLists(torch.tensor([[RED, DOG], [UNKNOWN_ID, CAT]]), torch.tensor([0, 2, 2]))
     triples = ComponentLists(torch.tensor([[DOG, ON, CAT]]), torch.tensor([0, 1, 1]))
     tokens = torch.tensor([1, RED, DOG, ON, CAT, 2, 1, DOG, 2], dtype=torch.int32)
-    return Texts(tokens, torch.tensor([0, 6, 9]), 2, SceneGraphs(objects, pairs, triples))
+    return RunTexts(tokens, torch.tensor([0, 6, 9]), 2, SceneGraphs(objects, pairs, triples))
 
 
 def test_a_noun_has_its_own_modifier_or_that_of_an_attribute() -> None:

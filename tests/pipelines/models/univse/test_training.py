@@ -12,7 +12,7 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.batches import Batch
+from negcap.pipelines.models.batches import CaptionBatch
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import encode_run, read_captions, read_graphs
 from negcap.pipelines.models.evaluation.protocols import with_negatives
@@ -103,7 +103,7 @@ def test_the_component_losses_of_a_batch(english: Path, tmp_path: Path, grid: bo
     features = features if grid else features.float().mean(1)
     graphs = material.texts.graphs
     assert graphs is not None
-    batch = Batch(captions, features, image[:, None] == image[None, :], material.texts)
+    batch = CaptionBatch(captions, features, image[:, None] == image[None, :], material.texts)
 
     def in_regions(noun: int, attribute: int, of: int) -> torch.Tensor:
         return regions[of] @ model.word_encoder(torch.tensor([noun]), torch.tensor([attribute]))[0]
