@@ -91,8 +91,12 @@ def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor
         yield rows, columns, (above[None, columns] - below[rows, None]).clamp_(min=0)
 
 
-COSINE = VectorSimilarity(unit_vectors, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T)
-ORDER = VectorSimilarity(absolute_unit_vectors, lambda *both: -order_penalty(*both), lambda *both: -order_penalties(*both))
+COSINE = VectorSimilarity(
+    unit_vectors, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T
+)
+ORDER = VectorSimilarity(
+    absolute_unit_vectors, lambda *both: -order_penalty(*both), lambda *both: -order_penalties(*both)
+)
 REVERSED = VectorSimilarity(
     absolute_unit_vectors, lambda *both: ORDER.pairs(*both[::-1]), lambda images, texts: ORDER.by_text(images, texts)
 )
