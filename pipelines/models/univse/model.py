@@ -196,9 +196,14 @@ class UniVSE(EmbeddingModel):
         self.text = encoders.text
 
     @property
+    def learns_alpha(self) -> bool:
+        """Whether α is trained."""
+        return hasattr(self, "alpha_logit")
+
+    @property
     def alpha(self) -> Tensor | float:
         """α, the weight of the sentence in a caption's vector: a learned scalar, or that of the config."""
-        return self.alpha_logit.sigmoid() if hasattr(self, "alpha_logit") else self.fixed_alpha
+        return self.alpha_logit.sigmoid() if self.learns_alpha else self.fixed_alpha
 
     @property
     def alpha_value(self) -> float:
