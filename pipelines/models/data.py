@@ -447,7 +447,8 @@ def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) ->
     """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
     than TOO_MANY %. then: what is done with them.
 
-    >>> unknown_words_line({"noun": UnknownWordCounts(50, 10), "numeral": UnknownWordCounts(50, 0)}, "they are left out")
+    >>> counts = {"noun": UnknownWordCounts(50, 10), "numeral": UnknownWordCounts(50, 0)}
+    >>> unknown_words_line(counts, "they are left out")
     '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
     """
     counts = inserting.values()

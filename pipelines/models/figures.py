@@ -199,7 +199,7 @@ class MetricOfTrainings:
 
 
 def t_quantile(of_trainings: float, of_images: float, trainings: int) -> float:
-    """The factor of the standard error in `MetricOfTrainings.figure`. of_trainings, of_images: the variances v and w."""
+    """The factor of the standard error in `MetricOfTrainings.figure`; of_trainings, of_images: v and w there."""
     from scipy.special import stdtrit
 
     if of_trainings == 0:

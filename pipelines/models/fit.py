@@ -180,9 +180,7 @@ def _move_weights(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | 
 
 
 class _EpochClock:
-    """Tells how far a long epoch is, after SAY_AFTER seconds, then ever more seldom: when a fifth of the time has passed
-    again.
-    """
+    """Tells how far a long epoch is: after SAY_AFTER seconds, then ever more seldom."""
 
     def __init__(self, epoch: int, epochs: int, length: int | None, say: Say) -> None:
         self.began = time.perf_counter()

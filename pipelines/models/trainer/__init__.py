@@ -29,7 +29,7 @@ OBJECTIVES: Mapping[str, Objective] = {name: _objective(name) for name in MODELS
 
 
 class TrainedModel(NamedTuple):
-    """The best model of a folder, its vocabularies by language, and the config of its training, whose `run` is empty."""
+    """A trained model, its vocabularies by language, and the config of its training, whose `run` is empty."""
 
     model: EmbeddingModel
     vocabularies: dict[str, WordVocabulary]

@@ -20,7 +20,7 @@ from negcap.pipelines.models.trainer.compare import (
     Variant,
     VariantResult,
     compare,
-    conclude,
+    conclusions,
     draw_comparison,
     summarize,
 )
@@ -171,7 +171,7 @@ def result(name: str, seeds: int = 3, **values: float) -> VariantResult:
 
 def test_the_conclusion_says_what_is_shown_and_what_is_not() -> None:
     first = result("vse++", pairs=60.0, plain=30.0, attack=10.0, rsum=300.0)
-    said = conclude(first, result("vse-c", pairs=75.0, plain=30.0, attack=11.0, rsum=290.0))
+    said = conclusions(first, result("vse-c", pairs=75.0, plain=30.0, attack=11.0, rsum=290.0))
     assert said == [
         "vse-c puts 75.0 % of the captions above their negatives, vse++ 60.0 % (chance is 50): vse-c is better, by "
         "+15.0 (+12.6 to +17.4).",
@@ -183,7 +183,7 @@ def test_the_conclusion_says_what_is_shown_and_what_is_not() -> None:
 
 def test_no_verdict_rests_on_one_seed() -> None:
     first = result("vse++", 1, pairs=60.0, plain=30.0, attack=10.0, rsum=300.0)
-    said = conclude(first, result("vse-c", 1, pairs=75.0, plain=30.0, attack=10.0, rsum=290.0))
+    said = conclusions(first, result("vse-c", 1, pairs=75.0, plain=30.0, attack=10.0, rsum=290.0))
     assert [sentence.split(": ", 1)[1] for sentence in said] == [
         "one seed: sign only, vse-c is higher than vse++, +15.0 (+13.0 to +17.0).",
         "one seed: sign only, vse-c is as high as vse++, +0.0 (-2.0 to +2.0).",
