@@ -46,6 +46,7 @@ LAYOUT = "layout.json"  # of mapped arrays
 # other vocabularies side by side a few more; what a rebuilt run has left behind is used no more, and goes in turn
 KEPT_ENTRIES = 8
 JsonObject = dict[str, Any]  # an object of a JSON file, whose entries are checked where they are used
+JsonMapping = Mapping[str, Any]  # the same, which is only read
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]

@@ -24,11 +24,13 @@ class EmbeddingModel(nn.Module):
 
     Attributes:
         image: maps features (B, …) of images to vectors (B, d).
+        text: the encoder of texts; of several languages, one for each.
         similarity: how vectors of images and texts are compared.
         feature_size: how many numbers the features of an image, or of one of its regions, have.
     """
 
     image: nn.Module
+    text: nn.Module
     similarity: VectorSimilarity = COSINE
     feature_size: int
 

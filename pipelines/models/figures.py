@@ -18,7 +18,7 @@ import numpy as np
 from ..engine.lock import locked
 from ..engine.storage import write_atomically, write_json
 from ..report.intervals import wilson
-from .checkpoint import JsonObject
+from .checkpoint import JsonMapping
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def new_figure(width: float, height: float) -> Picture:
     return figure
 
 
-def plot_metric(axes: Axes, history: Sequence[JsonObject], name: str, label: str, **style: Any) -> None:
+def plot_metric(axes: Axes, history: Sequence[JsonMapping], name: str, label: str, **style: Any) -> None:
     """Plot the metric `name` over those epochs of metrics.jsonl that have it; history: its lines."""
     lines = [line for line in history if name in line]
     if lines:
@@ -78,7 +78,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def write_results(folder: Path, name: str, values: JsonObject, text: str) -> str:
+def write_results(folder: Path, name: str, values: JsonMapping, text: str) -> str:
     """Write `<name>.json` with the values, and the text as `<name>.md`, to a folder; returns the text."""
     with locked(folder):
         write_json(folder / f"{name}.json", values)
@@ -113,10 +113,10 @@ def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[n
     random = np.random.RandomState(seed % (1 << 32))
     for start in range(0, resamples, AT_ONCE):
         rows = min(AT_ONCE, resamples - start)
-        drawn = random.randint(1 << 32, size=(rows, n), dtype=np.uint32) % n
+        images = random.randint(1 << 32, size=(rows, n), dtype=np.uint32) % n
         # a number of its own for each resample and image, so that one bincount counts all
-        drawn = drawn + n * np.arange(rows)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+        numbers = images + n * np.arange(rows)[:, None]
+        yield np.bincount(numbers.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
 
 def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:

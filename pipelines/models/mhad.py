@@ -59,6 +59,7 @@ class MultiHeadAttention(encoders.EmbeddingModel):
     """
 
     image: RegionEncoder
+    text: nn.ModuleDict
 
     def __init__(
         self, config: MhadConfig, size: int, words: int, vectors: Tensor | None = None, *more: tuple[int, Tensor | None]

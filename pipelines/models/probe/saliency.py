@@ -28,7 +28,7 @@ from ..figures import format_interval, markdown_table, new_figure, ratios_with_i
 from ..settings import SaliencyConfig
 from ..similarities import VectorSimilarity
 from ..trainer import load_model
-from ..trainer.pictures import covered, draw_map, photo_files
+from ..trainer.pictures import covered_part, draw_map, photo_files
 from ..vocabulary import word_spans
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
     text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
     shown = choose_shown(negatives, files)
-    drawn = {image: covered(files[image], run, features) for image in shown["image"] if files}
+    drawn = {image: covered_part(files[image], run, features) for image in shown["image"] if files}
     draw_saliency(shown, drawn, output / "saliency.png")
     return text
 

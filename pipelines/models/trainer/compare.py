@@ -435,7 +435,7 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
         # a language may be that of some variants only
         parts.append(tables.table(title, {**_plain_columns(name), "rsum": f"{name} rsum"}, tables.of_some))
     if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
-        columns = {}
+        columns: dict[str, str] = {}
         for suffix, candidates in (("", "plain"), (", attacked", "vse-c:total")):
             columns |= {f"{top}{suffix}": f"{candidates} i2t {top}" for top in ("R@1", "R@10", "mean rank")}
         parts.append(tables.table("image to text", columns, of_all))
@@ -453,7 +453,7 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
 
 def _plain_columns(candidates: str) -> dict[str, str]:
     """The columns of retrieval without attack, but for the rsum."""
-    columns = {}
+    columns: dict[str, str] = {}
     for way in WAYS:
         columns |= {f"{way} R@{k}": f"{candidates} {way} R@{k}, value" for k in TOP}
         columns[f"{way} mean rank"] = f"{candidates} {way} mean rank"
