@@ -76,7 +76,9 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     for folder in models:
         model, vocabularies, _ = load_model(folder, torch.device("cpu"))
         known = next(iter(vocabularies.values()))
-        learned = learned_vectors(next(its.get_submodule("embedding") for its in model.text.modules() if hasattr(its, "embedding")))
+        learned = learned_vectors(
+            next(its.get_submodule("embedding") for its in model.text.modules() if hasattr(its, "embedding"))
+        )
         ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
         if RANDOM not in tables:
             noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))

@@ -349,10 +349,11 @@ def _relation_loss(encoded: EncodedBatch, sampled: ComponentBatch, batch: Captio
     owner = to_device(sampled.triples.owner, device)
     one_each = to_device(sampled.one_each, device)
     image = encoded.images[owner]  # (m, d)
-    true = (image * encoded.triples).sum(1)
     own_negatives = (encoded.false_triples @ image[:, :, None])[:, :, 0]  # (m, N)
     other_captions = image @ encoded.triples[one_each].T  # (m, b)
-    costs = triple_hinges(true, torch.cat([own_negatives, other_captions], 1), config.margin)
+    false = torch.cat([own_negatives, other_captions], 1)
+    true = (image * encoded.triples).sum(1)
+    costs = triple_hinges(true, false, config.margin)
 
     is_word = to_device(sampled.triples.false >= 0, device)
     is_of_another_image = ~batch.same_image[owner][:, owner[one_each]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from negcap.pipelines.models.checkpoint import KEPT, ArrayWriter, cache_file, cached_arrays, mapped_arrays
+from negcap.pipelines.models.checkpoint import KEPT_ENTRIES, ArrayWriter, cache_file, cached_arrays, mapped_arrays
 
 
 def mapped(run: Path, key: int, prefix: str = "texts-") -> torch.Tensor:
@@ -41,11 +41,11 @@ def test_entries_of_the_cache_that_were_used_longest_ago_are_deleted(
     being_written.mkdir()
     prefix = "texts-" if read is mapped else "features-"
     first = read(tmp_path, 0)
-    for key in range(1, KEPT + 2):
+    for key in range(1, KEPT_ENTRIES + 2):
         age(tmp_path)
         read(tmp_path, key)
         assert read(tmp_path, 0).tolist() == [0, 0, 0]  # used again and again
-    kept = [0, *range(3, KEPT + 2)]
+    kept = [0, *range(3, KEPT_ENTRIES + 2)]
     names = {cache_file(tmp_path, prefix, key, suffix).name for key in kept for suffix in suffixes}
     assert {path.name for path in (tmp_path / "encoded").glob(f"{prefix}*")} - {being_written.name} == names
     assert first.tolist() == [0, 0, 0] and being_written.is_dir()
@@ -56,7 +56,7 @@ def test_entries_of_the_cache_that_were_used_longest_ago_are_deleted(
 
 def test_a_deleted_entry_is_read_on_by_who_has_it_and_written_again(tmp_path: Path) -> None:
     first = mapped(tmp_path, 0)
-    for key in range(1, KEPT + 1):
+    for key in range(1, KEPT_ENTRIES + 1):
         age(tmp_path)
         mapped(tmp_path, key)
     assert not cache_file(tmp_path, "texts-", 0, "arrays").exists()
