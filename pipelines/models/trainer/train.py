@@ -186,7 +186,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
-        say(_epoch_line(config, history))
+        say(describe_epoch(config, history))
 
     fit(
         {"model": model},
@@ -234,7 +234,7 @@ def _about(config: TrainConfig, data: TrainingData) -> str:
     return about + (f"; {without_features:,} images have no features" if without_features else "")
 
 
-def _epoch_line(config: TrainConfig, history: Sequence[Line]) -> str:
+def describe_epoch(config: TrainConfig, history: Sequence[Line]) -> str:
     """What is said after an epoch."""
     line = history[-1]
     best = max(history, key=lambda other: other["validation"][config.selected_by])
