@@ -1,4 +1,4 @@
-"""Attention heads, the encoders that end in them, and the diversity loss in its three readings."""
+"""Attention heads, the encoder of regions that ends in them, and the diversity loss in its three readings."""
 
 from itertools import combinations_with_replacement, permutations
 from pathlib import Path
@@ -8,9 +8,8 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, word_embedding
+from negcap.pipelines.models.encoders import AttentionHeads
 from negcap.pipelines.models.mhad import HINGES, RegionEncoder, diversity_loss, head_cosines
-from tests.pipelines.models.test_encoders import flat
 
 CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, transform="root", region_tanh=True)
 
@@ -24,8 +23,8 @@ def test_weights_are_those_of_the_equation() -> None:
     states = random_numbers(1, 3, 4)
     attended = heads(states, torch.ones(1, 3, dtype=torch.bool))
     for k in range(2):
-        wanted = torch.tanh(heads.of_context[k] @ heads.context[k])
-        scores = torch.stack([wanted @ torch.tanh(heads.of_state[k] @ state) for state in states[0]])
+        query = torch.tanh(heads.of_context[k] @ heads.context[k])
+        scores = torch.stack([query @ torch.tanh(heads.of_state[k] @ state) for state in states[0]])
         weights = torch.exp(scores) / torch.exp(scores).sum()
         assert torch.allclose(attended.weights[0, k], weights, atol=1e-6)
         assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
@@ -41,36 +40,21 @@ def test_padding_changes_no_image() -> None:
     assert torch.allclose(encoder(features[:, 0]), encoder(features[:, :1]))
 
 
-def test_long_sentences_are_cut() -> None:
-    generator = Generator().manual_seed(0)
-    embedding = word_embedding(9, 5, generator, None, True)
-    encoder = SentenceEncoder(embedding, 5, 12, generator, heads=3, attention_dim=6).double()
-    words = [1, *[4, 5] * 80, 2]
-    tokens, offsets = flat([words, words[: MAX_WORDS + 1]])
-    assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))
-
-
-@pytest.mark.parametrize(
-    ("reading", "same", "apart"), [("distance", 0.1, 0.0), ("similarity", 0.9, 0.0), ("printed", 0.0, 0.1)]
-)
-def test_the_cost_of_equal_and_of_orthogonal_heads(reading: str, same: float, apart: float) -> None:
+def test_the_readings_of_the_diversity_loss() -> None:
     equal, orthogonal = torch.ones(1, 2, 3), torch.eye(3)[None, :2]
-    assert diversity_loss([equal], 0.1, reading).item() == pytest.approx(2 * same)  # (1, 2) and (2, 1)
-    assert diversity_loss([orthogonal], 0.1, reading).item() == pytest.approx(2 * apart)
+    for reading, same, apart in (("distance", 0.1, 0.0), ("similarity", 0.9, 0.0), ("printed", 0.0, 0.1)):
+        assert diversity_loss([equal], 0.1, reading).item() == pytest.approx(2 * same)  # (1, 2) and (2, 1)
+        assert diversity_loss([orthogonal], 0.1, reading).item() == pytest.approx(2 * apart)
+    heads = torch.tensor([[[2.0, 0], [1, 0]], [[0, 3], [1, 0]], [[1, 1], [-1, -1]]])
+    assert torch.allclose(head_cosines(heads), torch.tensor([[1.0, 1], [0, 0], [-1, -1]]))
 
 
 @pytest.mark.parametrize("reading", HINGES)
 def test_all_pairs_of_views_and_of_different_heads_of_an_instance_count(reading: str) -> None:
-    heads = [random_numbers(3, 4, 5, seed=seed) for seed in range(3)]
+    views = [random_numbers(3, 4, 5, seed=seed) for seed in range(3)]
     total = 0.0
-    for one, other in combinations_with_replacement(heads, 2):
+    for first, second in combinations_with_replacement(views, 2):
         for p in range(3):
             for k, r in permutations(range(4), 2):
-                cosine = torch.cosine_similarity(one[p, k], other[p, r], dim=0)
-                total += HINGES[reading](cosine, 0.1).item()
-    assert diversity_loss(heads, 0.1, reading).item() == pytest.approx(total)
-
-
-def test_cosines_of_different_heads() -> None:
-    heads = torch.tensor([[[2.0, 0], [1, 0]], [[0, 3], [1, 0]], [[1, 1], [-1, -1]]])
-    assert torch.allclose(head_cosines(heads), torch.tensor([[1.0, 1], [0, 0], [-1, -1]]))
+                total += HINGES[reading](torch.cosine_similarity(first[p, k], second[p, r], dim=0), 0.1).item()
+    assert diversity_loss(views, 0.1, reading).item() == pytest.approx(total)
