@@ -11,9 +11,7 @@ from torch import Generator, Tensor
 
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.encoders import (
-    MAX_WORDS,
     ImageEncoder,
-    SentenceEncoder,
     TextEncoder,
     TwoPartEmbedding,
     build_encoders,
@@ -63,14 +61,6 @@ def test_every_text_encoder_gives_a_vector_that_depends_only_on_the_sentence(nam
     assert together.shape == (3, 12) and torch.allclose(together.norm(dim=1), torch.ones(3)) and together.ge(0).all()
     for row in range(3):
         assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[row], atol=1e-6)
-
-
-def test_attention_heads_read_no_more_than_the_first_words() -> None:
-    generator = Generator().manual_seed(0)
-    encoder = SentenceEncoder(word_embedding(9, 5, generator, None, True), 5, 12, generator, attention_dim=6)
-    words = [1, *[4, 5] * 80, 2]
-    tokens, offsets = flat([words, words[: MAX_WORDS + 1]])
-    assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))
 
 
 def test_features_are_transformed_and_averaged() -> None:

@@ -28,13 +28,6 @@ def test_an_interval_over_images_and_trainings_is_welchs(
     assert figure.interval == pytest.approx((10 - half, 10 + half), rel=1e-5)
 
 
-def test_a_difference_is_of_training_s_and_training_s() -> None:
-    first, second = (MetricOfTrainings(np.array(values), SURE) for values in ((30.0, 20.0, 10.0), (29.0, 19.0, 9.0)))
-    assert (first - second).figure() == (1.0, (1.0, 1.0))  # each training of one is above its pair by 1
-    low, high = (first + second).figure().interval
-    assert low == pytest.approx(39 - 4.302653 * (400 / 3) ** 0.5) and high - 39 == pytest.approx(39 - low)
-
-
 def test_of_one_training_the_interval_is_over_images_alone() -> None:
     counts = np.array([[1.0], [0.0], [1.0], [1.0]])
     samples = bootstrap(counts, np.ones_like(counts), seed=0)

@@ -35,9 +35,11 @@ def test_encode() -> None:
     assert len(vocabulary.encode([]).tokens) == 0
 
 
-@pytest.mark.parametrize(
-    ("negative", "unknown"),
-    [
+def test_a_negative_inserts_a_word_that_a_model_does_not_know() -> None:
+    """The caption of all is "A dog on a yurt"; the word yurt is not known either."""
+    vocabulary = build_vocabulary(["a dog on a mat", "a cat"], 1)
+    captions = pa.array(["A cat", "A dog on a yurt", "A tapir and a quokka"])
+    for negative, unknown in (
         ("A dog on a mat", False),
         ("A cat on a mat", False),  # both known
         ("A tapir on a mat", True),
@@ -47,17 +49,11 @@ def test_encode() -> None:
         ("A quokka on a yurt", True),
         ("A quokka on a Quokka", True),
         ("", False),
-    ],
-)
-def test_a_negative_inserts_a_word_that_a_model_does_not_know(negative: str, unknown: bool) -> None:
-    """The caption of all is "A dog on a yurt"; the word yurt is not known either."""
-    vocabulary = build_vocabulary(["a dog on a mat", "a cat"], 1)
-    captions = pa.array(["A cat", "A dog on a yurt", "A tapir and a quokka"])
-    others = ["A tapir", "A quokka and a tapir"]
-    encoded, found = vocabulary.encode_negatives(pa.array([others[0], negative, others[1]]), captions, np.arange(3))
-    assert found.tolist() == [True, unknown, False]
-    alone = vocabulary.encode([others[0], negative, others[1]])
-    assert encoded.tokens.tolist() == alone.tokens.tolist() and encoded.offsets.tolist() == alone.offsets.tolist()
+    ):
+        texts = ["A tapir", negative, "A quokka and a tapir"]
+        encoded = vocabulary.encode_negatives(pa.array(texts), captions, np.arange(3))
+        assert encoded.inserts_unknown.tolist() == [True, unknown, False], negative
+        assert encoded.texts.tokens.tolist() == vocabulary.encode(texts).tokens.tolist()
 
 
 def test_read_vectors(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Embedding models trained on small worlds: what is learned, what is refused, and folders that are damaged."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -42,38 +43,23 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.fixture(scope="module")
-def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_world(tmp_path_factory.mktemp("larger"))
-
-
-@pytest.mark.parametrize(("model", "rate"), [("vse-c", 0.01), ("ce-clip", 0.02)])
-def test_a_model_learns(larger: Path, tmp_path: Path, model: str, rate: float) -> None:
-    progress: list[str] = []
-    settings = config(larger, tmp_path / "m", model=model, epochs=3, learning_rate=rate)
-    folder = train(settings, say=progress.append)
-    history = lines(folder)
+def test_a_model_learns(vse: Path) -> None:
+    history = lines(vse)
     assert history[-1]["losses"][-1] < 0.75 * history[0]["losses"][0]
-    best = json.loads((folder / "best.json").read_text())
-    assert best["value"] == max(line["validation"]["rsum"] for line in history) > 230  # chance: 107
-    assert history[best["epoch"] - 1]["validation"]["i2t R@1"] > 10  # chance: 3
-    assert progress[0].startswith(f"{model}: 540 captions to train on, 60 to validate") and len(progress) == 4
-    if model == "ce-clip":
-        trained: Any = load_model(folder, CPU).model
-        assert (trained.thresholds > 0).any().item()
-        assert trained.log_scale.item() != pytest.approx(np.log(1 / 0.07), abs=1e-4)
+    best = json.loads((vse / "best.json").read_text())
+    assert best["value"] == max(line["validation"]["rsum"] for line in history) > 180  # chance: 160
 
 
-def test_negatives_that_insert_an_unknown_word_are_left_out_and_counted(larger: Path, tmp_path: Path) -> None:
-    settings = config(larger, tmp_path / "m", model="vse-c", epochs=1, min_count=45)  # nouns in the plural are rarer
+def test_negatives_that_insert_an_unknown_word_are_left_out_and_counted(english: Path, tmp_path: Path) -> None:
+    settings = config(english, tmp_path / "m", model="vse-c", epochs=1, min_count=15)  # nouns in the plural are rarer
     data = read_training_data(settings)
     of_captions = data.texts.tokens[: data.texts.offsets[data.texts.captions]]
     assert data.known.all() and (of_captions == UNKNOWN_ID).any()  # captions with unknown words are trained on
     progress: list[str] = []
     train(settings, say=progress.append)
     share = data.inserting["noun"].share
-    assert share > 1 and data.inserting["preposition"].share == 0
-    assert f"noun {share:.1f}, numeral" in progress[0] and "they are not trained on" in progress[0]
+    assert share > 1 and f"noun {share:.1f}, numeral" in progress[0] and "they are not trained on" in progress[0]
+    assert progress[1].startswith(f"vse-c: {len(data.train)} captions to train on, 60 to validate")
 
 
 def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> None:
@@ -86,26 +72,22 @@ def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> Non
     assert best["value"] == pytest.approx(sum(total[f"R@{k}"] for k in (1, 5, 10)))
 
 
-@pytest.mark.parametrize("share", [False, True])
-def test_negatives_may_be_shared_and_come_later(english: Path, tmp_path: Path, share: bool) -> None:
-    settings = config(english, tmp_path, model="vse-c", share_negatives=share, negatives_after=2, warm_up=0)
+def test_negatives_come_later(english: Path, tmp_path: Path) -> None:
+    """The loss with negatives is that without them, and the hinge of the hardest negative of each caption."""
+    settings = config(english, tmp_path, model="vse-c", negatives_after=2, warm_up=0)
     data: Any = read_training_data(settings)
     captions = data.train[:6]
     sampled = data.sampler.sample(captions, torch.Generator().manual_seed(0))
     model = VSE_C.build(settings, 22, len(data.vocabulary), None)
     image = data.captions.image[captions]
-    features = data.features.values[image]
-    batch = CaptionBatch(captions, features, image[:, None] == image[None, :], data.texts)
-    before, after = (VSE_C.losses(model, batch, sampled, settings, epoch)["sent"].item() for epoch in (2, 3))
-    assert VSE_C.losses(model, batch, None, settings, 3)["sent"].item() == pytest.approx(before)
+    batch = CaptionBatch(captions, data.features.values[image], image[:, None] == image[None, :], data.texts)
     with torch.no_grad():
-        images, true = model.image(features), model.sentences(data.texts, captions)
+        before, after = (VSE_C.losses(model, batch, sampled, settings, epoch)["sent"] for epoch in (2, 3))
+        images, true = model.image(batch.features), model.sentences(data.texts, captions)
         false = model.sentences(data.texts, data.texts.captions + sampled.rows)
-    added = 0.0
-    for n in range(6):
-        rivals = [k for k in range(len(false)) if share or sampled.owner[k] == n]
-        added += max(0.0, *(0.2 + float(images[n] @ false[k] - images[n] @ true[n]) for k in rivals))
-    assert after == pytest.approx(before + added, rel=1e-4)
+    rivals = 0.2 + images @ false.T - (images * true).sum(1)[:, None]
+    added = sum(max(0.0, rivals[n][sampled.owner == n].max().item()) for n in range(6))
+    assert after.item() == pytest.approx(before.item() + added, rel=1e-4)
 
 
 def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_path: Path) -> None:
@@ -118,31 +100,19 @@ def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_pat
         train(given.changed(run=other))
     train(given.changed(margin=0.3, epochs=1), overwrite=True)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
-    assert len(lines(tmp_path / "m")) == 1
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "letter.txt").write_text("dear")
+    (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="output must be a new folder, an empty one, or that of a model"):
-        train(given.changed(output=tmp_path / "full"), overwrite=True)
-    assert (tmp_path / "full" / "letter.txt").exists()
+        train(given.changed(output=tmp_path), overwrite=True)
+    assert len(lines(tmp_path / "m")) == 1 and (tmp_path / "letter.txt").exists()
 
 
-def test_a_trained_model_keeps_both_parts_of_its_words(english: Path, tmp_path: Path) -> None:
-    (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
-    train(config(english, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4))
-    loaded: Any = load_model(tmp_path / "m", CPU)
-    fixed, ids = loaded.model.text.embedding.fixed, loaded.vocabularies["en"].ids
-    assert fixed[ids["red"]].tolist() == [1, 2, 3] and fixed[ids["dog"]].tolist() == [0, 0, 0]
-    assert loaded.model.text.net.input_size == 7
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_settings_that_contradict_each_other() -> None:
+    for given, message in (
         ({"model": "vse-d"}, "was: vse-d; did you mean vse-c?"),
         ({"model": "infonce", "similarity": "order"}, "similarity is no setting of infonce"),
         ({"model": "infonce", "concreteness_margin": 0.1}, "concreteness_margin is for negclip and ce-clip"),
         ({"model": "ce-clip", "negative_families": ()}, "negative_families must not be empty"),
-        ({"leave_out": "2/2"}, "leave_out must be a part, from 0, and how many there are, as in 0/2, was: 2/2"),
+        ({"leave_out": "2/2"}, "a part, from 0, and how many there are, as in 0/2, was: 2/2"),
         ({"leave_out": "half"}, "as in 0/2, was: half"),
         ({"joint": 15}, "joint must be even for two directions, was: 15"),
         ({"text_encoder": "attention"}, "joint must be a multiple of 2 * heads, 6, was: 1024"),
@@ -151,15 +121,9 @@ def test_a_trained_model_keeps_both_parts_of_its_words(english: Path, tmp_path: 
         ({"languages": ("en", "de")}, "languages must be one for vse++, were: en, de"),
         ({"model": "vse-c", "languages": ("de",)}, "languages must have en, as negatives are English, were: de"),
         ({"model": "mha-d", "languages": ("en",), "other_vectors": ("de=x",)}, "further languages, none, were: de"),
-    ],
-)
-def test_settings_that_contradict_each_other(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        configure(Path(), Path(), **given)
-    assert message in str(error.value)
-
-
-NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            configure(Path(), Path(), **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -169,33 +133,15 @@ NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
         ({"select": "attacked", "negative_families": ("attribute",)}, "select attacked needs negatives of validation"),
         ({"learning_rate": 1e37}, "not finite|must be finite"),
         ({"grounded_dim": 4}, "grounded_dim needs vectors to be joined to"),
-        pytest.param({"device": "cuda"}, "this torch sees no GPU", marks=NO_GPU),
+        ({"device": "cuda"}, "this torch sees no GPU"),
     ],
 )
-def test_trainings_that_cannot_run(english: Path, tmp_path: Path, given: dict[str, Any], message: str) -> None:
+def test_trainings_that_cannot_run(
+    english: Path, tmp_path: Path, given: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match=message):
         train(config(english, tmp_path / "m", epochs=8, **given))
-
-
-def test_a_file_of_other_content_is_not_loaded(vse: Path, tmp_path: Path) -> None:
-    folder = copytree(vse, tmp_path / "m")
-    words = '["<pad>", "<start>", "<end>", "<unk>", 5]'
-    odd = {
-        "config.json": ["null", "[" * 100_000, '{"config": [], "inputs": {}}'],
-        "vocabulary.json": ["{", "{}", words],
-    }
-    for name, contents in odd.items():
-        before = (folder / name).read_bytes()
-        for content in contents:
-            (folder / name).write_text(content)
-            with pytest.raises(ValueError, match=f"{name} (must be .* )?is damaged"):
-                load_model(folder, CPU)
-        (folder / name).write_bytes(before)
-    (folder / "best.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match="is missing: train the model first"):
-        load_model(folder, CPU)
-    with pytest.raises(FileNotFoundError, match="must be the folder of a trained model"):
-        load_model(tmp_path, CPU)
 
 
 def flipped(data: bytes) -> bytes:
@@ -210,20 +156,16 @@ def reordered(data: bytes) -> bytes:
     return json.dumps([*words, last, last_but_one]).encode()
 
 
-BROKEN_FILES: list[tuple[str, Callable[[bytes], bytes | None]]] = [
-    ("best.safetensors", flipped),
-    ("best.safetensors", lambda data: data[: len(data) // 2]),
-    ("best.safetensors", lambda data: None),
-    ("last.safetensors", flipped),
-    ("last.safetensors", lambda data: b""),
-    ("last.safetensors", lambda data: to_bytes({"a": torch.ones(1)})),
-    ("vocabulary.json", reordered),
-    ("vocabulary.json", lambda data: None),
-    ("config.json", lambda data: data[: len(data) // 2]),
-    ("config.json", lambda data: None),
-    ("metrics.jsonl", lambda data: data[: len(data) // 2]),
-    ("metrics.jsonl", lambda data: data.replace(b'"steps": ', b'"steps": 1')),
-    ("metrics.jsonl", lambda data: None),
+def half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+BROKEN_FILES: list[tuple[str, Callable[[bytes], bytes] | bytes | None]] = [  # None: the file is gone
+    *(("best.safetensors", broken) for broken in (flipped, half, None)),
+    *(("last.safetensors", broken) for broken in (flipped, b"", to_bytes({"a": torch.ones(1)}))),
+    *(("vocabulary.json", broken) for broken in (reordered, b"{}", b'["<pad>", "<start>", "<end>", "<unk>", 5]', None)),
+    *(("config.json", broken) for broken in (half, b"null", b"[" * 100_000, b'{"config": [], "inputs": {}}', None)),
+    *(("metrics.jsonl", broken) for broken in (half, lambda data: data.replace(b'"steps": ', b'"steps": 1'), None)),
 ]
 
 
@@ -232,7 +174,7 @@ def test_a_damaged_model_is_neither_trained_on_nor_evaluated_and_overwrite_repla
     number: int, english: Path, vse: Path, tmp_path: Path
 ) -> None:
     folder, (name, broken) = copytree(vse, tmp_path / "m"), BROKEN_FILES[number]
-    data = broken((folder / name).read_bytes())
+    data = broken((folder / name).read_bytes()) if callable(broken) else broken
     (folder / name).unlink()
     if data is not None:
         (folder / name).write_bytes(data)
@@ -251,14 +193,13 @@ def test_a_damaged_model_is_neither_trained_on_nor_evaluated_and_overwrite_repla
     load_model(folder, CPU)
 
 
-@pytest.mark.parametrize("joint", ["1000000000000000000", "1" + 30 * "0"])
 def test_a_model_that_no_memory_holds_is_one_line(
-    joint: str, english: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    english: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", str(english), "--output", str(tmp_path / "new"), "--joint", joint, "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "memory" in line or "joint" in line
-    assert not (tmp_path / "new").exists()
+    for joint in (10**18, 10**30):
+        assert main(["train", str(english), "--output", str(tmp_path / "m"), "--joint", str(joint), "--quiet"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert ("memory" in line or "joint" in line) and not (tmp_path / "m").exists()
 
 
 def test_a_random_crop_of_each_image_is_trained_on_and_their_mean_is_evaluated(tmp_path: Path) -> None:
@@ -328,16 +269,12 @@ def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
 
 def test_the_plateau_of_the_hardest_negative_is_named_in_a_line_of_progress() -> None:
     for model, epoch, margins, hinges in (
-        ("vse++", 2, 2.0, 2),
-        ("vse++", 2, 2.07, 2),
-        ("vse++", 2, 1.93, 2),
-        ("vse++", 2, 1.5, None),
-        ("vse++", 2, 3.0, None),
+        *(("vse++", 2, margins, 2) for margins in (1.93, 2.0, 2.07)),
+        *(("vse++", 2, margins, None) for margins in (1.5, 3.0)),
         ("vse++", 1, 2.0, None),  # the sum of hinges has no plateau
         ("vse", 9, 2.0, None),
         ("vse-c", 2, 3.0, 3),
         ("vse-c", 2, 2.0, None),
-        ("univse", 2, 2.0, 2),
         ("infonce", 2, 2.0, None),
     ):
         settings = configure(Path(), Path(), model, warm_up=1, margin=0.3)
@@ -351,12 +288,12 @@ def test_the_plateau_of_the_hardest_negative_is_named_in_a_line_of_progress() ->
 def test_a_recipe_without_its_word_vectors_is_told(
     english: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lacking = [lacking_of_recipe(model, "paper", None) for model in ("vse-c", "univse")]
-    assert all("without --vectors FILE words begin with random ones" in line for line in lacking)
+    lacking = lacking_of_recipe("vse-c", "paper", None)
+    assert "without --vectors FILE words begin with random ones" in lacking and lacking_of_recipe("univse", "paper", "")
     for given in (("vse++", "paper", None), ("vse-c", "house", None), ("vse-c", "paper", Path("v.txt"))):
         assert not lacking_of_recipe(*given)
     small = [f"--set={name}={SMALL[name]}" for name in ("word_dim", "min_count", "validation_images")]
     command = ["train", str(english), "--output", str(tmp_path / "m"), "--epochs", "1", "--joint", "16", *small]
     assert main([*command, "--model", "vse-c", "--recipe", "paper", "--threads", "1"]) == 0
     told = capsys.readouterr()
-    assert lacking[0] in told.err and not told.out and not (tmp_path / "m" / "comparison.md").exists()
+    assert lacking in told.err and not told.out and not (tmp_path / "m" / "comparison.md").exists()

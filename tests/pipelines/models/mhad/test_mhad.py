@@ -1,6 +1,7 @@
-"""MHA-D on captions of two languages: batches, losses, training, evaluation and pictures."""
+"""MHA-D: attention heads and losses against plain computations; two languages in training, evaluation and pictures."""
 
 import json
+from itertools import combinations_with_replacement, permutations
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,63 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.models.batches import CaptionBatch
 from negcap.pipelines.models.config import EvaluateConfig, PictureConfig, configure
 from negcap.pipelines.models.data import encode_run, read_captions
+from negcap.pipelines.models.encoders import AttentionHeads
 from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges
-from negcap.pipelines.models.mhad import MHA_D, diversity_loss
+from negcap.pipelines.models.mhad import HINGES, MHA_D, RegionEncoder, diversity_loss, head_cosines
 from negcap.pipelines.models.trainer import load_model
 from negcap.pipelines.models.trainer.evaluate import measure, to_markdown
-from negcap.pipelines.models.trainer.pictures import attended_words, draw_pictures, grid_side
+from negcap.pipelines.models.trainer.pictures import draw_pictures
 from negcap.pipelines.models.trainer.train import read_training_data, train
 from tests.pipelines.models.conftest import SMALL_MHAD
+
+CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, transform="root", region_tanh=True)
+
+
+def random_numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.double, generator=Generator().manual_seed(seed))
+
+
+def test_weights_are_those_of_the_equation() -> None:
+    heads = AttentionHeads(4, 6, 2, Generator().manual_seed(0)).double()
+    states = random_numbers(1, 3, 4)
+    attended = heads(states, torch.ones(1, 3, dtype=torch.bool))
+    for k in range(2):
+        query = torch.tanh(heads.of_context[k] @ heads.context[k])
+        scores = torch.stack([query @ torch.tanh(heads.of_state[k] @ state) for state in states[0]])
+        weights = torch.exp(scores) / torch.exp(scores).sum()
+        assert torch.allclose(attended.weights[0, k], weights, atol=1e-6)
+        assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
+
+
+def test_padding_changes_no_image() -> None:
+    encoder = RegionEncoder(CONFIG, 5, Generator().manual_seed(0))
+    features = random_numbers(2, 3, 5).float()
+    padded = torch.cat([features, torch.zeros(2, 4, 5)], 1)
+    assert torch.allclose(encoder(features), encoder(padded), atol=1e-6)
+    assert encoder.attend(padded).weights[:, :, 3:].eq(0).all()
+    assert encoder(torch.zeros(1, 3, 5)).isfinite().all()  # an image without features
+    assert torch.allclose(encoder(features[:, 0]), encoder(features[:, :1]))
+
+
+def test_the_readings_of_the_diversity_loss() -> None:
+    equal, orthogonal = torch.ones(1, 2, 3), torch.eye(3)[None, :2]
+    for reading, same, apart in (("distance", 0.1, 0.0), ("similarity", 0.9, 0.0), ("printed", 0.0, 0.1)):
+        assert diversity_loss([equal], 0.1, reading).item() == pytest.approx(2 * same)  # (1, 2) and (2, 1)
+        assert diversity_loss([orthogonal], 0.1, reading).item() == pytest.approx(2 * apart)
+    heads = torch.tensor([[[2.0, 0], [1, 0]], [[0, 3], [1, 0]], [[1, 1], [-1, -1]]])
+    assert torch.allclose(head_cosines(heads), torch.tensor([[1.0, 1], [0, 0], [-1, -1]]))
+
+
+@pytest.mark.parametrize("reading", HINGES)
+def test_all_pairs_of_views_and_of_different_heads_of_an_instance_count(reading: str) -> None:
+    views = [random_numbers(3, 4, 5, seed=seed) for seed in range(3)]
+    total = 0.0
+    for first, second in combinations_with_replacement(views, 2):
+        for p in range(3):
+            for k, r in permutations(range(4), 2):
+                total += HINGES[reading](torch.cosine_similarity(first[p, k], second[p, r], dim=0), 0.1).item()
+    assert diversity_loss(views, 0.1, reading).item() == pytest.approx(total)
+
 
 CPU = torch.device("cpu")
 
@@ -133,13 +184,6 @@ def test_pictures_of_heads_and_of_the_joint_space(mhad: Path, german: Path, tmp_
     photo.unlink()
     with pytest.raises(FileNotFoundError, match="must have photos of images with features in"):
         draw_pictures(mhad, german, photo.parent, tmp_path / "none", PictureConfig())
-
-
-def test_the_weights_of_a_picture_are_those_of_the_model(mhad: Path, data: Any) -> None:
-    loaded: Any = load_model(mhad, CPU)
-    words, weights = attended_words(loaded.model, "en", data.texts, int(data.train[0]), loaded.vocabularies["en"])
-    assert words[0] == "<start>" and words[-1] == "<end>" and weights.shape == (2, len(words))
-    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features.values[0]) == 2
 
 
 def test_lengths_are_measured_by_the_cosine(
