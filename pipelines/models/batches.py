@@ -20,6 +20,7 @@ from .sampling import NegativePool
 Terms = dict[str, Tensor]  # of a loss, by name: scalars
 
 
+# a batch holds indices of captions, not their words: the encoders read those of captions and negatives in one pass
 class CaptionBatch(NamedTuple):
     """B pairs of an image and a caption: captions (B,), indices into `texts`, all texts of the run, on the CPU; on the
     device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes image i.
@@ -76,6 +77,7 @@ def autocast(config: HasAmp, device: torch.device) -> AbstractContextManager[obj
 
 def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
     """Batches of `batch_size` captions (n,), shuffled; a last batch of one, which has no negatives, is left out."""
+    # shuffled anew by the generator of the epoch, so that a resumed training sees the same batches
     order = captions[torch.randperm(len(captions), generator=generator)]
     return (batch for batch in order.split(batch_size) if len(batch) > 1)
 
@@ -136,6 +138,7 @@ def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Te
     size = int(pool.sizes(train).sum())
     if not size:
         raise ValueError(_why_no_negatives(config, corpus))
+    # the corpus numbers families as they come in the table, thresholds of CE-CLIP as the config names them
     positions = torch.tensor([config.negative_families.index(name) for name in corpus.families])
     return NegativeSampler(pool, corpus.family, positions, corpus.concreteness, size)
 

@@ -107,6 +107,7 @@ def prepare_folder(
             return
     elif not holds_nothing(folder):
         raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
+    # from here on the folder is this training's: what is written last is config.json, without which it is none
     _delete_training(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for file, vocabulary in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
@@ -124,6 +125,7 @@ def _holds_training(
     difference = ""
     damage = ""
     try:
+        # by way of JSON, as the identity in the file has lists where this one has tuples
         difference = _first_difference(_read_object(folder / CONFIG), json.loads(json.dumps(identity)))
         if not difference:
             _check_training(folder, words)
@@ -168,6 +170,7 @@ def _check_training(folder: Path, words: Vocabularies) -> None:
     for language, vocabulary in read_vocabularies(folder, [*words]).items():
         if vocabulary.words != words[language].words:
             raise ValueError(f"{folder / VOCABULARY} is damaged: its words ({language}) are not those of the training")
+    # `best` is checked too, although a training reads only `last`: it is what the training leaves behind
     for path in sorted(folder.glob("*.safetensors")):
         weights = read_weights(folder, path.stem)
         if path.stem == LAST:
@@ -198,6 +201,7 @@ class Weights(NamedTuple):
                 for key, value in self._tensors_of(name).items():
                     number, _, entry = key.partition("/")
                     by_parameter.setdefault(int(number), {})[entry] = value
+                # learning rates and the like are those of the config, which may have more epochs than before
                 groups = optimizer.state_dict()["param_groups"]
                 optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
         except (ValueError, KeyError, TypeError, RuntimeError) as error:
@@ -250,7 +254,9 @@ def save_last(
     """Write metrics.jsonl, then as `last` all that resuming after the last epoch of the history needs, so that it can
     be told later whether these lines, or files of weights, have been lost.
     """
+    # before the weights: lines without weights are cut off when the training resumes, weights without lines are damage
     write_history(folder / METRICS, history)
+    # that `best` has been there is noted, so that its loss is told and not taken for a training without one
     kept = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem != LAST)
     save(folder, LAST, models, {**state, "history": _hash_of_history(history), "kept": kept}, optimizers)
 
@@ -279,6 +285,7 @@ def read_weights(folder: Path, name: str) -> Weights:
     beside = stored.about.get("beside")
     if type(state) is not dict or type(beside) is not dict:
         raise ValueError(f"{path} is damaged or of another model: it has no state of a training")
+    # the weights mean nothing without the words and the settings that they were trained with
     now = _hashes_beside(folder)
     for other in sorted({*beside, *now}):
         if beside.get(other) != now.get(other):
@@ -315,6 +322,7 @@ def sealed_tensors(tensors: Tensors, about: JsonObject) -> bytes:
     """
     from safetensors.torch import save as to_bytes
 
+    # the seal is of fixed length, so that it can be put in place after the bytes are known
     text = json.dumps({"seal": UNSEALED.decode(), **about})
     data = bytearray(to_bytes({name: value.contiguous() for name, value in tensors.items()}, {ABOUT: text}))
     place = _place_of_seal(data)
@@ -332,6 +340,7 @@ def read_sealed_tensors(path: Path) -> StoredTensors:
 
     data = path.read_bytes()
     place = _place_of_seal(data)
+    # before safetensors parses anything: a flipped bit of a weight is a valid file, too
     if place is None or not is_sealed(data, place):
         raise ValueError(f"{path} is damaged: its bytes are not those that were written")
     try:
@@ -396,6 +405,7 @@ def _not_of_negcap(path: Path, value: object) -> ValueError:
     return ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
 
 
+# an epoch's generator begins with seed * SEED_STRIDE + epoch
 SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers
 
 
@@ -431,6 +441,7 @@ class ArrayWriter:
             kind, length = self.layout.get(name, (values.dtype.str, 0))
             if kind != values.dtype.str:
                 raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
+            # opened for each part, so that no more files are open than are written to
             with (self._folder / name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
             self.layout[name] = kind, length + len(values)
@@ -485,6 +496,7 @@ def _mapped(path: Path, kind: str, length: int) -> Tensor:
     dtype = np.dtype(kind)
     if path.stat().st_size != length * dtype.itemsize:
         raise ValueError(f"{path.name} must have {length} numbers of {dtype.itemsize} bytes")
+    # an empty file cannot be mapped
     values = np.memmap(path, dtype, "r") if length else np.empty(0, dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the tensor must not be written to
@@ -493,6 +505,7 @@ def _mapped(path: Path, kind: str, length: int) -> Tensor:
 
 def cache_file(run: Path, prefix: str, identity: object, suffix: str) -> Path:
     """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
+    # 16 hex digits are 64 bits: no two entries of a run share a name by chance
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
 

@@ -131,6 +131,7 @@ class TrainConfig(Settings):
 
     def _check_languages(self) -> None:
         codes = ", ".join(self.languages)
+        # two or three letters
         known = re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
         if not known.fullmatch(codes) or len(set(self.languages)) != len(self.languages):
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {codes}")
@@ -173,6 +174,7 @@ class TrainConfig(Settings):
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch; epochs count from 1."""
+        # without `constant`, the rate falls first after as many epochs as between two falls
         constant = self.decay_every if self.constant is None else self.constant
         decays = -(-max(0, epoch - constant) // self.decay_every)
         return max(self.least_rate, self.learning_rate * self.decay**decays)
@@ -407,6 +409,7 @@ def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "hous
     config_class = CONFIGS[word("model", model, MODELS)]
     of_recipe = PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}
     settings = {**DEFAULTS.get(model, {}), **of_recipe}
+    # VSE-C joins 100 learned numbers to GloVe's vectors, of which there must be a file (section 3.1)
     if recipe == "paper" and model == "vse-c" and given.get("vectors"):
         settings["grounded_dim"] = 100
     settings.update(given)

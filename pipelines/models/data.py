@@ -98,6 +98,7 @@ class Captions(NamedTuple):
             spoken = f" in {language}" if len(self.languages) > 1 else ""
             raise ValueError(f"split {split!r} must have captions{spoken} of images with features, has none")
         if limit:
+            # images are numbered as the run names them first, so that the lowest numbers are its first images
             chosen = chosen[torch.isin(self.image[chosen], self.image[chosen].unique()[:limit])]
         return self.first_of_images(chosen, per_image) if per_image else chosen
 
@@ -115,6 +116,7 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     FileNotFoundError for a missing table, ValueError for other columns, or a language that the run lacks.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    # told before the table is read: any table may be given by its name
     for shard in shards_of(run, extra)[:1] if extra else ():
         present = shard.read().column_names
         if lacking := [name for name in columns if name not in present]:
@@ -124,6 +126,7 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     if missing := [language for language in languages if language not in known]:
         spoken = ", ".join(sorted(known)) or "none"
         raise ValueError(f"languages must be of the captions in {run}, {spoken}, were: {', '.join(missing)}")
+    # the captions of a language that the model does not speak are left out, and their images with them
     tables = [rows.filter(pc.is_in(rows["language"], pa.array(languages))) for rows in tables]
     rows = pa.concat_tables(table.replace_schema_metadata() for table in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
@@ -174,6 +177,7 @@ def split_captions(
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
     if not len(validation_rows):
         images = captions.image[train_rows].unique().tolist()
+        # in the order of a random number that follows from the image's id alone
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         number = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
         if number >= len(images):
@@ -217,6 +221,7 @@ class ComponentLists(NamedTuple):
         """These components without a random share of those of texts (B,): an unknown word takes their place."""
         of_texts = torch.zeros(len(self.words), dtype=torch.bool)
         of_texts[ragged_rows(self.offsets, texts).rows] = True
+        # numbers are drawn for all components, so that those left out do not depend on which texts are thinned
         is_left_out = of_texts & (torch.rand(len(self.words), generator=generator) < share)
         is_left_out = to_device(is_left_out, self.words.device)
         return ComponentLists(torch.where(is_left_out[:, None], UNKNOWN_ID, self.words), self.offsets)
@@ -340,6 +345,7 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
     return SceneGraphs(*lists)
 
 
+# the vocabulary of a UniVSE model has the names of components as words of their own, also those of several words
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
     """The word ids of names of components; of an unknown one, that of its last word ("soccer game"), or of <unk>."""
     ids = vocabulary.ids
@@ -349,6 +355,7 @@ def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]
 # word ids
 
 
+# captions and negatives are one ragged array, so that a batch of both is a list of row numbers
 class RunTexts(NamedTuple):
     """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
@@ -383,6 +390,7 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
     lengths = (offsets[rows + 1] - starts).clamp(0, longest)
     lengths, order = lengths.sort(descending=True, stable=True)
     steps = torch.arange(int(lengths[0]))[:, None]
+    # step by step: all sentences' first words, then the second words of those that have one
     present = steps < lengths[None, :]  # (T, B)
     positions = starts[order][None, :] + steps
     return PackedSentences(positions[present], present.sum(1), order.argsort())
@@ -554,6 +562,7 @@ def encode_run(
     Raises:
         ValueError: a negative belongs to no caption, or the cache is damaged.
     """
+    # negatives are English: captions in other languages alone have none
     if LANGUAGE not in words or not has_table(run, "negatives"):
         selection = None
     write = partial(_write_texts, run=run, captions=captions, words=words, selection=selection)
@@ -576,6 +585,7 @@ def encode_run(
 
 def _identity_of_texts(run: Path, captions: Captions, words: Vocabularies, selection: Selection | None) -> JsonObject:
     """From what the arrays of `encode_run` follow."""
+    # which captions there are depends on the languages and the table `extra`, which the run's hash does not tell
     hash_of_captions = hashlib.sha256()
     for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):
         hash_of_captions.update(f"{caption_id}\n{text}\n".encode())
@@ -591,6 +601,7 @@ def _language_of_texts(captions: Captions, words: Vocabularies, negatives: int) 
     """The `language` of RunTexts: that of the captions, then English for so many negatives."""
     if len(words) == 1:
         return None
+    # without English there are no negatives to number
     english = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
     language = torch.full((len(captions.ids) + negatives,), english, dtype=torch.int8)
     language[: len(captions.ids)] = captions.language
@@ -604,6 +615,7 @@ def _write_texts(
     encoded_captions = _encode_captions(captions, words)
     out.append(tokens=encoded_captions.tokens, offsets=encoded_captions.offsets)
     out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})  # also of a run without negatives
+    # offsets go on where those of the captions end
     end = int(encoded_captions.offsets[-1])
     ids = pa.array(captions.ids, pa.string())
     codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
@@ -614,6 +626,7 @@ def _write_texts(
         texts = shard.captions["text"].combine_chunks()
         for start in range(0, len(owner), AT_ONCE):
             rows = shard.negatives.slice(start, AT_ONCE).combine_chunks()
+            # negatives stand by caption, so that those of a part belong to neighbouring captions
             owner_of_rows = owner[start : start + AT_ONCE]
             first = owner_of_rows[0]
             own_captions = texts.slice(first, owner_of_rows[-1] - first + 1)
@@ -623,6 +636,7 @@ def _write_texts(
                 counts = inserting.setdefault(operator, [0, 0])  # negatives, unknown: as in UnknownWordCounts
                 counts[0] += 1
                 counts[1] += inserts_unknown
+            # counted above, left out here: the reader is told how many were lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
             sizes = np.diff(encoded.offsets)
             columns = {**_columns(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# the model, its gradients and the scores of an evaluation need room, too
 RESIDENT = 0.5  # the share of a GPU's free memory that features may take up
 
 
@@ -19,6 +20,7 @@ def choose_device(name: str) -> torch.device:
     """The torch device: auto (a GPU if there is one), cpu or cuda. Raises ValueError for cuda without a GPU."""
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device must be auto or cpu: this torch sees no GPU")
+    # auto takes a GPU where torch sees one
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 

@@ -35,6 +35,7 @@ class DualEncoder(EmbeddingModel):
         self.similarity = SIMILARITIES[config.similarity if isinstance(config, VseConfig) else "cosine"]
 
         def embedding(generator: Generator) -> nn.Module:
+            # the fixed part comes from a file, the learned one from the images (VSE-C, section 3.1)
             if config.grounded_dim:
                 return TwoPartEmbedding(words, config.word_dim, config.grounded_dim, generator, vectors)
             return word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
@@ -93,6 +94,7 @@ def vse_losses(
     images = embedded.images
     captions = embedded.captions
     negatives = embedded.negatives
+    # VSE++ begins with the sum: the hardest negatives of random vectors teach little
     summed = config.model in SUMMED or epoch <= config.warm_up
     hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
     loss = hinges(model.similarity.matrix(images, captions), config.margin, batch.same_image)
@@ -116,6 +118,7 @@ def contrastive_losses(
 ) -> Terms:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
     embedded = embed_batch(model, batch, sampled, config, epoch)
+    # fields in the order of EmbeddedBatch
     return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)
 
 

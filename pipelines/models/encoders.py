@@ -121,6 +121,7 @@ class ImageEncoder(nn.Module):
         if self.pooling in MEANS:
             image = self._map(features.mean(1))
         else:
+            # a grid may have fewer than ten regions
             highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
             image = regions.topk(highest, dim=1, sorted=False).values.mean(1)
         return ImageVectors(self.finish(image), self.finish(regions))
@@ -154,6 +155,7 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
     rows for random words, which are always trained; None: all are. tune: whether words with a vector are trained.
     """
     embedding = WordEmbedding(words, size)
+    # all words get random numbers first, so that the generator goes on from the same place with and without a file
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
     if vectors is not None:
         known = ~vectors.isnan().any(1)
@@ -173,6 +175,7 @@ class TwoPartEmbedding(nn.Module):
 
     def __init__(self, words: int, fixed: int, grounded: int, generator: Generator, vectors: Tensor | None) -> None:
         super().__init__()
+        # a buffer: saved with the model, so that the file of vectors is not needed again
         self.register_buffer("fixed", torch.zeros(words, fixed) if vectors is None else vectors.nan_to_num())
         self.learned = nn.Embedding(words, grounded)
         nn.init.normal_(self.learned.weight, std=GROUNDED_STD, generator=generator)
@@ -342,6 +345,7 @@ def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, of
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
         tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
         words, word_of_node = torch.cat(tree.words).unique(return_inverse=True)
+        # the embedding may be UniVSE's word encoder, which costs more than a look-up
         vectors = embed(words) if vectors is None else vectors  # the distinct words are the same in both directions
         nodes = _states_of_nodes(net, suffix, tree, vectors, word_of_node, pool)
         pooled.append(nodes.index_select(0, tree.leaf))

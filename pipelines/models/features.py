@@ -41,11 +41,13 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Im
     """
     if not has_table(run, table):
         raise no_table(run, table)
+    # the order of the images is part of the key: row i of the array is of image i
     ids = hashlib.sha256("\n".join(image_ids).encode()).hexdigest()
     identity = [LAYOUT, hash_table(run, table), ids]
     path = cache_file(run, f"{table}-", identity, "npy")
     stored = cached_arrays(run, f"{table}-", identity, lambda: _store(run, image_ids, table, path))
     try:
+        # copy on write: torch takes only writable arrays, and what is written never reaches the file
         values = np.load(path, mmap_mode="c")
     except (OSError, ValueError, EOFError) as error:
         kept = path.with_suffix(".safetensors")
@@ -112,6 +114,7 @@ def feature_values(rows: pa.Table, name: str) -> ShardFeatures:
         raise ValueError(f"{name} must state its shape in its metadata")
     shape = tuple(json.loads(metadata["shape"]))
     array = rows["feature"].combine_chunks()
+    # an extension type of Arrow, such as a tensor with its shape, keeps its numbers in its storage
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if not pa.types.is_fixed_size_list(array.type) or array.type.list_size != int(np.prod(shape)):
         raise ValueError(f"{name}: feature must be lists of {int(np.prod(shape))} numbers, is: {array.type}")

@@ -110,6 +110,7 @@ class Figure(NamedTuple):
 
 def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
     """How often each of n is drawn in n draws with replacement: parts (<= AT_ONCE, n) of all resamples."""
+    # the legacy generator, whose numbers NumPy has promised never to change
     random = np.random.RandomState(seed % (1 << 32))
     for start in range(0, resamples, AT_ONCE):
         rows = min(AT_ONCE, resamples - start)
@@ -146,6 +147,7 @@ def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resa
     images_with_cases = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
     ratios = []
     for value, images, of_value in zip(values, images_with_cases, samples.T, strict=True):
+        # all resamples of only hits, or only misses, are equal, and their interval would be a point
         is_at_limit = value in (0.0, 100.0) and images
         ratios.append(Figure(value, at_limit(value, images) if is_at_limit else percentile_interval(of_value)))
     return ratios
@@ -202,6 +204,7 @@ def t_quantile(of_trainings: float, of_images: float, trainings: int) -> float:
     """The factor of the standard error in `MetricOfTrainings.figure`; of_trainings, of_images: v and w there."""
     from scipy.special import stdtrit
 
+    # equal trainings say nothing of their variance: the interval is over images alone
     if of_trainings == 0:
         return float(stdtrit(np.inf, LEVELS[1] / 100))
     freedom = (of_trainings + of_images) ** 2 * (trainings - 1) / of_trainings**2

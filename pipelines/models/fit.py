@@ -98,6 +98,7 @@ def fit(
         ValueError: an epoch has no batches, a loss or term is not finite (which is named), or files are damaged.
     """
     model = next(iter(models.values()))
+    # the averaged weights are evaluated and kept, the others are only trained on
     kept_model = model if mean is None else mean
     trained = models if mean is None else {**models, "mean": mean}
     progress = _resume(folder, trained, optimizers)
@@ -109,6 +110,7 @@ def fit(
             break
         results = list[TrainingStep]()
         clock = _EpochClock(epoch, epochs, length, say)
+        # the evaluation as well, whose sums over indices decide which epoch is kept
         with device.deterministic(next(model.parameters()).device):
             for batch in batches(epoch):
                 result = step(batch, epoch)
@@ -123,6 +125,7 @@ def fit(
                 results.append(result.detached())
                 clock.tell(len(results))
             line = {"epoch": epoch, **epoch_figures(results, epoch, clock.began)}
+            # of the optimizer of the last batch: trainings with several have one rate an epoch
             line["learning_rate"] = optimizer.param_groups[0]["lr"]
             line |= evaluate(line)
         progress.history.append(line)

@@ -92,6 +92,7 @@ def info_nce(logits: Tensor, same_image: Tensor, negatives: Tensor | None = None
     bool, True where caption j describes image i. negatives: (B, P) logits of each image with every negative.
     """
     is_other_caption = same_image & ~torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    # another caption of the image is no wrong answer: it takes no part in the softmax
     logits = logits.masked_fill(is_other_caption, -math.inf)
     candidates = logits if negatives is None else torch.cat([logits, negatives], 1)
     true = torch.arange(len(logits), device=logits.device)
@@ -121,6 +122,7 @@ def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) ->
     """CE-CLIP's ranking of an image's negatives (Zhang et al. 2024), a scalar: B times the mean of [l(i, c'') - l(i, c)
     + Th]₊. true: (B,) logits of the true pairs. false, owner, thresholds: (P,) those of negatives, their pairs and Th.
     """
+    # a loss of 0 that still has a gradient, as the mean of nothing would be NaN
     if not len(false):
         return true.sum() * 0
     return (false - true[owner] + thresholds).clamp(min=0).mean() * len(true)
@@ -132,6 +134,7 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
     """
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
+    # the mean by family, in one pass over the batch
     means = torch.zeros_like(thresholds).index_add(0, family, gaps) / counts.clamp(min=1)
     return torch.where(counts > 0, means, thresholds)
 
@@ -145,6 +148,7 @@ class ContrastiveHead(nn.Module):
         """Add `bias`, SigLIP's, and `thresholds`, CE-CLIP's for each family of negatives, 0 before the first batch."""
         siglip = kind == "siglip"
         self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
+        # a parameter without gradient, so that it is saved, loaded and averaged as the weights are
         self.thresholds = nn.Parameter(torch.zeros(families), requires_grad=False)
 
     @property

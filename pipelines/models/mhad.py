@@ -26,6 +26,7 @@ class RegionEncoder(nn.Module):
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
+        # not pooled: the heads decide which regions count
         self.transform = config.transform
         self.tanh = config.region_tanh
         self.linear = encoders.linear_layer(size, config.joint, generator)
@@ -35,6 +36,7 @@ class RegionEncoder(nn.Module):
     def attend(self, features: Tensor) -> encoders.Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
         regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
+        # an image with fewer regions than the largest is padded with zeros in the table
         present = (regions != 0).any(-1)
         states = self.linear(encoders.TRANSFORMS[self.transform](regions))
         return self.heads(states.tanh() if self.tanh else states, present | ~present.any(1, keepdim=True))
@@ -118,6 +120,7 @@ def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
     K, H), the second head of each pair; None: `heads`, too.
     """
     cosines = unit_vectors(heads) @ unit_vectors(heads if others is None else others).transpose(1, 2)
+    # the cosine of a head with itself is 1 and would only add a constant
     return cosines[:, ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)]
 
 
@@ -219,6 +222,7 @@ def mhad_losses(
     negatives = sampled.negatives if epoch > config.negatives_after else None
     rows = {config.languages[0]: batch.captions, **sampled.captions}
     if negatives is not None:
+        # English captions and their negatives in one pass of the English encoder
         rows[LANGUAGE] = torch.cat([rows[LANGUAGE], batch.texts.captions + negatives.rows])
     with autocast(config, device):
         images = model.image(batch.features)

@@ -41,6 +41,7 @@ def sample_of_each(
     # each member arrives at a random time, and those that come first are sampled
     arrival = torch.rand((len(counts), width), generator=generator)
     if weights is not None:
+        # exponential times: the higher the weight, the sooner a member arrives
         arrival = -torch.log1p(-arrival) / weights
     arrival.numpy()[np.arange(width) >= counts[:, None]] = np.inf  # behind a group's end is nobody
     which = arrival.topk(min(k, width), dim=1, largest=False).indices
@@ -101,5 +102,6 @@ class NegativePool:
 
     def _rows_at(self, places: Tensor) -> Tensor:
         """The rows of negatives in places of the pool; any row for a place behind its end."""
+        # groups are padded to the width of the largest; the mask hides what the padding points to
         places = torch.from_numpy(np.minimum(places.numpy(), max(0, len(self) - 1)))
         return places if self.rows is None or not len(self) else self.rows[places]

@@ -116,6 +116,7 @@ def order_penalties(below: Tensor, above: Tensor) -> Tensor:
     """E of all pairs, (m, n), of vectors below (m, d) and above (n, d). The (m, n, d) differences are computed in
     blocks, and again for the gradient, so that they are never all in memory.
     """
+    # plain autograd would keep (m, n, d) numbers for the gradient: 128 x 1,152 texts of 1,024 dimensions are 600 MB
     return _OrderPenalties.apply(below, above)
 
 
@@ -138,6 +139,7 @@ class _OrderPenalties(torch.autograd.Function):
         of_below = torch.zeros_like(below)
         of_above = torch.zeros_like(above)
         for block in _blocks(below, above):
+            # in place, as blocks are computed anew for the gradient anyhow
             weighted = block.excess.mul_(2 * gradient[block.rows, block.columns, None])
             of_below[block.rows] -= weighted.sum(1)
             of_above[block.columns] += weighted.sum(0)

@@ -63,6 +63,7 @@ def _tokenize_piece(piece: str) -> tuple[str, ...]:
 
 def tokenize(text: str) -> list[str]:
     """The lower-cased words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
+    # word by word of white space: NLTK looks at neighbours otherwise, and a full stop inside a text would stay
     return [word for piece in text.lower().split() for word in _tokenize_piece(piece)]
 
 
@@ -121,6 +122,7 @@ class WordVocabulary:
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
         encoded = self._numbered(texts)
+        # numbers from len(self) on are of words that are not known
         np.putmask(encoded.tokens, encoded.tokens >= len(self), UNKNOWN_ID)
         return encoded
 
@@ -158,6 +160,7 @@ class WordVocabulary:
         # texts -> pieces between white space -> words of a piece, each distinct piece tokenized and looked up once
         pieces_of_texts = pc.utf8_split_whitespace(pc.utf8_lower(array))
         pieces = pieces_of_texts.flatten().dictionary_encode()
+        # words of the vocabulary keep their ids; each further one gets the next number, in this call only
         numbers = dict(self.ids)
         ids_of_pieces = []
         for piece in pieces.dictionary.to_pylist():

@@ -17,6 +17,7 @@ from ..encoders import EmbeddingModel
 from ..registry import MODELS
 from ..vocabulary import WordVocabulary
 
+# paths of the machine that trained, which need not be there any more
 FILES = ("vectors", "other_vectors", "judges")  # settings that a trained model needs no more
 
 

@@ -188,6 +188,7 @@ def compare(
     trainings = {variant: [variant.config(seed, output, settings) for seed in range(seeds)] for variant in parsed}
     languages = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
     captions = read_captions(run, languages=tuple(languages))
+    # a wrong split would be told only after the first training, which may take hours
     captions.of_split(evaluation.split)  # raises before anything is trained
     image_of_caption = {}
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
@@ -251,6 +252,7 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
         sums.append(np.bincount(image, rank, len(names))[:, None])
     recalls = _metrics_of_trainings(np.stack(counts), np.stack(sizes), seed)
     metrics = dict(zip((f"{key} {top}" for top in RECALLS), [*recalls, reduce(add, recalls)], strict=True))
+    # not by way of percent, which would change their last digit
     mean_ranks = np.stack(sums).sum(1) / np.stack(sizes).sum(1)  # (S, 1)
     samples = bootstrap(np.stack(sums).sum(0), np.stack(sizes).sum(0), seed) / 100  # which are in %
     metrics[f"{key} mean rank"] = MetricOfTrainings(mean_ranks[:, 0], samples[:, 0])
@@ -316,6 +318,7 @@ def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
     on one seed: what another training of the same model would give is not known then.
     """
     difference = (last.metrics[name] - first.metrics[name]).figure()
+    # an interval that holds 0 shows no difference
     low, high = difference.interval
     shown = format_difference(*difference)
     if last.seeds == 1:
@@ -442,6 +445,7 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     attacks = {**{name: f"vse-c:{name}" for name in FAMILIES}, "plural": "plural", "plural, numeral": "plural:numeral"}
     of_attacks = {head: f"{name} i2t R@1" for head, name in attacks.items()}
     parts.append(tables.table("R@1 under attack by", of_attacks, of_all))  # VSE-C's Tables 3 and 4
+    # UniVSE's attack by an operator is of some runs only
     names = sorted(cell for cell in tables.of_some if cell.startswith("univse:") and cell.endswith(" i2t R@1"))
     if names and set(names) <= of_all:  # UniVSE's Table 2
         of_operators = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in names}

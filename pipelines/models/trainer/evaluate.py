@@ -98,6 +98,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     results = run_protocols(split, attacks)
     metrics = results.metrics
     tables = [results.ranks]
+    # attacks are of the first language only: negatives are English
     metrics["languages"] = {}
     vectors = {"images": split.images, captions.languages[0]: split.vectors}
     for number, language in enumerate(captions.languages[1:], 1):
@@ -134,6 +135,7 @@ def _graphs(run: Path, corpus: Corpus, attacks: Attacks, config: EvaluateConfig)
     """The scene graphs of a run's captions and of the negatives that attack, less what config.drop_components drops."""
     graphs = data.read_graphs(run, corpus.captions, corpus.vocabulary, corpus.device)
     negatives = torch.cat([*attacks.values()]).unique()
+    # a negative's components are parsed from its text, not taken from the edit that made it
     graphs = with_negatives(run, graphs, negatives, corpus, config.spacy_model)
     if config.drop_components:
         every_text = torch.arange(len(graphs.pairs.offsets) - 1)
@@ -151,6 +153,7 @@ def _component_metrics(
     run with components; of UniVSE also `alpha`. instances: COCO's, see `EvaluateConfig`.
     """
     corpus = split.corpus
+    # components are parsed from English
     if corpus.captions.languages[0] != LANGUAGE or not all(has_table(run, name) for name in COMPONENT_TABLES):
         return {}
     rows = data.read_caption_rows(run, "components", split.caption_ids)
@@ -261,8 +264,10 @@ def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageF
         judge = load_model(folder, device)
         if not judge.config.left_out:
             raise ValueError(f"judges must be trained with leave_out, {folder} was not")
+        # a judge that has learned the image itself would believe any caption of it
         unseen = in_left_out_part(captions, rows, judge.config.left_out)
         to_judge = (unseen & captions.are_extra(rows)).nonzero()[:, 0]  # (m,) positions in `rows`
+        # none of its images has generated captions
         if not len(to_judge):
             continue
         image = captions.image[rows[unseen]].unique()

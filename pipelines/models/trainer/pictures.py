@@ -158,6 +158,7 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
     """Vectors (n, d) as points (n, 2): t-SNE of their cosine distances, initialized by PCA."""
     from sklearn.manifold import TSNE
 
+    # t-SNE needs three times as many points as its perplexity
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     tsne = TSNE(perplexity=perplexity, metric="cosine", init="pca", learning_rate="auto", random_state=seed)
     return tsne.fit_transform(vectors.cpu().double().numpy())
@@ -262,6 +263,7 @@ def find_relevance(
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
             raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
+        # the best region stands for its photo
         scores = regions @ model.queries(vocabulary, [query])[0]  # (P, R)
         photos = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         relevance = (scores[photos] / TEMPERATURE).softmax(1)
@@ -309,6 +311,7 @@ def _draw_mhad(subject: Subject, model: MultiHeadAttention, output: Path, config
     run = subject.run
     files = subject.files
     encoded = data.encode_run(run, subject.captions, subject.vocabularies, device=subject.device, selection=None)
+    # what the model has learned by heart shows nothing
     captions = _captions_not_trained_on(subject)
     if not captions:
         raise ValueError(f"{run} must have images with features and captions in every language, has none")

@@ -100,6 +100,7 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
     """Pearson's r of values and scores (n,) x 100, with its 95 % bootstrap interval; NaN if either is constant."""
     x = values.double().numpy() - values.double().mean().item()
     y = scores.double().numpy() - scores.double().mean().item()
+    # centred first, as large means would eat the digits of the variances
     moments = np.stack([x, y, x * x, y * y, x * y], 1)  # (n, 5), whose weighted means give r for each resample
 
     def of_weights(weights: np.ndarray) -> np.ndarray:
@@ -136,6 +137,7 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[SentencePair], config: 
         raise ValueError(f"language must be one of those of {model_folder}, {known}, was: {config.language}")
     texts = [text for pair in pairs for text in (pair.first, pair.second)]
     encoded = vocabularies[config.language].encode(texts)
+    # both sentences of a pair side by side: rows 2 i and 2 i + 1
     vectors = embed_texts(model.plain_sentences, encoded, device, language=trained.languages.index(config.language))
     cosines = functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu()
     return SentenceCosines(cosines, trained.model)

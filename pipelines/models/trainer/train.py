@@ -116,6 +116,7 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
         train = torch.cat([*kept, train[is_extra]])
     if len(train) < 2:
         raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+    # a batch is of captions of one language, with one of each further language for the same image
     captions.require_every_language(train, "to train on")
     captions.require_every_language(validation, "to validate on")
     return TrainAndValidation(train, validation)
@@ -168,12 +169,14 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     objective = OBJECTIVES[config.model]
     # all that can be wrong is found before the folder is touched
     model = _build_model(config, data).to(data.device)
+    # the average begins as the model, and is the plain mean of the first steps
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
     size = data.features.values.shape[-1]
     prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite, say)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    # one kernel for all weights, where there is a GPU to run it
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
     if lost := unknown_words_line(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
@@ -256,6 +259,7 @@ def describe_plateau(config: TrainConfig, line: Line) -> str:
     rise there already, but models that end there are compared before they have learned to tell anything apart.
     """
     epoch = line["epoch"]
+    # contrastive losses have no margin, and summed hinges no plateau
     if "sent" not in line["terms"] or config.model in SUMMED or epoch <= config.warm_up:
         return ""
     hinges = 2
@@ -277,11 +281,13 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
     generator = Generator().manual_seed(seed)
+    # on the device, where the features are: dropout of a batch is as large as its features
     noise = Generator(data.device).manual_seed(seed)
     chosen = data.train
     image = data.captions.image
     if config.extra_share < 1:
         is_drawn = torch.rand(len(chosen), generator=generator) < config.extra_share
+        # captions by people are all visited, of the generated ones a new share in each epoch
         chosen = chosen[~data.captions.are_extra(chosen) | is_drawn]
     batches = shuffled_batches(chosen, config.batch_size, generator)
 

@@ -113,6 +113,7 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonO
 
         def scored(names: Sequence[Words], images: Tensor) -> Tensor:
             device = split.images.device
+            # candidates of one call have the same kind, and so as many words
             ids = torch.tensor([component_ids(vocabulary, words) for words in names], device=device)
             return score(ids, images.to(device))
 

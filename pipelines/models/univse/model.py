@@ -62,6 +62,7 @@ class WordEncoder(nn.Module):
 
         from_words = functional.linear(self.basic(distinct_words), word_weight, self.linear.bias)
         from_modifiers = functional.linear(self.modifier(distinct_modifiers), modifier_weight)
+        # the nonlinearities in float32, also under autocast
         gate, value = (from_words[word] + from_modifiers[modifier]).float().chunk(2, -1)
         vectors = functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=-1)
         return DistinctWords(vectors, which)
@@ -139,6 +140,7 @@ def pad_by_caption(vectors: Tensor, owner: Tensor, captions: int, order: Tensor 
     lengths = torch.bincount(caption, minlength=captions)
     row = to_device(caption, vectors.device)
     column = to_device(places_in_groups(caption), vectors.device)
+    # at least one column: a caption may have no component, a tensor needs one
     padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
     padded = padded.index_put((row, column), vectors[to_device(by_caption, vectors.device)])
     present = torch.arange(padded.shape[1]) < lengths[:, None]
@@ -185,9 +187,11 @@ class UniVSE(EmbeddingModel):
         super().__init__()
         self.feature_size = features
         self.components = config.components
+        # also where α is learned, as its first value
         self.fixed_alpha = config.alpha
         self.composition = Composition(config.composition, config.joint, Generator().manual_seed(config.seed))
         if config.learn_alpha:
+            # by its logit, so that α stays between 0 and 1
             self.alpha_logit = nn.Parameter(torch.tensor(config.alpha).logit())
 
         word_encoder = partial(WordEncoder, config, words, vectors=vectors)
@@ -227,6 +231,7 @@ class UniVSE(EmbeddingModel):
         """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3), word ids."""
         positions, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
+        # a triple is a sentence of three words without <start> and <end>
         sizes = torch.cat([sizes, sizes.new_full((len(triples),), 3)])
         words = texts.tokens[to_device(positions, texts.tokens.device)]
         tokens = torch.cat([words, triples.flatten().to(texts.tokens.dtype)])

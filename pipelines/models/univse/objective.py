@@ -39,6 +39,7 @@ def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: fl
         margin: α.
         temperature: τ.
     """
+    # of the true word: where it is seen, a false one must not be
     relevance = (true / temperature).softmax(-1)[:, None]
     return (relevance * (margin + false - true[:, None]).clamp(min=0)).sum(-1)
 
@@ -71,6 +72,7 @@ def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduc
     return total
 
 
+# how many words make a component false; all are -1 where there are fewer
 FALSE_NOUNS = 16
 FALSE_ATTRIBUTES = 8  # per object: nouns; per pair: attributes and nouns
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
@@ -233,6 +235,7 @@ def _encode_batch(
     device = batch.features.device
     with autocast(config, device):
         image_vectors = model.image.with_regions(batch.features)
+        # true and false triples and the sentences share the prefix tree of one pass
         triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
         false_triples = _replace_words(graphs.triples.words, sampled.triples, device) if with_relations else triples[:0]
         sequences = model.sequences(batch.texts, batch.captions, torch.cat([triples, false_triples]))
@@ -242,6 +245,7 @@ def _encode_batch(
         )
     nouns, pairs, absent, false_pairs = words.which.split([len(part.words) for part in inputs])
     true_vectors, false_vectors = sequences.triples.split([len(triples), len(false_triples)])
+    # without relations none was encoded
     negatives_of_triple = len(REPLACED_WORD) if with_relations else 0
     return EncodedBatch(
         images=image_vectors.images,
@@ -265,6 +269,7 @@ def _word_encoder_inputs(
     The last two are empty if the loss does not need them. A missing word (-1) is replaced by word 0; who adds the costs
     leaves it out.
     """
+    # objects have one word, pairs are (attribute, noun)
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]
     attribute, noun = pairs[:, 0], pairs[:, 1]
