@@ -72,12 +72,12 @@ def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduc
     return total
 
 
-# how many words make a component false; all are -1 where there are fewer
-FALSE_NOUNS = 16
-FALSE_ATTRIBUTES = 8  # per object: nouns; per pair: attributes and nouns
+# how many words are sampled to make a component false
+FALSE_NOUNS = 16  # per object, and per pair
+FALSE_ATTRIBUTES = 8  # per pair
+FALSE_RELATIONS = 4  # per triple
+FALSE_ENDS = 2  # per triple: subjects, and as many objects
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
-FALSE_RELATIONS = 4
-FALSE_ENDS = 2  # per triple: relations; subjects, and as many objects
 # the index in the triple that each false word replaces
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 

@@ -95,14 +95,13 @@ def test_it_learns_both_languages(mhad: Path) -> None:
 
 def test_evaluation_has_tables_for_each_language(mhad: Path, german: Path) -> None:
     evaluation = measure(mhad, german, EvaluateConfig(threads=1))
-    assert evaluation.metrics["language"] == "en" and evaluation.metrics["languages"]["de"]["captions"] == 40
     names = set(evaluation.ranks.query("candidates == 'plain:de' and direction == 't2i'")["query"])
     captions = read_captions(german, languages=("en", "de"))
     assert names == {captions.ids[n] for n in captions.in_language(captions.of_split("test"), "de").tolist()}
     heads = evaluation.metrics["heads"]
     assert set(heads) == {"images", "en", "de"} and all(-1 <= cosine < 1 for cosine in heads.values())
-    assert f"| images | {heads['images']:.2f} |" in to_markdown(evaluation.metrics)
-    assert evaluation.metrics["vse-c"]["total"]["negatives"] == 40 * 10  # 2 numerals, 4 nouns, 4 prepositions of each
+    text = to_markdown(evaluation.metrics)
+    assert f"| images | {heads['images']:.2f} |" in text and "retrieval, de: 20 images, 40 captions" in text
 
 
 def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from negcap.pipelines.cli import main
 from negcap.pipelines.models.trainer.sentence_similarity import (
     SentencePair,
     SimilarityConfig,
@@ -57,18 +56,16 @@ def test_correlation_is_pearsons() -> None:
     assert low < value < high < low + 20
 
 
-def test_the_command_prints_r_by_part(mhad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_r_is_told_by_part(mhad: Path, tmp_path: Path) -> None:
     rows = [("one", 5, f"one {noun} on the hill", f"one {noun} on the hill") for noun in ("dog", "cat")]
     rows += [("two", n, "one dog on the hill", f"three {noun}s") for n, noun in enumerate(("cat", "bird", "car"))]
-    text = "".join(f"g\t{part}\t2031\t0\t{score}\t{one}\t{other}\n" for part, score, one, other in rows)
-    command = ["evaluate", str(mhad), str(put(tmp_path, text)), "--output", str(tmp_path / "out"), "--threads", "1"]
-    assert main(command) == 0
-    told = capsys.readouterr().out
+    text = "".join(f"g\t{part}\t2031\t0\t{score}\t{first}\t{second}\n" for part, score, first, second in rows)
+    told = similarity(mhad, put(tmp_path, text), SimilarityConfig(threads=1), tmp_path / "out")
     assert "| one 2031 | 2 | scores or cosines are all equal |" in told and "| all | 5 |" in told
-    found = json.loads((tmp_path / "out" / "similarity.json").read_text())
-    assert set(found["parts"]) == {"two 2031", "all"} and found["model"] == "mha-d"
-    low, high = found["parts"]["all"]["interval"]
-    assert low <= found["parts"]["all"]["r"] <= high
+    written = json.loads((tmp_path / "out" / "similarity.json").read_text())
+    assert set(written["parts"]) == {"two 2031", "all"} and written["model"] == "mha-d"
+    low, high = written["parts"]["all"]["interval"]
+    assert low <= written["parts"]["all"]["r"] <= high
 
 
 def test_sentences_are_encoded_in_their_language(mhad: Path) -> None:

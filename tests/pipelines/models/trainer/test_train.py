@@ -109,22 +109,17 @@ def test_settings_that_contradict_each_other() -> None:
             configure(Path(), Path(), **given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_trainings_that_cannot_run(english: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for given, message in (
         ({"model": "vse-c", "negative_families": ("adverb",)}, "negative_families must have negatives of train captio"),
         ({"select": "attacked", "negative_families": ("attribute",)}, "select attacked needs negatives of validation"),
         ({"learning_rate": 1e37}, "not finite|must be finite"),
         ({"grounded_dim": 4}, "grounded_dim needs vectors to be joined to"),
         ({"device": "cuda"}, "this torch sees no GPU"),
-    ],
-)
-def test_trainings_that_cannot_run(
-    english: Path, tmp_path: Path, given: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=message):
-        train(config(english, tmp_path / "m", epochs=8, **given))
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(config(english, tmp_path / "m", epochs=8, **given), overwrite=True)
 
 
 def flipped(data: bytes) -> bytes:
@@ -254,15 +249,11 @@ def test_the_plateau_of_the_hardest_negative_is_named_in_a_line_of_progress() ->
     for model, epoch, margins, hinges in (
         *(("vse++", 2, margins, 2) for margins in (1.93, 2.0, 2.07)),
         *(("vse++", 2, margins, None) for margins in (1.5, 3.0)),
-        ("vse++", 1, 2.0, None),  # the sum of hinges has no plateau
-        ("vse", 9, 2.0, None),
-        ("vse-c", 2, 3.0, 3),
-        ("vse-c", 2, 2.0, None),
-        ("infonce", 2, 2.0, None),
+        *(("vse++", 1, 2.0, None), ("vse", 9, 2.0, None)),  # the sum of hinges has no plateau
+        *(("vse-c", 2, 3.0, 3), ("vse-c", 2, 2.0, None)),
     ):
         settings = configure(Path(), Path(), model, warm_up=1, margin=0.3)
-        terms = {"itc" if model == "infonce" else "sent": 0.3 * margins}
-        line = {"epoch": epoch, "terms": terms, "loss": 1.0, "seconds": 2, "validation": {"rsum": 7.0}}
+        line = {"epoch": epoch, "terms": {"sent": 0.3 * margins}, "loss": 1.0, "seconds": 2, "validation": {"rsum": 7}}
         said = describe_epoch(settings, [line])
         assert said.startswith(f"epoch {epoch}: loss 1.000, rsum 7.0 on validation (best 7.0, epoch {epoch}), 2 s")
         assert (f"loss = {hinges} margins: on the plateau" in said) == (hinges is not None), (model, epoch, margins)
