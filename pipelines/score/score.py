@@ -15,7 +15,7 @@ from ..engine.lock import locked
 from ..engine.progress import Progress
 from ..engine.storage import refuse_link, write_atomically
 from ..models.clip.pretrained import REPOSITORY
-from ..models.figures import figures, format_interval
+from ..models.figures import format_interval, ratios_with_intervals
 from ..quality.bias.baselines import TextPair, format_rule, most_telling, shorter
 from ..quality.bias.measure import cached_reports, read_corpus
 from ..report.tables import text_table
@@ -194,7 +194,7 @@ def protocol_scores(
             if right is not None:
                 counts.append(np.bincount(outcome.image, right, images))
                 sizes.append(np.bincount(outcome.image, minlength=images))
-    percentages = iter(figures(np.stack(counts, 1), np.stack(sizes, 1), config.seed, config.resamples))
+    percentages = iter(ratios_with_intervals(np.stack(counts, 1), np.stack(sizes, 1), config.seed, config.resamples))
 
     def next_percentage(outcome: ProtocolOutcome) -> Percentage:
         value, (low, high) = next(percentages)

@@ -18,7 +18,7 @@ from ...engine.storage import refuse_link
 from ..data import Captions, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
-from ..features import Features, read_features
+from ..features import ImageFeatures, read_features
 from ..figures import markdown_table, write_results
 from ..settings import CaptionerEvaluateConfig, WritingConfig
 from ..trainer import OBJECTIVES, load_model
@@ -265,7 +265,11 @@ class WrittenCaptions(NamedTuple):
 
 @torch.inference_mode()
 def write_captions(
-    captioner: Captioner, features: Features, people: ReferenceCaptions, decoding: str, config: CaptionerEvaluateConfig
+    captioner: Captioner,
+    features: ImageFeatures,
+    people: ReferenceCaptions,
+    decoding: str,
+    config: CaptionerEvaluateConfig,
 ) -> WrittenCaptions:
     """Write config.per_image captions for each image of `people`, each with its own noise; none is rejected."""
     discriminator = captioner.nets.discriminator

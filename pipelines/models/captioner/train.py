@@ -27,7 +27,7 @@ from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
 from .evaluate import distinct
@@ -268,17 +268,17 @@ class Training:
         losses = [self.likelihood(rows, noise).item() for rows in parts]
         return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
 
-    def step(self, batch: CaptionerBatch) -> Step:
+    def step(self, batch: CaptionerBatch) -> TrainingStep:
         """The loss of a batch of any phase, and the optimizer that it moves."""
         match batch:
             case LikelihoodBatch():
-                return Step(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
+                return TrainingStep(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
             case DiscriminatorBatch():
                 return self.discriminator_step(batch.rows, batch.generated)
             case PolicyBatch():
                 return self.policy_step(batch.rows, batch.noise)
 
-    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> Step:
+    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> TrainingStep:
         """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
         terms: the loss, and the accuracies on the three kinds, from 0 to 1.
         """
@@ -298,9 +298,9 @@ class Training:
         # A logit above 0 says that a person wrote the sentence about this image.
         accuracies = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
         terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracies, strict=True))}
-        return Step(loss, terms, optimizer="discrimination")
+        return TrainingStep(loss, terms, optimizer="discrimination")
 
-    def policy_step(self, rows: Tensor, noise: torch.Generator) -> Step:
+    def policy_step(self, rows: Tensor, noise: torch.Generator) -> TrainingStep:
         """The policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean reward,
         the policy's mean entropy per word in nats, estimated from the sampled words, and the mean number of words.
         """
@@ -326,7 +326,7 @@ class Training:
             "words": sampled.sentences.lengths.float().mean(),
         }
         loss = policy_loss(log_probs, sampled.values, mean_of_others(sampled.values))
-        return Step(loss, terms, optimizer="policy")
+        return TrainingStep(loss, terms, optimizer="policy")
 
     def batches(self, epoch: PhaseEpoch, seed: int) -> Iterator[CaptionerBatch]:
         """The batches of an epoch, one at a time: each is sampled after the step on the one before it.

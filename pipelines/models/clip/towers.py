@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..losses import Contrast
+from ..losses import ContrastiveHead
 from ..settings import ClipConfig
-from ..similarities import unit
+from ..similarities import unit_vectors
 from . import pretrained
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MEAN = (0.5,) * 3
 STD = (0.5,) * 3  # of its pictures
 
 
-class _Clip(Contrast):
+class _Clip(ContrastiveHead):
     """A CLIP of any library, which has its own temperature."""
 
     clip: Any
@@ -89,10 +89,10 @@ class HuggingFace(_Clip):
 
     def images(self, pixels: Tensor) -> Tensor:
         """Unit vectors (B, d) of pixels."""
-        return unit(_pooled(self.clip.get_image_features(pixel_values=pixels)))
+        return unit_vectors(_pooled(self.clip.get_image_features(pixel_values=pixels)))
 
     def texts(self, ids: Tensor) -> Tensor:
-        """Unit vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
+        """Unit vectors (B, d) of token ids (B, T). RunTexts of like length are read together: padding costs little."""
         lengths = (ids != self.padding).sum(1)
         order = lengths.argsort(stable=True)
         parts = []
@@ -103,7 +103,7 @@ class HuggingFace(_Clip):
             mask = part_ids != self.padding if self.masked else torch.ones_like(part_ids)
             parts.append(_pooled(self.clip.get_text_features(input_ids=part_ids, attention_mask=mask.long())))
         original_order = order.argsort()
-        return unit(torch.cat(parts)[original_order])
+        return unit_vectors(torch.cat(parts)[original_order])
 
     def save(self, folder: Path) -> None:
         """Write what transformers' `from_pretrained` reads."""
@@ -191,11 +191,11 @@ class OpenClip(_Clip):
 
     def images(self, pixels: Tensor) -> Tensor:
         """Unit vectors (B, d) of pixels."""
-        return unit(self.clip.encode_image(pixels))
+        return unit_vectors(self.clip.encode_image(pixels))
 
     def texts(self, ids: Tensor) -> Tensor:
         """Unit vectors (B, d) of token ids (B, T)."""
-        return unit(self.clip.encode_text(ids))
+        return unit_vectors(self.clip.encode_text(ids))
 
     def save(self, folder: Path) -> None:
         """Write what OpenCLIP reads as `local-dir:FOLDER`: its config, weights, and the tokenizer's files if any."""

@@ -23,12 +23,12 @@ from ...features.preprocess import open_images
 from ...tables.columns import splits_of
 from ...tables.images import Images
 from ...tables.pairs import captions_with_negatives, earlier_draws, join_shards
-from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
+from ..batches import NO_NEGATIVES, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
-from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
+from ..data import KNOWN_WORDS, UnknownWordCounts, concreteness, to_indices, unknown_words_line
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
-from ..fit import Line, Say, Step, fit
+from ..fit import Line, Say, TrainingStep, fit
 from ..losses import contrastive_terms, info_nce
 from ..sampling import NegativePool
 from ..settings import NEED_NEGATIVES, TRIPLET, ClipConfig
@@ -100,11 +100,14 @@ class Pairs:
         unknown_words = set(compress(words, is_unknown))
         return torch.tensor([words.isdisjoint(unknown_words) for words in inserted])
 
-    def inserting(self, known: Tensor) -> dict[str, Inserting]:
+    def inserting(self, known: Tensor) -> dict[str, UnknownWordCounts]:
         """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
         table = pd.DataFrame({"operator": self.operators, "unknown": ~known.numpy()})
         counts = table.groupby("operator")["unknown"].agg(["size", "sum"])
-        return {str(name): Inserting(*map(int, row)) for name, row in zip(counts.index, counts.to_numpy(), strict=True)}
+        return {
+            str(name): UnknownWordCounts(*map(int, row))
+            for name, row in zip(counts.index, counts.to_numpy(), strict=True)
+        }
 
 
 class Counterparts(NamedTuple):
@@ -283,10 +286,10 @@ class ClipTraining:
         """Vectors (n, d) of texts by their token ids, n > 0."""
         return self.model.texts(ids.long().to(self.device))
 
-    def step(self, batch: ClipBatch) -> Step:
+    def step(self, batch: ClipBatch) -> TrainingStep:
         """The loss of a batch, a mean over its captions."""
         captions = batch.captions
-        sampled = NONE if self.sampler is None else self.sampler.sample(captions, batch.generator)
+        sampled = NO_NEGATIVES if self.sampler is None else self.sampler.sample(captions, batch.generator)
         image = self.pairs.image[captions]
         negatives = self.data.negatives[sampled.rows]
         with autocast(self.config, self.device):
@@ -301,7 +304,7 @@ class ClipTraining:
             rows, positions = sample_counterparts(self.counterparts.owner, captions, batch.generator)
             if len(rows):
                 terms["counterparts"] = self.counterparts_loss(rows, captions[positions])
-        return Step(torch.stack(list(terms.values())).sum() / len(captions))
+        return TrainingStep(torch.stack(list(terms.values())).sum() / len(captions))
 
     def counterparts_loss(self, rows: Tensor, captions: Tensor) -> Tensor:
         """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
@@ -333,7 +336,7 @@ def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
     training = ClipTraining(config)
     pairs = training.pairs
     if training.sampler is not None:
-        lost = tell_unknown(training.inserting, f"they are not trained on; {KNOWN_WORDS}")
+        lost = unknown_words_line(training.inserting, f"they are not trained on; {KNOWN_WORDS}")
         if lost:
             say(lost)
 

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 from ....augment.language.semantic_classes import attributes
-from ..data import PARTS, Phrase
-from ..similarities import COSINE, Similarity
+from ..data import PARTS, QueryPhrase
+from ..similarities import COSINE, VectorSimilarity
 from .retrieval import EmbeddedSplit
 
-Embed = Callable[[Sequence[Phrase]], Tensor]  # phrases -> (Q, d)
+Embed = Callable[[Sequence[QueryPhrase]], Tensor]  # phrases -> (Q, d)
 Words = tuple[str, ...]
 GraphRow = Mapping[str, Any]  # a row of the table `components`: lists of objects, attributes and relations, with words
 
@@ -52,7 +52,7 @@ QUERIES = {
 class Queries(NamedTuple):
     """Q phrases as queries. true: (Q, I) bool, the images with a caption that has the component."""
 
-    phrases: list[Phrase]
+    phrases: list[QueryPhrase]
     true: Tensor
 
 
@@ -87,9 +87,9 @@ def frequent_queries(
     return queries
 
 
-def phrase(words: Words, written: Mapping[str, str]) -> Phrase:
+def phrase(words: Words, written: Mapping[str, str]) -> QueryPhrase:
     """A component as people write it; written: the written form of each relation."""
-    return Phrase(words, " ".join(written.get(word, word) for word in words))
+    return QueryPhrase(words, " ".join(written.get(word, word) for word in words))
 
 
 def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
@@ -116,7 +116,7 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 
 
 def unified_retrieval(
-    queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: Similarity = COSINE
+    queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: VectorSimilarity = COSINE
 ) -> dict[str, dict[str, float]]:
     """By kind of query, if there are any: how many, mAP in %, and the mean share of true images (of (I, d)) in %."""
     metrics = {}
@@ -158,7 +158,7 @@ def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
         if image_id in image_of_id:
             true[category, image_of_id[image_id]] = True
     has_boxes = true.any(1)
-    phrases = [Phrase((name,), name) for name, kept in zip(names, has_boxes.tolist(), strict=True) if kept]
+    phrases = [QueryPhrase((name,), name) for name, kept in zip(names, has_boxes.tolist(), strict=True) if kept]
     return Queries(phrases, true[has_boxes])
 
 
@@ -182,7 +182,7 @@ def phrase_parsing(
     embed: Embed,
     graphs: Sequence[GraphRow],
     split: EmbeddedSplit,
-    similarity: Similarity,
+    similarity: VectorSimilarity,
     written: Mapping[str, str],
     known: Callable[[str], bool],
 ) -> dict[str, dict[str, float]]:

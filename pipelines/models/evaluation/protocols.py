@@ -28,7 +28,7 @@ from ...engine.tables import hash_table, read_table
 from ..checkpoint import Arrays, cached_arrays
 from ..config import EvaluateConfig
 from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
-from ..figures import bootstrap, figures, interval
+from ..figures import bootstrap, percentile_interval, ratios_with_intervals
 from ..ranking import outranks
 from ..vocabulary import WordVocabulary
 from . import retrieval
@@ -353,8 +353,8 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> Prot
     # Both directions draw the same images, so that each sample has the sum of their recalls, too.
     samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
     names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in retrieval.TOP]
-    intervals = {name: list(interval(sample)) for name, sample in zip(names, samples.T, strict=True)}
-    intervals["rsum"] = list(interval(samples.sum(1)))
+    intervals = {name: list(percentile_interval(sample)) for name, sample in zip(names, samples.T, strict=True)}
+    intervals["rsum"] = list(percentile_interval(samples.sum(1)))
     metrics: Metrics = {"retrieval": retrieval.retrieval_metrics(plain), "intervals": intervals}
     if images >= FOLDED_FROM:
         owner = split.owner.to(split.images.device)
@@ -367,7 +367,7 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> Prot
 
 def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
     """The recalls of images, whose ranks (I,) are from 1, and their intervals."""
-    recalls = figures(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
+    recalls = ratios_with_intervals(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
     bounds = {f"R@{k}": list(recall.interval) for k, recall in zip(retrieval.TOP, recalls, strict=True)}
     return {**retrieval.recall_metrics(ranks), "intervals": bounds}
 
@@ -441,5 +441,5 @@ def _shares(split: EmbeddedSplit, right: Tensor, image: Tensor) -> Metrics:
     images = len(split.images)
     counts = np.bincount(image.numpy(), right.numpy(), images)[:, None]
     sizes = np.bincount(image.numpy(), minlength=images)[:, None]
-    (share,) = figures(counts, sizes, split.seed)
+    (share,) = ratios_with_intervals(counts, sizes, split.seed)
     return {"pairs": len(right), "accuracy": share.value, "interval": list(share.interval)}

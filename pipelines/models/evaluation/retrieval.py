@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Corpus, SceneGraphs, Texts
-from ..device import take
+from ..data import Corpus, RunTexts, SceneGraphs
+from ..device import rows_to_device
 from ..ranking import BLOCK, blocks, outranks
 from ..ranking import count_outranking as count_outranking_candidates
-from ..similarities import COSINE, Similarity
+from ..similarities import COSINE, VectorSimilarity
 from ..vocabulary import EncodedTexts
 
 TOP = (1, 5, 10)  # the k of R@k
@@ -35,7 +35,7 @@ class Ranks(NamedTuple):
     best: Tensor
 
 
-def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
+def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
     """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner`. Raises ValueError if not finite."""
     scores = torch.cat(
         [similarity.pairs(images[owner[rows]], sentences[rows]) for rows in blocks(len(sentences), images.shape[1])]
@@ -46,7 +46,7 @@ def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Sim
 
 
 def rank(
-    images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity = COSINE, numbers: int = BLOCK
+    images: Tensor, captions: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE, numbers: int = BLOCK
 ) -> Ranks:
     """Rank all captions for every image, and all images for every caption.
 
@@ -83,7 +83,7 @@ def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
     return 1 + outranks(false, scores.gather(1, columns)).sum(1)
 
 
-def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
+def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
     """For each image (I, d), how many false sentences (n, d) outrank its best caption: (I,).
 
     best: (I,) the score of each image's best caption.
@@ -112,7 +112,7 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 
 
 def mean_over_folds(
-    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
+    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: VectorSimilarity = COSINE
 ) -> dict[str, float]:
     """The means of the metrics over consecutive full folds of images, as is customary on COCO's 5,000 test images.
 
@@ -148,7 +148,7 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Hits:
     return Hits(np.stack(counts, 1), np.bincount(image_of_query, minlength=images)[:, None])
 
 
-EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
+EmbedTexts = Callable[[RunTexts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
 # What a batch has at most, so that activations fit in memory.
 IMAGES = 4096
 WORDS = 1 << 15
@@ -158,19 +158,21 @@ NUMBERS = 1 << 25  # of features: images with region features have many each
 class ImageTextModel(Protocol):
     """A model that maps images and texts to vectors; see `Objective`."""
 
-    similarity: Similarity
+    similarity: VectorSimilarity
 
     def image(self, features: Tensor) -> Tensor:
         """Features (B, …) of images to vectors (B, d)."""
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """Texts `rows` (B,) to vectors (B, d)."""
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
+        """RunTexts `rows` (B,) to vectors (B, d)."""
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     """Vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
-        return torch.cat([embed(take(features, part, device)) for part in rows.split(images_at_once(features))])
+        return torch.cat(
+            [embed(rows_to_device(features, part, device)) for part in rows.split(images_at_once(features))]
+        )
 
 
 def images_at_once(features: Tensor) -> int:
@@ -178,7 +180,7 @@ def images_at_once(features: Tensor) -> int:
     return max(1, min(IMAGES, NUMBERS // features[0].numel()))
 
 
-def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
+def embed_sentences(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Tensor:
     """Vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
     vectors = torch.empty(0)
     for places, part in embed_in_batches(embed, texts, rows):
@@ -203,7 +205,7 @@ def embed_texts(
     tokens = torch.from_numpy(encoded.tokens).to(device)
     offsets = torch.from_numpy(encoded.offsets)
     rows = torch.arange(len(offsets) - 1)
-    texts = Texts(tokens, offsets, len(rows), graphs, torch.full_like(rows, language))
+    texts = RunTexts(tokens, offsets, len(rows), graphs, torch.full_like(rows, language))
     return embed_sentences(embed, texts, rows)
 
 
@@ -214,7 +216,7 @@ class EmbeddedTexts(NamedTuple):
     vectors: Tensor
 
 
-def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[EmbeddedTexts]:
+def embed_in_batches(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Iterator[EmbeddedTexts]:
     """Embed texts `rows` (n,), a CPU tensor, in batches of about WORDS words.
 
     On a GPU, texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.

@@ -21,7 +21,7 @@ from ..checkpoint import epoch_seed, sealed_tensors
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import EntailConfig
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
@@ -268,10 +268,10 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
         generator = Generator().manual_seed(epoch_seed(seed, epoch))
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
-    def step(rows: Tensor, epoch: int) -> Step:
+    def step(rows: Tensor, epoch: int) -> TrainingStep:
         penalties = model(train, rows)
         entailed = train.entailed[rows].to(device)
-        return Step(pair_loss(penalties[entailed], penalties[~entailed], margin))
+        return TrainingStep(pair_loss(penalties[entailed], penalties[~entailed], margin))
 
     def evaluate(line: Line) -> Line:
         penalties = penalties_of(model, data.validation)

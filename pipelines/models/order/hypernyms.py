@@ -24,7 +24,7 @@ from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_sealed_tensors, sealed_tensors
 from ..device import choose_device, deterministic, to_device
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import HypernymConfig
 from ..similarities import order_penalty
 from .taxonomy import HeldOut, Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
@@ -309,9 +309,9 @@ def train_energy(
         penalties: Tensor = energy(below, above)
         return penalties
 
-    def step(pairs: tuple[Tensor, Tensor], span: int) -> Step:
+    def step(pairs: tuple[Tensor, Tensor], span: int) -> TrainingStep:
         true, false = penalties_of(torch.cat(pairs)).chunk(2)
-        return Step(kind.loss(true, false, margin))
+        return TrainingStep(kind.loss(true, false, margin))
 
     @torch.no_grad()
     def held_out_penalties(part: HeldOut) -> Tensor:
@@ -394,9 +394,9 @@ def fit_plane(related: Tensor, steps: int = PLANE_STEPS) -> Plane:
         """(RESTARTS, n, n): of each concept, as the lower one, with each."""
         return order_penalty(points[:, :, None], points[:, None])
 
-    def step(number: int, epoch: int) -> Step:
+    def step(number: int, epoch: int) -> TrainingStep:
         penalties = all_penalties(plane[0])
-        return Step(pair_loss(penalties[:, related], penalties[:, is_pair & ~related], 1.0))
+        return TrainingStep(pair_loss(penalties[:, related], penalties[:, is_pair & ~related], 1.0))
 
     fit(
         {"plane": plane},

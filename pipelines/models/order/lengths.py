@@ -23,7 +23,7 @@ from ..evaluation.components import average_precision
 from ..evaluation.retrieval import embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
 from ..settings import LengthConfig
-from ..similarities import COSINE, Similarity
+from ..similarities import COSINE, VectorSimilarity
 from ..trainer import OBJECTIVES
 from ..trainer.evaluate import load_with_corpus
 
@@ -90,7 +90,7 @@ class LengthRanks(TypedDict):
 
 
 def length_ranks(
-    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: Similarity, pairs: int
+    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: VectorSimilarity, pairs: int
 ) -> LengthRanks:
     """Mean ranks over the pairs of captions of one image that differ most in their number of words.
 
@@ -162,7 +162,7 @@ class ComposedQueries(NamedTuple):
 
 
 def compositions(
-    vectors: Tensor, shown_on: Tensor, pairs: Tensor, images: Tensor, similarity: Similarity
+    vectors: Tensor, shown_on: Tensor, pairs: Tensor, images: Tensor, similarity: VectorSimilarity
 ) -> dict[str, ComposedQueries]:
     """How images are found by each kind of composition of two words.
 

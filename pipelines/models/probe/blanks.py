@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
 from ..data import pack_sentences, ragged_rows, read_caption_rows, starts_of
-from ..device import take, to_device
+from ..device import rows_to_device, to_device
 from ..figures import markdown_table
-from ..fit import Step, fit
+from ..fit import TrainingStep, fit
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
 from .task import FILE, NOUNS, Task, TaskResult, word_tables
 
@@ -163,7 +163,7 @@ class BlankFiller(nn.Module):
         row = to_device(owner, device)
         inputs = [forwards[position - 1, row], backwards[position + 1, row]]
         if self.features:
-            inputs.append(take(features, blanks.image[captions[owner]], device))
+            inputs.append(rows_to_device(features, blanks.image[captions[owner]], device))
         return self.out(torch.relu(self.hidden(torch.cat(inputs, 1))))
 
 
@@ -189,12 +189,12 @@ def train_filler(
     optimizer = torch.optim.AdamW(filler.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
     counts = blanks.starts.diff()
 
-    def step(captions: Tensor, epoch: int) -> Step:
+    def step(captions: Tensor, epoch: int) -> TrainingStep:
         chosen = (torch.rand(len(captions), generator=generator) * counts[captions]).long()  # of each caption's blanks
         which = blanks.starts[captions] + chosen
         predicted = filler(blanks, captions, which, torch.arange(len(captions)), features)
         right = words[to_device(blanks.words[which], words.device)]
-        return Step(1 - functional.cosine_similarity(predicted, right, dim=1).mean())
+        return TrainingStep(1 - functional.cosine_similarity(predicted, right, dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
         return torch.randperm(len(counts), generator=generator).split(training.batch_size)

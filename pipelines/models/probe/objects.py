@@ -20,10 +20,10 @@ from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
 from ..data import CPU
-from ..device import take, to_device
+from ..device import rows_to_device, to_device
 from ..evaluation.components import average_precision
-from ..figures import Figure, figures, markdown_table
-from ..fit import Step, fit
+from ..figures import Figure, markdown_table, ratios_with_intervals
+from ..fit import TrainingStep, fit
 from .task import FILE, NOUNS, Task, TaskResult, word_tables
 
 AT_ONCE = 512  # images ranked at a time
@@ -177,18 +177,18 @@ def train_classifier(
         """The number (n,) of one of those that are True in each row (n, O)."""
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
-    def step(rows: Tensor, epoch: int) -> Step:
+    def step(rows: Tensor, epoch: int) -> TrainingStep:
         shown = random_object(objects.present[rows])
         other = random_object(objects.absent[rows])
         # The images with the objects that they show, then the same ones with those that they do not
         word = words[to_device(torch.cat([shown, other]), device)]
-        image = take(features, rows, device).repeat(2, 1)
+        image = rows_to_device(features, rows, device).repeat(2, 1)
         word_mask = torch.rand(word.shape, generator=generator) < keep
         image_mask = torch.rand(image.shape, generator=generator) < keep
         word = word * to_device(word_mask, device) / keep
         image = image * to_device(image_mask, device) / keep
         labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
-        return Step(functional.cross_entropy(classifier(word, image), to_device(labels, device)))
+        return TrainingStep(functional.cross_entropy(classifier(word, image), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
         return training.learning_rate * 0.1 ** ((epoch - 1) // max(1, training.epochs // 3))
@@ -228,10 +228,10 @@ def mean_average_precision(
         for rows in usable.split(AT_ONCE):
             present = objects.present[rows]
             counts = present | objects.absent[rows]
-            ranked = scores(take(features, rows, device)).cpu().masked_fill(~counts, -torch.inf)
+            ranked = scores(rows_to_device(features, rows, device)).cpu().masked_fill(~counts, -torch.inf)
             precisions.append(average_precision(ranked, present))
     per_image = torch.cat(precisions).numpy()[:, None]
-    (figure,) = figures(per_image, np.ones_like(per_image), seed)
+    (figure,) = ratios_with_intervals(per_image, np.ones_like(per_image), seed)
     return MeanAveragePrecision(figure, len(per_image))
 
 

@@ -21,14 +21,14 @@ from torch import Tensor, nn
 
 from ...tables.pairs import pair_tables
 from ..data import pack_sentences, read_captions
-from ..device import choose_device, take, to_device
+from ..device import choose_device, rows_to_device, to_device
 from ..encoders import run_packed
 from ..features import read_features
-from ..figures import figures, format_interval, markdown_table, new_figure, write_png, write_results
+from ..figures import format_interval, markdown_table, new_figure, ratios_with_intervals, write_png, write_results
 from ..settings import SaliencyConfig
-from ..similarities import Similarity
+from ..similarities import VectorSimilarity
 from ..trainer import load_model
-from ..trainer.pictures import covered, draw_map, photo_files
+from ..trainer.pictures import covered_part, draw_map, photo_files
 from ..vocabulary import word_spans
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
     text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
     shown = choose_shown(result.negatives, files)
-    drawn = {image: covered(files[image], run, result.features_table) for image in shown["image"] if files}
+    drawn = {image: covered_part(files[image], run, result.features_table) for image in shown["image"] if files}
     draw_saliency(shown, drawn, output / "saliency.png")
     return text
 
@@ -121,7 +121,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
         encoded = vocabulary.encode([row["negative"] for row in part])
         tokens = to_device(torch.from_numpy(encoded.tokens), device)
         offsets = torch.from_numpy(encoded.offsets)
-        part_features = take(features.values, images, device)
+        part_features = rows_to_device(features.values, images, device)
         gradient = gradients(model, model.similarity, tokens, offsets, part_features)
         lengths = offsets.diff().tolist()
         for number, row in enumerate(part):
@@ -163,7 +163,7 @@ class Gradients(NamedTuple):
     regions: Tensor | None
 
 
-def gradients(model: Any, similarity: Similarity, tokens: Tensor, offsets: Tensor, features: Tensor) -> Gradients:
+def gradients(model: Any, similarity: VectorSimilarity, tokens: Tensor, offsets: Tensor, features: Tensor) -> Gradients:
     """The similarity of n texts with n images, and how much it depends on each word and on each region.
 
     Args:
@@ -232,7 +232,7 @@ def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
         by_image = rows.groupby("image")[["share", "chance", "beyond"]]
         counts = by_image.sum().to_numpy()
         sizes = by_image.size().to_numpy()[:, None]
-        share, chance, beyond = figures(counts, sizes, seed)
+        share, chance, beyond = ratios_with_intervals(counts, sizes, seed)
         metrics[str(name)] = {
             "negatives": len(rows),
             "share": share.value,

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from ...tables.columns import UNSPLIT
 from ..data import read_captions
-from ..device import choose_device, place
+from ..device import choose_device, to_device_if_it_fits
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..fit import Say
@@ -50,7 +50,7 @@ class Task:
         values = features.values.float()
         if values.dim() == 3:
             values = values.mean(1)  # of the regions of a grid
-        self.features = place(values, self.device)
+        self.features = to_device_if_it_fits(values, self.device)
 
     def _of_splits(self, splits: Sequence[str], available: Tensor) -> Tensor:
         """The captions (n,) of some splits whose images have features; available: (I,) bool, those that do."""
@@ -93,7 +93,7 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     for folder in models:
         model, vocabularies, _ = load_model(folder, torch.device("cpu"))
         model_vocabulary = next(iter(vocabularies.values()))
-        embedding = next(part.embedding for part in model.text.modules() if hasattr(part, "embedding"))
+        embedding = next(part.get_submodule("embedding") for part in model.text.modules() if hasattr(part, "embedding"))
         learned = learned_vectors(embedding)
         # Once, of the first model's size: the control for that any further numbers help
         if RANDOM not in tables:

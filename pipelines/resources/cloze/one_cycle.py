@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...models.fit import Say, Step, fit, silent
+from ...models.fit import Say, TrainingStep, fit, silent
 
 
 class Schedule(Protocol):
@@ -46,7 +46,7 @@ def one_cycle(
         {"net": net},
         {"optimizer": optimizer},
         lambda epoch: np.array_split(order.permutation(rows), steps),
-        lambda numbers, epoch: Step(error(numbers)),
+        lambda numbers, epoch: TrainingStep(error(numbers)),
         schedule.epochs,
         after_step=lambda numbers: rate.step(),
         report=lambda past: say(f"epoch {len(past)} of {schedule.epochs}: error {past[-1]['loss']:.4f}"),

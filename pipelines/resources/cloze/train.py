@@ -16,7 +16,7 @@ from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL, Units
 from ....augment.data import data_path
 from ....augment.settings import given_only
-from ...models.fit import Line, Say, Step, fit
+from ...models.fit import Line, Say, TrainingStep, fit
 from ..progress import report
 from . import corpus, network
 from .config import ClozeTrainingConfig, Sizes
@@ -155,10 +155,10 @@ def train(
             if (batch[:, 1:-1] != UNKNOWN_UNIT).any():
                 yield torch.from_numpy(batch).long()
 
-    def step(units: Tensor, epoch: int) -> Step:
+    def step(units: Tensor, epoch: int) -> TrainingStep:
         loss, squared_log_sum = _batch_loss(net, units, sampler, config, generator)
         terms = {"loss": loss, "squared log of the sum": squared_log_sum}
-        return Step(loss + config.normalise * squared_log_sum, terms)
+        return TrainingStep(loss + config.normalise * squared_log_sum, terms)
 
     def move_average(units: Tensor) -> None:
         number = next(step_numbers)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.data import Captions, Corpus, Texts
+from negcap.pipelines.models.data import Captions, Corpus, RunTexts
 from negcap.pipelines.models.evaluation.protocols import Results, choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.ranking import TIE
@@ -27,7 +27,7 @@ class Given:
     def __init__(self, vectors: Tensor) -> None:
         self.vectors = vectors
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         return self.vectors[rows]
 
 
@@ -42,7 +42,7 @@ def corpus_of(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
     return Corpus(
         captions=Captions(ids, texts, splits, image_ids, image, human, language, ("en",)),
         vocabularies={"en": WordVocabulary(SPECIALS)},
-        texts=Texts(torch.zeros(total, dtype=torch.int32), torch.arange(total + 1), 6),
+        texts=RunTexts(torch.zeros(total, dtype=torch.int32), torch.arange(total + 1), 6),
         negative_caption=torch.tensor(caption),
         operator=number,
         family=number,

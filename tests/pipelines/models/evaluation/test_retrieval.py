@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
 from negcap.pipelines.models import ranking
-from negcap.pipelines.models.data import Phrase
+from negcap.pipelines.models.data import QueryPhrase
 from negcap.pipelines.models.evaluation.components import (
     AttachmentQuestion,
     accuracy,
@@ -113,8 +113,8 @@ def test_queries_are_components_of_enough_images() -> None:
     found = frequent_queries(pa.Table.from_pylist(rows), known, image, 6, written)
     assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat has only 4 images
     assert found["object"].true.tolist() == [[True] * 5 + [False]] * 2
-    assert found["attribute"].phrases == [Phrase(("red", "dog"), "red dog")]
-    assert found["relation"].phrases == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
+    assert found["attribute"].phrases == [QueryPhrase(("red", "dog"), "red dog")]
+    assert found["relation"].phrases == [QueryPhrase(("dog", "swim in", "lake"), "dog swimming in lake")]
 
 
 def test_a_relation_gets_its_most_frequent_written_form() -> None:
@@ -163,7 +163,7 @@ def test_any_model_may_read_candidates_as_phrases() -> None:
     assert relation.right == [(True, True), (False, False)]
     assert "relation" not in read_questions(graphs, [0, 1], lambda name: name != "grass")
 
-    def embed(phrases: Sequence[Phrase]) -> torch.Tensor:
+    def embed(phrases: Sequence[QueryPhrase]) -> torch.Tensor:
         liked = {"red dog": [1, 0.2], "red ball": [0, 1.0], "grass running on dog": [1, 0]}
         return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
 
@@ -183,7 +183,7 @@ def test_queries_by_the_categories_that_have_boxes(tmp_path: Path) -> None:
     }
     file.write_text(json.dumps(content), "utf-8")
     phrases, true = detected_queries(file, ["val/a.jpg", "val/b.jpg", "val/c.jpg"])
-    assert phrases == [Phrase(("dog",), "dog"), Phrase(("fire hydrant",), "fire hydrant")]
+    assert phrases == [QueryPhrase(("dog",), "dog"), QueryPhrase(("fire hydrant",), "fire hydrant")]
     assert true.tolist() == [[False, False, True], [True, False, False]]
     with pytest.raises(ValueError, match="has none, e.g. q.jpg"):
         detected_queries(file, ["q.jpg"])
