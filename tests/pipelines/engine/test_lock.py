@@ -176,6 +176,7 @@ def test_one_writer_on_a_store_whose_lock_is_written_anew(store, monkeypatch):
         (ENDED, 5, False),
         ("", 59, True),
     ],
+    ids=["recent elsewhere", "old elsewhere", "of this process", "of a process that ended", "without an owner"],
 )
 def test_stale_locks_are_told_from_live_ones(owner, age, lives, monkeypatch, capsys):
     monkeypatch.setattr(lock, "_age", lambda lock: age)

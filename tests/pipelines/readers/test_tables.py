@@ -15,7 +15,7 @@ from negcap.pipelines.api.captions import arrow_table, captions_table
 from negcap.pipelines.ingestion.grouping import IngestConfig
 from negcap.pipelines.readers import ReadOptions, pairs
 from negcap.pipelines.readers.cells import captions_in, items_of
-from negcap.pipelines.readers.pairs import Foreign, read_pairs
+from negcap.pipelines.readers.pairs import CaptionWithNegatives, read_pairs
 from negcap.pipelines.readers.record import MAX_CAPTIONS, MAX_TEXT
 from negcap.pipelines.readers.truth import LOOKED_AT
 from tests.pipelines.readers.sources import TABLES, captions_of, put, read
@@ -238,7 +238,7 @@ def test_import_reads_such_cells_alike(name: str, tmp_path: Path) -> None:
     first, second, third = read_pairs(
         put(tmp_path, {name: [row, {**row, "title": "[blurred] A man."}, {**row, "title": "[]"}]})
     )
-    assert isinstance(first, Foreign) and isinstance(second, Foreign)
+    assert isinstance(first, CaptionWithNegatives) and isinstance(second, CaptionWithNegatives)
     assert first.captions == (DOG, BALL)  # that of the negatives comes first
     assert [text for text, _ in first.negatives] == ["A cat sleeps.", "A cow sleeps."]
     assert second.captions == ("[blurred] A man.",)

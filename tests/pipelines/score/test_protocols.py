@@ -7,7 +7,7 @@ import pytest
 
 from negcap.pipelines.models.figures import ratios_with_intervals
 from negcap.pipelines.readers.pairs import CaptionWithNegatives, MultipleChoice, NamedImage, Negative, TwoImages
-from negcap.pipelines.score.protocols import Vectors, measure, unit_vectors
+from negcap.pipelines.score.protocols import Vectors, measure, unit
 from negcap.pipelines.score.test_set import TestSet, build_test_set, only_adds
 
 OPERATORS = {"noun": "noun", "preposition": "relation", "relation": "relation"}
@@ -32,7 +32,7 @@ def items(images: int = 7, seed: int = 0) -> list[CaptionWithNegatives]:
 
 def random_vectors(tests: TestSet, seed: int = 1, d: int = 5) -> Vectors:
     rng = np.random.default_rng(seed)
-    images, texts = (unit_vectors(rng.normal(size=(n, d)), "x") for n in (len(tests.images), len(tests.texts)))
+    images, texts = (unit(rng.normal(size=(n, d)), "x") for n in (len(tests.images), len(tests.texts)))
     return Vectors.of_each(images, texts)
 
 
@@ -162,7 +162,7 @@ def test_what_only_adds() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
 def test_vectors_must_have_a_direction(bad: float) -> None:
     with pytest.raises(ValueError, match="x must be finite and not zero, row 1 is not"):
-        unit_vectors(np.array([[1.0, 1.0], [bad, bad]]), "x")
+        unit(np.array([[1.0, 1.0], [bad, bad]]), "x")
 
 
 def test_a_share_at_its_limit_has_an_interval_as_wide_as_its_cases_allow() -> None:
