@@ -21,7 +21,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives train clip reproduce compare test consumers lint type docs golden bench scale faults parser wordnet reference cloze clean
+.PHONY: help setup negatives published train clip reproduce compare test consumers lint type docs golden bench scale faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -44,6 +44,16 @@ setup: $(VENV)/installed-dev ## a virtualenv in .venv with all that development 
 
 negatives: $(VENV)/installed ## negatives of the sample; of your captions: CAPTIONS=path OUT=outputs/name [ARGS="--seed 1"]
 	$(BIN)/negcap build "$(CAPTIONS)" --output "$(OUT)" $(ARGS)
+
+$(VENV)/installed-publish: pyproject.toml $(TESTED) | $(BIN)/python
+	$(PIP) --editable '.[publish]'
+	@touch $@
+
+published: $(VENV)/installed-publish ## a test set of the sample, refined, in outputs/published: data, card and Croissant
+	$(BIN)/negcap build pipelines/sample/captions.json --output outputs/benchmark --preset benchmark --quiet
+	$(BIN)/negcap refine outputs/benchmark --quiet
+	$(BIN)/negcap publish outputs/benchmark --format huggingface --license CC0-1.0 --refined --output outputs/published \
+		--quiet --overwrite
 
 $(VENV)/installed-train: pyproject.toml $(TESTED) | $(BIN)/python
 	$(PIP) --editable '.[train]'

@@ -36,7 +36,7 @@ LARGEST_CHANGE = 2**8
 TOGETHER_ESTIMATED = 4000  # replacements, whose arrays take some 60 MB
 
 
-class Estimates(NamedTuple):
+class SurrogateEstimates(NamedTuple):
     """For replacements of a unit, each (replacements,), in nats: the log-odds of the new unit to what it replaces, and
     `loss`, `lowest` and `whole` of `negcap.augment.plausibility.Comparison`.
     """
@@ -148,7 +148,7 @@ class Surrogate:
         )
 
     @single_threaded()
-    def estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+    def estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> SurrogateEstimates:
         """Estimate what each replacement does to its text.
 
         Args:
@@ -161,9 +161,9 @@ class Surrogate:
         for start in range(0, len(units), TOGETHER_ESTIMATED):
             block = slice(start, start + TOGETHER_ESTIMATED)
             parts.append(self._estimate(slots, slot_of[block], units[block], window))
-        return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
+        return SurrogateEstimates(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def _estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+    def _estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> SurrogateEstimates:
         """As `estimate`, of so few replacements that their arrays fit into memory."""
         state_change = state_changes(self._network, slots.encodings, slots.places, slot_of, units)
         # F (h' - h) of each replacement: what the places before the slot see, and those behind it.
@@ -197,7 +197,7 @@ class Surrogate:
         is_near = (np.abs(slots.distance) <= window)[pair]
         np.minimum.at(lowest, replacement[is_near], (old - lost)[is_near])
         log_odds = new - slots.replaced[slot_of]
-        return Estimates(
+        return SurrogateEstimates(
             log_odds=log_odds,
             loss=np.bincount(replacement, np.maximum(lost, 0.0), len(units)),
             lowest=lowest,

@@ -1,6 +1,6 @@
 """Sample negative components with arrays of ids, from the tables that negcap.schemas.captions describes.
 
-    sampler = Sampler(components, vocabulary, exclusions)
+    sampler = ComponentSampler(components, vocabulary, exclusions)
     sampler.nouns(captions, 16, rng)                    # (captions, 16): nouns that are not in the caption's image
     sampler.attributes(pairs, 8, rng)                   # (pairs, 8): attributes that are false of the pair's object
     sampler.nouns(sampler.pair_caption[pairs], 16, rng) # (pairs, 16): objects that make the pair false
@@ -142,7 +142,7 @@ class Ragged:
         return self._keys - rank
 
 
-class Sampler:
+class ComponentSampler:
     """Samples nouns, attributes and relations that are false of an image, uniformly.
 
     words: for each kind, the words by id. pair_caption, triple_caption: the row in `components` of the caption that

@@ -416,19 +416,19 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
-class HeldOut(NamedTuple):
+class HeldOutCaption(NamedTuple):
     """Captions of an image: those that are shown, of which candidates are made for the first; and one that is not."""
 
     shown: tuple[Caption, ...]
     held_out: Caption
 
 
-def _held_out(captions: Sequence[Caption]) -> HeldOut:
+def _held_out(captions: Sequence[Caption]) -> HeldOutCaption:
     """A random number of the captions of an image, in random order, and one more that is held out."""
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     number = rng.randrange(1, len(captions))
-    return HeldOut(shown=tuple(order[:number]), held_out=order[number])
+    return HeldOutCaption(shown=tuple(order[:number]), held_out=order[number])
 
 
 def _proposed(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:

@@ -21,7 +21,7 @@ Terms = dict[str, Tensor]  # of a loss, by name: scalars
 
 
 # a batch holds indices of captions, not their words: the encoders read those of captions and negatives in one pass
-class CaptionBatch(NamedTuple):
+class TrainingBatch(NamedTuple):
     """B pairs of an image and a caption: captions (B,), indices into `texts`, all texts of the run, on the CPU; on the
     device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes image i.
     """

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NO_NEGATIVES, CaptionBatch, Objective, SampledNegatives, Terms, autocast, negative_sampler
+from .batches import NO_NEGATIVES, Objective, SampledNegatives, Terms, TrainingBatch, autocast, negative_sampler
 from .config import ContrastiveConfig, DualConfig, VseConfig
 from .data import RunTexts
 from .device import to_device
@@ -61,7 +61,7 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
 
 
 def embed_batch(
-    model: DualEncoder, batch: CaptionBatch, sampled: SampledNegatives | None, config: DualConfig, epoch: int
+    model: DualEncoder, batch: TrainingBatch, sampled: SampledNegatives | None, config: DualConfig, epoch: int
 ) -> losses.EmbeddedBatch:
     """The vectors of a batch and of the negatives sampled for it. epoch: from 1; the first config.negatives_after do
     without negatives.
@@ -78,7 +78,7 @@ def embed_batch(
 
 
 def vse_losses(
-    model: DualEncoder, batch: CaptionBatch, sampled: SampledNegatives | None, config: VseConfig, epoch: int
+    model: DualEncoder, batch: TrainingBatch, sampled: SampledNegatives | None, config: VseConfig, epoch: int
 ) -> Terms:
     """The loss on a batch, as its only term `sent`: the hardest hinges (VSE++), or their sum (VSE, order, warm-up).
 
@@ -111,7 +111,7 @@ def vse_losses(
 
 def contrastive_losses(
     model: ContrastiveEncoder,
-    batch: CaptionBatch,
+    batch: TrainingBatch,
     sampled: SampledNegatives | None,
     config: ContrastiveConfig,
     epoch: int,

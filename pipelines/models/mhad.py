@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
 from . import encoders
-from .batches import CaptionBatch, Objective, SampledNegatives, Terms, autocast, negative_sampler
+from .batches import Objective, SampledNegatives, Terms, TrainingBatch, autocast, negative_sampler
 from .config import MhadConfig
 from .data import Corpus, RunTexts, places_in_groups
 from .device import to_device
@@ -211,7 +211,7 @@ class CaptionPool:
 
 
 def mhad_losses(
-    model: MultiHeadAttention, batch: CaptionBatch, sampled: SampledCaptions, config: MhadConfig, epoch: int
+    model: MultiHeadAttention, batch: TrainingBatch, sampled: SampledCaptions, config: MhadConfig, epoch: int
 ) -> Terms:
     """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. epoch: from 1.
 

@@ -39,7 +39,7 @@ class Example(NamedTuple):
     negative: str
 
 
-class Estimates(NamedTuple):
+class TruthShares(NamedTuple):
     """The sum of a measure over those negatives that have an estimate, and their number."""
 
     total: float = 0.0
@@ -61,7 +61,7 @@ class Survey(NamedTuple):
 
     counts: Counter[tuple[str, str]]
     examples: Mapping[str, Sequence[Example]]
-    means: Mapping[tuple[str, str], Estimates]
+    means: Mapping[tuple[str, str], TruthShares]
     pairs: Mapping[str, Sequence[TextPair]]
     leaks: Mapping[str, Leak]
     missing: Mapping[str, str]

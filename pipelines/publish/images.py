@@ -191,20 +191,22 @@ def finish_questions(publication: Publication, folder: Path, files: Files) -> li
 KEY = Column("key", "number of the sample, the same for all its members", property="filename", regex=r"(\d+)\.")
 
 
-class Member(NamedTuple):
+class PublishedImage(NamedTuple):
     """What the members of samples that have one suffix hold: the name of their record set, and the content."""
 
     name: str
     content: Column
 
 
-Members = Mapping[str, Member]  # by suffix
+Members = Mapping[str, PublishedImage]  # by suffix
 MEMBERS: Members = {
-    ".txt": Member("captions", Column("caption", "the true caption", property="content")),
-    ".neg.json": Member("negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")),
+    ".txt": PublishedImage("captions", Column("caption", "the true caption", property="content")),
+    ".neg.json": PublishedImage(
+        "negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")
+    ),
 }
 CAPTIONS: Members = {
-    ".txt": Member("captions", Column("captions", "the captions of the image, one a line", property="content"))
+    ".txt": PublishedImage("captions", Column("captions", "the captions of the image, one a line", property="content"))
 }
 
 
@@ -278,7 +280,7 @@ def _records(split: str, suffixes: Iterable[str], archives: Sequence[str], membe
     """
     records = []
     for suffix in sorted(suffixes):
-        picture = Member(f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
+        picture = PublishedImage(f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
         name, column = members.get(suffix, picture)
         files = FileSet(f"*{suffix}", tuple(archives))
         records.append(RecordSet(f"{split}-{name}", f"{name} of the samples", (KEY, column), files))

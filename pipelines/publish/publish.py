@@ -26,7 +26,7 @@ from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
 from . import gate
-from .card import Estimates, Example, Facts, File, Survey, card, croissant
+from .card import Example, Facts, File, Survey, TruthShares, card, croissant
 from .formats import PublishConfig, format_named, votes
 from .gate import GateVerdict, Leak, TrainSplit
 from .layout import IMAGE, IMAGES, Column, FileSet, Format, Json, Publication, RecordSet
@@ -188,7 +188,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     missing: dict[str, str] = {}
     unfit: dict[str, str] = {}
     examples: dict[str, list[Example]] = {name: [] for name in publication.operators}
-    means = dict.fromkeys(product(publication.operators, ESTIMATES), Estimates())
+    means = dict.fromkeys(product(publication.operators, ESTIMATES), TruthShares())
     pairs: dict[str, list[TextPair]] = {name: [] for name in publication.operators}
     for rows in publication.tables():
         captions = rows.drop_duplicates("caption_id")
@@ -207,7 +207,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
             for measure in ESTIMATES:
                 so_far = means[operator, measure]
                 values = rows_of_operator[measure].dropna()
-                means[operator, measure] = Estimates(so_far.total + math.fsum(values), so_far.number + len(values))
+                means[operator, measure] = TruthShares(so_far.total + math.fsum(values), so_far.number + len(values))
         for operator, pair in gate.pairs_of(rows.itertuples(), seed):
             pairs[operator].append(pair)
         for operator, pairs_so_far in pairs.items():

@@ -23,7 +23,7 @@ from sklearn.isotonic import IsotonicRegression
 from ...augment.reproducible import exp
 from .bias import baselines as blind
 from .bias.baselines import FOLDS, CorpusText, folds_of, regression
-from .bias.ngrams import EncodedTexts, NgramVocabulary, ngram_differences, train, windows
+from .bias.ngrams import NgramVocabulary, NumberedTexts, ngram_differences, train, windows
 from .bias.topics import Documents, by_topic, documents, topics_of
 
 ROUNDS = 8
@@ -119,10 +119,10 @@ def pool(rows: pa.Table, corpus: Sequence[CorpusText] = (), seed: int = 0) -> Po
 
 def _language_model_gaps(
     vocabulary: NgramVocabulary,
-    texts: EncodedTexts,
+    texts: NumberedTexts,
     text_images: Sequence[str],
-    true: EncodedTexts,
-    negative: EncodedTexts,
+    true: NumberedTexts,
+    negative: NumberedTexts,
     images: Sequence[str],
     seed: int,
 ) -> np.ndarray:

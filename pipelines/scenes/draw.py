@@ -36,14 +36,14 @@ SEED = 20180
 SCENES = 48
 
 
-class Scale(NamedTuple):
+class PictureScale(NamedTuple):
     """The mean and the standard deviation of each channel: (channels,)."""
 
     mean: np.ndarray
     deviation: np.ndarray
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Scale:
+    def of(cls, values: np.ndarray) -> PictureScale:
         """The scale of values (…, channels)."""
         flat = values.reshape(-1, values.shape[-1])
         return cls(flat.mean(axis=0), flat.std(axis=0) + np.float32(1e-6))
@@ -208,18 +208,18 @@ def png(picture: Image.Image) -> bytes:
     return stored.getvalue()
 
 
-class ImageFeatures(NamedTuple):
+class SceneFeatures(NamedTuple):
     """Features of n images, float32. pooled: mean and maximum over regions, (n, 512). regions: by row, (n, 49, 256)."""
 
     pooled: np.ndarray
     regions: np.ndarray
 
 
-def encode(pictures: list[Image.Image]) -> ImageFeatures:
+def encode(pictures: list[Image.Image]) -> SceneFeatures:
     """Standardised features of images."""
     net = network()
     features = _forward(pictures, net.weights, net.scales)
-    return ImageFeatures(
+    return SceneFeatures(
         net.scale_of_pooled.standardised(features.pooled), net.scale_of_regions.standardised(features.regions)
     )
 
@@ -228,9 +228,9 @@ class FeatureNetwork(NamedTuple):
     """For each layer its weights, (kernel * kernel * in, out), and its scale; and the scales of the features."""
 
     weights: list[np.ndarray]
-    scales: list[Scale]
-    scale_of_pooled: Scale
-    scale_of_regions: Scale
+    scales: list[PictureScale]
+    scale_of_pooled: PictureScale
+    scale_of_regions: PictureScale
 
 
 @cache
@@ -242,12 +242,12 @@ def network() -> FeatureNetwork:
         inputs = size * size * channels
         weights.append(rng.standard_normal((inputs, outputs), np.float32) / np.float32(np.sqrt(inputs)))
     pictures = [draw(compose(Random(f"network {number}"))) for number in range(SCENES)]
-    scales: list[Scale] = []
+    scales: list[PictureScale] = []
     features = _forward(pictures, weights, scales)
-    return FeatureNetwork(weights, scales, Scale.of(features.pooled), Scale.of(features.regions))
+    return FeatureNetwork(weights, scales, PictureScale.of(features.pooled), PictureScale.of(features.regions))
 
 
-def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: list[Scale]) -> ImageFeatures:
+def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: list[PictureScale]) -> SceneFeatures:
     """The features of images before they are standardised. Scales that are missing are measured on the pictures, and
     appended to `scales`: each layer must be scaled before the next one can be measured.
     """
@@ -260,10 +260,10 @@ def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: lis
     for layer, size in enumerate(KERNELS):
         responses = _convolve(maps, weights[layer], size)
         if layer == len(scales):
-            scales.append(Scale.of(responses))
+            scales.append(PictureScale.of(responses))
         maps = np.maximum(scales[layer].standardised(responses), 0)
     regions = maps.reshape(len(maps), -1, CHANNELS[-1])
-    return ImageFeatures(np.concatenate([regions.mean(axis=1), regions.max(axis=1)], axis=-1), regions)
+    return SceneFeatures(np.concatenate([regions.mean(axis=1), regions.max(axis=1)], axis=-1), regions)
 
 
 def _convolve(maps: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:

@@ -79,14 +79,14 @@ def read_pairs(path: Path) -> LabelledPairs:
     return LabelledPairs(premises, hypotheses, entailed, dropped)
 
 
-class NumberedRow(NamedTuple):
+class LineOfTable(NamedTuple):
     """A row of a file, by the names of its columns, and the number of its line, from 1."""
 
     line: int
     row: Mapping[str, object]
 
 
-def _rows(path: Path) -> Iterator[NumberedRow]:
+def _rows(path: Path) -> Iterator[LineOfTable]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             yield from _json_rows(path, file) if path.suffix == ".jsonl" else _tab_separated_rows(file)
@@ -94,14 +94,14 @@ def _rows(path: Path) -> Iterator[NumberedRow]:
         raise ValueError(f"{path} must be text in UTF-8, is not: {error}") from None
 
 
-def _tab_separated_rows(file: Iterable[str]) -> Iterator[NumberedRow]:
+def _tab_separated_rows(file: Iterable[str]) -> Iterator[LineOfTable]:
     # SNLI and SICK do not quote: a quotation mark is one of the sentence.
     reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     for row in reader:
-        yield NumberedRow(reader.line_num, row)
+        yield LineOfTable(reader.line_num, row)
 
 
-def _json_rows(path: Path, file: Iterable[str]) -> Iterator[NumberedRow]:
+def _json_rows(path: Path, file: Iterable[str]) -> Iterator[LineOfTable]:
     """The objects of a file of JSON lines, without empty lines. Raises ValueError for a line that is none."""
     for number, text in enumerate(file, 1):
         if not text.strip():
@@ -111,7 +111,7 @@ def _json_rows(path: Path, file: Iterable[str]) -> Iterator[NumberedRow]:
             row = json.loads(text)
         if not isinstance(row, dict):
             raise ValueError(f"{path}:{number}: must be a JSON object, was: {text.strip():.60}")
-        yield NumberedRow(number, row)
+        yield LineOfTable(number, row)
 
 
 PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %

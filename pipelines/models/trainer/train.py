@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.lock import locked
-from ..batches import BatchSampler, CaptionBatch, shuffled_batches
+from ..batches import BatchSampler, TrainingBatch, shuffled_batches
 from ..checkpoint import epoch_seed, prepare_folder
 from ..config import (
     PER_FAMILY,
@@ -273,7 +273,7 @@ def describe_plateau(config: TrainConfig, line: Line) -> str:
 class SampledBatch(NamedTuple):
     """A batch, and what the sampler of the objective has sampled for it; None without a sampler."""
 
-    batch: CaptionBatch
+    batch: TrainingBatch
     sampled: object
 
 
@@ -301,7 +301,7 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
 
 def make_batch(
     data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator
-) -> CaptionBatch:
+) -> TrainingBatch:
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
     of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
     """
@@ -314,7 +314,7 @@ def make_batch(
     if config.dropout:
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
     same_image = to_device(image[:, None] == image[None, :], device)
-    return CaptionBatch(captions, features, same_image, data.texts)
+    return TrainingBatch(captions, features, same_image, data.texts)
 
 
 def validate(model: EmbeddingModel, data: TrainingData) -> dict[str, float]:

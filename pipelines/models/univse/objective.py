@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ....augment.components.sampling import Sampler
-from ..batches import CaptionBatch, Objective, Terms, autocast
+from ....augment.components.sampling import ComponentSampler
+from ..batches import Objective, Terms, TrainingBatch, autocast
 from ..config import UniVseConfig
 from ..data import KINDS, Corpus, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
@@ -116,7 +116,7 @@ class ComponentSource:
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
         vocabulary = read_whole_table(config.run, "component_vocabulary")
         exclusions = read_whole_table(config.run, "component_exclusions")
-        self.sampler = Sampler(components, vocabulary, exclusions, config.false_words)
+        self.sampler = ComponentSampler(components, vocabulary, exclusions, config.false_words)
         self.graphs = require_graphs(corpus.texts)
         # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
         words = self.sampler.words
@@ -192,7 +192,7 @@ class EncodedBatch(NamedTuple):
 
 
 def univse_losses(
-    model: UniVSE, batch: CaptionBatch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
+    model: UniVSE, batch: TrainingBatch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
 ) -> Terms:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
@@ -228,7 +228,7 @@ def univse_losses(
 
 
 def _encode_batch(
-    model: UniVSE, batch: CaptionBatch, sampled: ComponentBatch, config: UniVseConfig, with_relations: bool
+    model: UniVSE, batch: TrainingBatch, sampled: ComponentBatch, config: UniVseConfig, with_relations: bool
 ) -> EncodedBatch:
     """All vectors that the loss needs: every distinct word by one call of φ, all sentences and triples by one of ψ."""
     graphs = require_graphs(batch.texts)
@@ -348,7 +348,9 @@ def _attribute_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniV
     return mean_over_components(values, owner, len(encoded.images))
 
 
-def _relation_loss(encoded: EncodedBatch, sampled: ComponentBatch, batch: CaptionBatch, config: UniVseConfig) -> Tensor:
+def _relation_loss(
+    encoded: EncodedBatch, sampled: ComponentBatch, batch: TrainingBatch, config: UniVseConfig
+) -> Tensor:
     """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption."""
     device = encoded.images.device
     owner = to_device(sampled.triples.owner, device)

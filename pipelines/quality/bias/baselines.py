@@ -18,7 +18,7 @@ import numpy as np
 from ....augment.reproducible import log
 from ...engine.errors import require_libraries
 from ..accuracy import Accuracy, by_image
-from .ngrams import EncodedTexts, NgramDifferences, NgramVocabulary, ngram_differences, train, windows
+from .ngrams import NgramDifferences, NgramVocabulary, NumberedTexts, ngram_differences, train, windows
 from .topics import by_topic, documents, topics_of
 
 if TYPE_CHECKING:
@@ -188,10 +188,10 @@ def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[
 
 
 def _cross_validated_language_model(
-    texts: EncodedTexts,
+    texts: NumberedTexts,
     text_images: Sequence[str],
-    true: EncodedTexts,
-    negative: EncodedTexts,
+    true: NumberedTexts,
+    negative: NumberedTexts,
     images: Sequence[str],
     entries: int,
     seed: int,

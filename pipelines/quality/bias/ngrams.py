@@ -40,7 +40,7 @@ class NgramVocabulary:
     number: dict[str, int] = field(default_factory=lambda: {"": 0, "<s>": START, "</s>": END})
     max_words: int = 1 << BITS
 
-    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+    def encode(self, texts: Sequence[str]) -> NumberedTexts:
         """The lower-cased words of texts, "A dog." as <s> a dog . </s>. ValueError for more than 2^20 words."""
         number = self.number
         flat = []
@@ -52,7 +52,7 @@ class NgramVocabulary:
             offsets.append(len(flat))
         if len(number) > self.max_words:
             raise ValueError(f"texts must have at most {self.max_words:,} different words, have: {len(number):,}")
-        return EncodedTexts(np.array(flat, np.int32), np.array(offsets, np.int64))
+        return NumberedTexts(np.array(flat, np.int32), np.array(offsets, np.int64))
 
     def spell(self, keys: np.ndarray) -> list[str]:
         """The n-grams as text, from their keys."""
@@ -65,7 +65,7 @@ class NgramVocabulary:
         return spelt
 
 
-class EncodedTexts(NamedTuple):
+class NumberedTexts(NamedTuple):
     """Texts as word numbers: text i is flat[offsets[i] : offsets[i + 1]]."""
 
     flat: np.ndarray
@@ -74,15 +74,15 @@ class EncodedTexts(NamedTuple):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def take(self, rows: np.ndarray) -> EncodedTexts:
+    def take(self, rows: np.ndarray) -> NumberedTexts:
         """The texts of these rows, in this order."""
         lengths = np.diff(self.offsets)[rows]
         positions = ragged(self.offsets[rows], lengths)
-        return EncodedTexts(self.flat[positions], np.concatenate([[0], np.cumsum(lengths)]))
+        return NumberedTexts(self.flat[positions], np.concatenate([[0], np.cumsum(lengths)]))
 
 
 class Window(NamedTuple):
-    """A part of each text: start and end (texts,) are positions in `EncodedTexts.flat`."""
+    """A part of each text: start and end (texts,) are positions in `NumberedTexts.flat`."""
 
     start: np.ndarray
     end: np.ndarray
@@ -103,7 +103,7 @@ def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
-def windows(true: EncodedTexts, negative: EncodedTexts) -> Windows:
+def windows(true: NumberedTexts, negative: NumberedTexts) -> Windows:
     """For each pair, the smallest windows outside of which its two texts agree."""
     pairs = len(true)
     words_before = np.zeros(pairs, np.int64)
@@ -123,7 +123,7 @@ def windows(true: EncodedTexts, negative: EncodedTexts) -> Windows:
 
 
 def _agreeing(
-    true: EncodedTexts, negative: EncodedTexts, rows: np.ndarray, shorter: np.ndarray, *, from_end: bool
+    true: NumberedTexts, negative: NumberedTexts, rows: np.ndarray, shorter: np.ndarray, *, from_end: bool
 ) -> np.ndarray:
     """(rows,): how many words the texts of each pair share at the start or the end.
 
@@ -154,7 +154,7 @@ class Occurrences(NamedTuple):
     key: np.ndarray
 
 
-def grams_of(texts: EncodedTexts, window: Window, order: int) -> Occurrences:
+def grams_of(texts: NumberedTexts, window: Window, order: int) -> Occurrences:
     """Every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
     # An n-gram overlaps the window if it begins at most order - 1 words before, and before its end.
     low = np.maximum(window.start - order + 1, texts.offsets[:-1])
@@ -186,7 +186,7 @@ class NgramDifferences(NamedTuple):
         return NgramDifferences(self.matrix[:, columns], self.keys[columns])
 
 
-def ngram_differences(true: EncodedTexts, negative: EncodedTexts) -> NgramDifferences:
+def ngram_differences(true: NumberedTexts, negative: NumberedTexts) -> NgramDifferences:
     """The n-grams of up to 3 words in which the texts of pairs differ."""
     from scipy.sparse import coo_array, csr_matrix
 
@@ -254,7 +254,7 @@ class LanguageModel(NamedTuple):
     words: np.ndarray
     entries: int
 
-    def score(self, texts: EncodedTexts, window: Window, folds: np.ndarray) -> np.ndarray:
+    def score(self, texts: NumberedTexts, window: Window, folds: np.ndarray) -> np.ndarray:
         """(texts,): log probability of the words in each text's window and the two after it, whose trigrams overlap it.
 
         folds: (texts,) the fold of each text, whose model has not seen it.
@@ -291,13 +291,13 @@ class LanguageModel(NamedTuple):
             probability = np.where(follow > 0, discounted, probability)
         return probability
 
-    def gaps(self, true: EncodedTexts, negative: EncodedTexts, folds: np.ndarray) -> np.ndarray:
+    def gaps(self, true: NumberedTexts, negative: NumberedTexts, folds: np.ndarray) -> np.ndarray:
         """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold."""
         window = windows(true, negative)
         return self.score(true, window.true, folds) - self.score(negative, window.negative, folds)
 
 
-def train(texts: EncodedTexts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
+def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
     """Train the models of `count` folds; folds: (texts,) the fold of each text; entries: size of the vocabulary."""
     # Every word is predicted except the start mark.
     lengths = np.diff(texts.offsets) - 1
@@ -340,7 +340,7 @@ def _without_last_word(keys: np.ndarray, words: int) -> np.ndarray:
     return keys & ((1 << BITS * words) - 1)
 
 
-def _keys_ending_at(texts: EncodedTexts, position: np.ndarray, text_start: np.ndarray) -> list[np.ndarray]:
+def _keys_ending_at(texts: NumberedTexts, position: np.ndarray, text_start: np.ndarray) -> list[np.ndarray]:
     """By order from 1 to 3, the keys of the n-grams whose last word is at each position in `texts.flat`: (positions,).
 
     Before the start of its text, at `text_start` (positions,), its first word, the start mark, repeats.

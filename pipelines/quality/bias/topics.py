@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ....augment.reproducible import log
-from .ngrams import EncodedTexts, Window
+from .ngrams import NumberedTexts, Window
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -39,9 +39,9 @@ class Documents(NamedTuple):
 
 
 def documents(
-    captions: EncodedTexts,
+    captions: NumberedTexts,
     caption_images: Sequence[str],
-    true: EncodedTexts,
+    true: NumberedTexts,
     window: Window,
     pair_images: Sequence[str],
 ) -> Documents:

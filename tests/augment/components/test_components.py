@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
+from negcap.augment.components.sampling import NOTHING, ComponentSampler, Ragged
 from negcap.augment.components.vocabulary import (
     PAPER_RARE,
     are_incompatible,
@@ -239,7 +239,7 @@ def test_samples_are_uniform() -> None:
 
 
 def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_false(tables: Tables) -> None:
-    sampler, rng = Sampler(*tables, "any"), np.random.default_rng(0)
+    sampler, rng = ComponentSampler(*tables, "any"), np.random.default_rng(0)
     rows = tables.components.to_pylist()
     for kind, sample in (("attribute", sampler.attributes), ("relation", sampler.relations)):
         stated: dict[str, set[str]] = {}
@@ -259,7 +259,7 @@ def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_fals
 @pytest.mark.parametrize("simple", [False, True])
 def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, images: dict) -> None:
     tables = tables_of(sample_parses(), ComponentsConfig(simple=simple, min_count=2))
-    sampler, rng = Sampler(*tables), np.random.default_rng(1)
+    sampler, rng = ComponentSampler(*tables), np.random.default_rng(1)
     rows = tables.components.to_pylist()
     nouns = sampler.nouns(np.arange(len(rows)), 16, rng)
     assert nouns.shape == (len(rows), 16) and (nouns >= 0).all()
@@ -295,10 +295,12 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
 @pytest.mark.parametrize("rows", [1, 550])
 def test_an_image_without_exclusions_is_named(tables: Tables, rows: int) -> None:
     with pytest.raises(KeyError, match="noun"):
-        Sampler(tables.components.slice(0, rows), tables.vocabulary, tables.exclusions.slice(0, 0))
+        ComponentSampler(tables.components.slice(0, rows), tables.vocabulary, tables.exclusions.slice(0, 0))
 
 
 def test_the_papers_threshold_is_scaled_and_a_seed_repeats_its_samples(tables: Tables) -> None:
     assert [default_min_count(n, PAPER_RARE) for n in (1, 31_000, 100_000, 566_435, 10**7)] == [5, 6, 18, 101, 101]
-    first, same, other = (Sampler(*tables).nouns(np.arange(20), 16, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    first, same, other = (
+        ComponentSampler(*tables).nouns(np.arange(20), 16, np.random.default_rng(seed)) for seed in (5, 5, 6)
+    )
     assert (first == same).all() and (other != first).any()

@@ -38,8 +38,8 @@ from negcap.pipelines.quality.bias.measure import (
 )
 from negcap.pipelines.quality.bias.ngrams import (
     START,
-    EncodedTexts,
     NgramVocabulary,
+    NumberedTexts,
     Window,
     ngram_differences,
     train,
@@ -94,7 +94,7 @@ def test_the_probabilities_of_a_context_sum_to_one(context: str) -> None:
     words = texts.flat[texts.offsets[-2] : -1].tolist()
     model = train(texts.take(np.arange(len(corpus))), np.arange(len(corpus)) % 2, 2, entries)
     flat = np.array([[*words, word] for word in range(entries)]).astype(np.int32)
-    asked = EncodedTexts(flat.ravel(), np.arange(entries + 1) * flat.shape[1])
+    asked = NumberedTexts(flat.ravel(), np.arange(entries + 1) * flat.shape[1])
     last_word = Window(asked.offsets[1:] - 1, asked.offsets[1:])
     for fold in (0, 1):
         logs = model.score(asked, last_word, np.full(entries, fold))

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.batches import CaptionBatch
+from negcap.pipelines.models.batches import TrainingBatch
 from negcap.pipelines.models.config import EvaluateConfig, PictureConfig, configure
 from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.encoders import AttentionHeads
@@ -135,7 +135,7 @@ def test_the_loss_is_the_sum_of_its_terms(data: Any, german: Path) -> None:
     rows = data.train[:20]
     sampled = data.sampler.sample(rows, Generator().manual_seed(1))
     image = data.captions.image[rows]
-    batch = CaptionBatch(rows, data.features.values[image], image[:, None] == image[None], data.texts)
+    batch = TrainingBatch(rows, data.features.values[image], image[:, None] == image[None], data.texts)
     with torch.no_grad():
         terms = MHA_D.losses(model, batch, sampled, config, 1)
         v, e = model.image(batch.features), model.sentences(data.texts, rows)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.batches import CaptionBatch
+from negcap.pipelines.models.batches import TrainingBatch
 from negcap.pipelines.models.config import EvaluateConfig, LeftOutPart, configure, lacking_of_recipe
 from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.dual import VSE_C
@@ -63,7 +63,7 @@ def test_negatives_come_later(english: Path, tmp_path: Path) -> None:
     sampled = data.sampler.sample(captions, torch.Generator().manual_seed(0))
     model = VSE_C.build(settings, 22, len(data.vocabulary), None)
     image = data.captions.image[captions]
-    batch = CaptionBatch(captions, data.features.values[image], image[:, None] == image[None, :], data.texts)
+    batch = TrainingBatch(captions, data.features.values[image], image[:, None] == image[None, :], data.texts)
     with torch.no_grad():
         before, after = (VSE_C.losses(model, batch, sampled, settings, epoch)["sent"] for epoch in (2, 3))
         images, true = model.image(batch.features), model.sentences(data.texts, captions)

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.batches import CaptionBatch
+from negcap.pipelines.models.batches import TrainingBatch
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import (
     PARTS,
@@ -191,7 +191,7 @@ def test_the_component_losses_of_a_batch(english: Path, grid: bool) -> None:
     model: Any = UNIVSE.build(config, 22, len(data.vocabulary), None).eval()
     image = data.captions.image[captions]
     features = data.features.values[image] if grid else data.features.values[image].float().mean(1)
-    batch = CaptionBatch(captions, features, image[:, None] == image[None, :], data.texts)
+    batch = TrainingBatch(captions, features, image[:, None] == image[None, :], data.texts)
 
     def in_regions(noun: int, attribute: int, caption: int) -> Tensor:
         return regions[caption] @ model.word_encoder(torch.tensor([noun]), torch.tensor([attribute]))[0]
