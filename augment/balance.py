@@ -38,6 +38,7 @@ from .reproducible import exp, log
 from .sentences import sentences_of_images
 from .truth.estimates import Truth
 
+# How often the step above is repeated, and how far each goes.
 UPDATES = 120
 STEP = 0.7
 PRIOR = 1.0
@@ -127,6 +128,7 @@ def _joined(parts: Sequence[Exchanges]) -> Exchanges:
     """The exchanges of several batches."""
     no_row = np.zeros(0, np.int32)
     nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))
+    # By column; `nothing` gives the columns a type if there are no batches.
     return Exchanges(*(np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)))
 
 

@@ -17,7 +17,7 @@ from ..lexicon.lexicon import Lexicon
 from ..rows import Row
 from ..slots.nouns import Slot, attribute_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
-from .replacement import ReplacingOperator
+from .replacement import ReplacingOperator, Unfit
 
 
 class ReplaceAttribute(ReplacingOperator):
@@ -34,7 +34,7 @@ class ReplaceAttribute(ReplacingOperator):
             and evidence.encoding.is_unit(slot.start)
         ]
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """Those that may be true of the same thing; most of these describe something else, "large" and "red"."""
         return _never_replaces(slot.entry, lexicon.attributes.names)
 
@@ -63,10 +63,10 @@ def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
 
 
 @cached(8192)
-def _never_replaces(entry: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]
-    same = [number for number in never if names[number] != entry and may_be_same(names[number], entry)]
-    return read_only(np.array(never, int)), read_only(np.array(same, int))
+    compatible = [number for number in never if names[number] != entry and may_be_same(names[number], entry)]
+    return Unfit(read_only(np.array(never, int)), read_only(np.array(compatible, int)))
 
 
 def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
