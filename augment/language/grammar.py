@@ -283,7 +283,7 @@ def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
         if sentence_number(caption, token.index) != here:
             break
         agrees = token.tag == ("VBZ" if plural else "VBP")
-        if agrees and token.index not in clauses and any(_is_below(caption, token.index, one) for one in clauses):
+        if agrees and token.index not in clauses and any(_is_below(caption, token.index, clause) for clause in clauses):
             subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
             if subject is None and token.dep in ("aux", "auxpass"):
                 continue

@@ -86,13 +86,14 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
     sits on a bench", "without a table and chairs". An upper bound denies as "few" does: no dog makes "at most two dogs"
     true.
     """
-    found = []
+    of_caption = []
     for token in caption.tokens:
         if _is_negation(caption, token):
-            found.append(_denial(caption, token))
+            of_caption.append(_denial(caption, token))
         elif _is_few(caption, token):
-            found.append(_denial(caption, token)._replace(denied=frozenset()))
-    return tuple(found)
+            # There are some: nothing is said not to be there, but another word may be true in the same place.
+            of_caption.append(_denial(caption, token)._replace(denied=frozenset()))
+    return tuple(of_caption)
 
 
 @cached_on_caption
@@ -326,11 +327,11 @@ def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, 
 
 def _subtree(caption: Caption, top: Token) -> set[int]:
     """The indices of a token and of all that depends on it, however the parse may go round in circles."""
-    found = set[int]()
+    reached = set[int]()
     waiting = [top.index]
     while waiting:
         index = waiting.pop()
-        if index not in found:
-            found.add(index)
+        if index not in reached:
+            reached.add(index)
             waiting += caption.children[index]
-    return found
+    return reached

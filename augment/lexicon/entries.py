@@ -61,11 +61,19 @@ KEY = ["kind", "entry", "place"]
 class Layout:
     """Which rows of a `lexicon` table belong to which entry and context of one kind; it does not depend on the counts.
 
-    Rows are numbers of rows of the table. names: the entries, sorted, which number them. plain: the row of each entry's
-    count, (entries,). forms: for each written form, the rows that count it, and the entry of each. contexts: the number
-    of each context. The entries seen in context i are `at[starts[i]:starts[i + 1]]`, ascending, and parallel to `at`
-    are `rows`, the rows of their counts. above: the number of each context's broader one, or -1, (contexts,). classes:
-    the semantic class of each entry (0 for all kinds except nouns), (entries,). class_count: the number of classes.
+    Rows are numbers of rows of the table; contexts and entries have numbers from 0.
+
+    names: the entries, sorted, which number them.
+    plain: the row of each entry's count, (entries,).
+    forms: for each written form, the rows that count it, and the entry of each.
+    contexts: the number of each context.
+    seen_entries: the entries seen in each context, one context after the other: those of context i are
+        `seen_entries[starts[i]:starts[i + 1]]`, ascending.
+    starts: see `seen_entries`, (contexts + 1,).
+    rows: the rows of their counts, parallel to `seen_entries`.
+    above: the number of each context's broader one, or -1, (contexts,).
+    classes: the semantic class of each entry (0 for all kinds except nouns), (entries,).
+    class_count: the number of classes.
     """
 
     names: tuple[str, ...]
@@ -73,7 +81,7 @@ class Layout:
     forms: Mapping[str, tuple[np.ndarray, np.ndarray]]
     contexts: Mapping[str, int]
     starts: Sequence[int]
-    at: np.ndarray
+    seen_entries: np.ndarray
     rows: np.ndarray
     above: np.ndarray
     classes: np.ndarray
@@ -101,10 +109,12 @@ class ContextGains(NamedTuple):
 class Entries:
     """The words or phrases of one kind that may replace one another, with their probability in each context.
 
-    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number. counts: the
-    frequency of each entry in the corpus. priors: log probability by form ("" for any form). seen: how often each entry
-    was seen in each context, parallel to `layout.at`. balance: the factors of negcap.augment.balance, row 0 for
-    singular, row 1 for plural, shape (2, entries).
+    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number.
+
+    counts: the frequency of each entry in the corpus.
+    priors: log probability by form ("" for any form).
+    seen: how often each entry was seen in each context, parallel to `layout.seen_entries`.
+    balance: the factors of negcap.augment.balance, row 0 for singular, row 1 for plural, shape (2, entries).
 
     What a context changes is computed when the context is first asked for: a few captions have few of the tens of
     thousands of contexts.
@@ -149,7 +159,9 @@ class Entries:
         old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
         gains = np.zeros(len(self.names))
-        at = self.layout.at.data
+        seen_entries = (
+            self.layout.seen_entries.data
+        )  # a memoryview, in which `bisect_left` finds a number without making arrays of one
         for context in contexts:
             if context not in self.layout.contexts:
                 continue
@@ -158,8 +170,8 @@ class Entries:
             if old is not None:
                 start = self.layout.starts[number]
                 end = self.layout.starts[number + 1]
-                row = bisect_left(at, old, start, end)
-                if row < end and at[row] == old:
+                row = bisect_left(seen_entries, old, start, end)
+                if row < end and seen_entries[row] == old:
                     gains[old] += self._of_context(number).without[row - start]
         return read_only(gains)
 
@@ -168,11 +180,11 @@ class Entries:
         """The log lift of all entries in context `number`: (entries,), read-only."""
         of_context = self._of_context(number)
         gains = of_context.of_class[self.layout.classes]
-        gains[self.layout.at[self._rows(number)]] += of_context.gain
+        gains[self.layout.seen_entries[self._rows(number)]] += of_context.gain
         return read_only(gains)
 
     def _rows(self, number: int) -> slice:
-        """Where the entries seen in context `number` are in `layout.at` and `seen`."""
+        """Where the entries seen in context `number` are in `layout.seen_entries` and `seen`."""
         return slice(self.layout.starts[number], self.layout.starts[number + 1])
 
     @cached(CONTEXTS)
@@ -181,7 +193,7 @@ class Entries:
         rows = self._rows(number)
         classes = self.layout.classes
         above = int(self.layout.above[number])
-        entry = self.layout.at[rows]
+        entry = self.layout.seen_entries[rows]
         seen = self.seen[rows]
         lift = self._class_lift(number)
         expected = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
@@ -199,7 +211,7 @@ class Entries:
             return shares
         rows = self._rows(above)
         likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
-        likely[self.layout.at[rows]] += self.seen[rows]
+        likely[self.layout.seen_entries[rows]] += self.seen[rows]
         return likely / likely.sum()
 
     @cached_property
@@ -214,7 +226,7 @@ class Entries:
     def _smoothed_classes(self, number: int, usual: np.ndarray) -> np.ndarray:
         """p(k | f) of each class k in context f, smoothed with `usual`: (classes,)."""
         rows = self._rows(number)
-        classes = self.layout.classes[self.layout.at[rows]]
+        classes = self.layout.classes[self.layout.seen_entries[rows]]
         counts = np.bincount(classes, self.seen[rows], self.layout.class_count)
         return (counts + CLASS_SMOOTHING * usual) / (counts.sum() + CLASS_SMOOTHING)
 
@@ -312,7 +324,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
         forms=forms,
         contexts=contexts,
         starts=np.searchsorted(context, np.arange(len(contexts) + 1)).tolist(),
-        at=read_only(entry[order]),
+        seen_entries=read_only(entry[order]),
         rows=row[order],
         above=np.array([contexts.get(broader(name), -1) for name in contexts], int),
         classes=read_only(np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)),
