@@ -115,6 +115,7 @@ def plural(noun: str) -> str:
             return noun[: len(noun) - len(ending)] + of_many
     if last.endswith(("f", "o")):
         return noun + ("es" if last in _REGULAR["in_oes"] else "s")
+    # What follows the tables and rules above is left to inflect, which is slow to load.
     many = _inflect().plural_noun(last)
     # "Jeans", "pants": what ends in "s" and would take another has no singular.
     return noun if last.endswith("s") and many == last + "s" else first + many
@@ -303,7 +304,7 @@ def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
 
 def _is_below(caption: Caption, index: int, above: int) -> bool:
     """Whether a token depends on another, directly or not."""
-    for _ in caption.tokens:
+    for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
         if index == above:
             return True
         if caption.tokens[index].head == index:
@@ -427,6 +428,7 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
     if not nouns:
         # A pronoun without a noun before it means one behind it, or in a sentence before this one.
         return caption.first_token == 0 and caption.tokens[noun].index > pronoun.index
+    # The best one: of the pronoun's own number and gender, a subject, and of equal ones the nearest before it.
     return max(nouns)[2] == noun
 
 

@@ -134,6 +134,7 @@ def _bounds(caption: Caption) -> dict[int, Bound]:
         value = _number(token)
         if value is None:
             continue
+        # The longest wording first: "no more than five" is an upper bound, and its end "more than five" a lower one.
         for length in range(LONGEST_BOUND, 1, -1):
             start = token.index - length
             rule = BOUNDS.get(tuple(caption.lowered[start : token.index])) if start >= 0 else None
@@ -280,7 +281,7 @@ def _outside(caption: Caption, token: Token, start: int) -> Token:
 
 def _verbs_above(caption: Caption, token: Token) -> Iterator[Token]:
     """The verbs that a token is one of, or depends on, the nearest first."""
-    for _ in caption.tokens:
+    for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
         if token.pos in ("VERB", "AUX"):
             yield token
         if token.head == token.index:

@@ -64,9 +64,8 @@ GOING = frozenset(
 WAYS = ("up", "down")
 # The token attributes that rules of an attribute ruler may look at if its results are to be cached.
 LOOKED_AT: list[int | str] = ["LOWER", "TAG", "DEP", "POS"]
-Rule = Mapping[
-    str, Any
-]  # of an attribute ruler: the `patterns` of tokens that it matches, and the `attrs` that it sets
+# A rule of an attribute ruler: the `patterns` of tokens that it matches, and the `attrs` that it sets.
+Rule = Mapping[str, Any]
 
 
 @cache
@@ -157,8 +156,11 @@ def sentence(text: str) -> str:
     return text if last.lower() in OPEN or last.isdigit() else kept
 
 
-def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Doc]:
-    """The parsed texts in order, see `sentence`; those of more than MAX_TOKENS tokens are empty."""
+def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
+    """The parsed texts in order, see `sentence`; those of more than MAX_TOKENS tokens are empty.
+
+    They are spaCy's Docs; its type stubs say less of these than is true.
+    """
     batch: list[Doc] = []
     tokens = 0
     for text in texts:
@@ -219,6 +221,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     tokens = (start, start + matrix[:, 1].astype(np.int32), *words, heads.astype(np.int32))
     columns = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
     columns.append(lists("tokens", lengths, tokens))
+    # (start, end, root) of each chunk, turned into one array for each of the three.
     columns.append(lists("chunks", chunk_counts, list(np.array(chunks, np.int32).reshape(-1, 3).T)))
     return pa.Table.from_arrays(columns, schema=PARSES)
 
@@ -247,6 +250,7 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)[finite]
     ends = np.repeat(np.cumsum(lengths), lengths)[finite]
     nouns = among(tags, SINGULAR | PLURAL)
+    # Only these few need a look at the tokens around them; the columns of all texts are searched at once.
     behind_noun = (finite > starts) & nouns[finite - 1]
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
     for number in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
@@ -401,7 +405,7 @@ class CachedAttributeRuler:
         ]
         try:
             answers = [self._known[token] for token in tokens]
-        except KeyError:
+        except KeyError:  # one new token: the ruler is run on the whole text, and what it says of each is kept
             doc = self.ruler(doc)
             self._known.update(zip(tokens, doc.to_array("POS").tolist(), strict=True))
             return doc

@@ -228,6 +228,7 @@ class WordNet:
         order = np.argsort(below, kind="stable")
         parents = np.concatenate([lists.values for lists in above])[order]
         children, starts = np.unique(below[order], return_index=True)
+        # Bits are handed down the taxonomy, all synsets at once, level by level.
         anchors_above = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
         for index, anchor in enumerate(anchors):
             anchors_above[self.synset(anchor)] |= 1 << index

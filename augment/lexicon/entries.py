@@ -262,6 +262,7 @@ class Entries:
         known: Sequence[int | None] = olds or [None] * len(slots)
         gains = [self.gains(contexts, old) for contexts, old in zip(slots, known, strict=True)]
         logits = self.priors[form] + np.stack(gains)
+        # The softmax of each row; one in which no entry has the form is all -inf, and becomes zeros.
         peak = np.maximum.reduce(logits, axis=1, initial=-inf, keepdims=True)
         logits -= np.where(peak == -inf, 0.0, peak)
         weights = exp(logits)
@@ -285,6 +286,7 @@ class Keys:
         return isinstance(other, Keys) and self.table.equals(other.table)
 
     def __hash__(self) -> int:
+        # Cheap, and enough: only a few tables are cached, and `__eq__` compares them whole.
         return self.table.num_rows
 
 

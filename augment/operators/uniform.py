@@ -74,6 +74,7 @@ class UniformOperator(ListingOperator):
             ids = [evidence.caption.caption_id]
             positions = np.full(len(option.names), option.position)
             keys.append(exponentials(seed, stream, ids * len(option.names), positions, name_keys(option.names)))
+        # All pairs of a place and a name in one random order; option i has the numbers from starts[i] on.
         starts = np.cumsum([0, *(len(option.names) for option in options)])
         for number in np.argsort(np.concatenate(keys), kind="stable").tolist():
             which = int(np.searchsorted(starts, number, "right")) - 1
@@ -199,8 +200,10 @@ class UniformShuffle(ListingOperator):
         caption = evidence.caption
         tokens = caption.tokens
         chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
-        joined = [set(caption.lowered[one.end : other.start]) for one, other in pairwise(chunks)]
-        groups = list(accumulate((not 0 < len(words) <= len(words & JOINING) for words in joined), initial=0))
+        # Neighbours that only JOINING words separate are of one group; elsewhere the number of the group goes up.
+        between = [set(caption.lowered[left.end : right.start]) for left, right in pairwise(chunks)]
+        begins_group = [not words or not words <= JOINING for words in between]
+        groups = list(accumulate(begins_group, initial=0))
         rng = record_rng(seed, self.name, caption.caption_id)
         for order in _orders(groups, rng):
             yield _permuted(caption, chunks, order)
