@@ -123,7 +123,7 @@ CHECKS: tuple[Check, ...] = (
     is_unlikely_to_be_true,
     is_no_caption_of_the_image,
 )
-# What happens to candidates before there are rows, in order.
+# What happens to candidates before there are rows, in order: it refuses most of them without making their texts.
 PROPOSING: tuple[Callable[..., object], ...] = (
     ReplacingOperator.propose,
     refuse_possible,

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 
     from .lexicon.lexicon import Lexicon
 
-NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
+# Of the reasons for a caption without negatives, the last checked first: a candidate that was refused late was nearer.
+NEAREST = (UNNATURAL, LIKELY_TRUE)
 # One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
 PROBED = 32
@@ -458,6 +459,7 @@ def fill(
         batch: the sentences.
         read: whether rows that are not rated are read; if not, they are accepted.
     """
+    # Two edits may make one text. The first one counts.
     seen = {number: {row.text.lower() for row in results[number].accepted} for number in wanted}
     asked = {number: size - len(results[number].accepted) for number, size in wanted.items()}
     while asked:
@@ -530,7 +532,7 @@ def _readmit_best(
             return
         row, number = rows[best]
         accepted, rejected = results[number]
-        if row in rejected:
+        if row in rejected:  # it has passed all checks but the limit of `preferred_unnatural`
             rejected.remove(row)
             row.reason = row.detail = None
         else:
@@ -561,6 +563,7 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 
     candidates: their numbers.
     """
+    # So far only those were rated that were about to be sampled.
     table = batch.candidates
     batch.estimates.rate(candidates[table.reason[candidates] == FREE])
     rows = []

@@ -103,9 +103,16 @@ def of_whole_caption(reason: str, detail: str | None = None) -> Row:
     return Row("none", (), (), "", "", reason=reason, detail=detail)
 
 
-def exchanged(one: str, other: str) -> tuple[str, str]:
-    """`Row.replaced` and `replacement` where two words change places: "cat | dog" and "dog | cat"."""
-    return f"{one}{BOTH}{other}", f"{other}{BOTH}{one}"
+class ExchangedWords(NamedTuple):
+    """What a row says of two words that change places: "cat | dog" and "dog | cat"."""
+
+    replaced: str
+    replacement: str
+
+
+def exchanged(one: str, other: str) -> ExchangedWords:
+    """`Row.replaced` and `replacement` where two words change places."""
+    return ExchangedWords(f"{one}{BOTH}{other}", f"{other}{BOTH}{one}")
 
 
 class OperatorResult(NamedTuple):

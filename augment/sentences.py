@@ -113,6 +113,7 @@ def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> 
 
     siblings: the other sentences of the image.
     """
+    # To the checks, another sentence of the caption was a sibling; to the reader of the table it is the caption.
     caption = sentence.whole
     first = sentence.first_token
     if row.sibling_id is not None:

@@ -103,6 +103,7 @@ def plural(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
+    # Of a compound the last word is inflected: "tennis rackets". Others, "runners-up", are in the table.
     start = max(noun.rfind(" "), noun.rfind("-")) + 1
     first = noun[:start]
     last = noun[start:]
@@ -140,6 +141,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
 
     plural: the new number. None if no edit is known to be safe.
     """
+    # Better no negative than "two dogs runs": wherever parse and words disagree, the number is not changed.
     if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):
         return None
     edits = []
@@ -160,6 +162,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
                 return None  # "a man eats and dogs | bark"
             if finite.tag in ("NNS", "NN") and caption.has(finite.index, "det", "compound", "amod"):
                 return None  # "a man speaks and an animal | chirps"
+            # A verb in the singular that the parse takes for a base form or a noun: "a dog | runs".
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma

@@ -39,6 +39,7 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
     The same noun, if the later one is definite ("a sink … the sink") or stands without a determiner in another
     sentence; in another sentence also a definite noun that may name the same ("a poodle … The dog").
     """
+    # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
     this = caption.tokens[noun]
     here = sentence_number(caption, noun)
     mentions = []
@@ -95,6 +96,7 @@ def _members(caption: Caption) -> tuple[Member, ...]:
         word = token.lower
         before = caption.word(index - 1)
         following = caption.word(index + 1)
+        # "They look at each other" divides no set.
         if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
         noun = _noun_of(caption, token)

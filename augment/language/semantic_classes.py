@@ -73,6 +73,7 @@ def is_person(noun: str) -> bool:
     return noun != head(noun) and is_person(head(noun))
 
 
+# A share, as many words are names of persons in a rare sense only.
 PERSON_SHARE = 0.4
 
 

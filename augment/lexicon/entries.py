@@ -158,6 +158,7 @@ class Entries:
 
         old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
+        # A product of experts: the log lifts of the contexts add up.
         gains = np.zeros(len(self.names))
         seen_entries = (
             self.layout.seen_entries.data
@@ -196,12 +197,16 @@ class Entries:
         entry = self.layout.seen_entries[rows]
         seen = self.seen[rows]
         lift = self._class_lift(number)
-        expected = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
-        expected = SMOOTHING * expected * lift[classes[entry]]
-        lifts = (1 + seen / expected, 1 + np.maximum(seen - 1, 0) / expected, np.maximum(lift, 1e-12))
-        logs = DISCOUNT * log(np.concatenate(lifts))  # a call takes longer than so few numbers
+        # Up to a constant, p(w | f) / p(w) is the lift of w's class times 1 + n(w, f) / expected: a word that was not
+        # seen in the context has the lift of its class.
+        usual = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
+        expected = SMOOTHING * usual * lift[classes[entry]]
+        beyond_class = 1 + seen / expected
+        without_one = 1 + np.maximum(seen - 1, 0) / expected
+        # One call of `log` for all three: a call takes longer than so few numbers.
+        logs = DISCOUNT * log(np.concatenate([beyond_class, without_one, np.maximum(lift, 1e-12)]))
         gain, gain_without, of_class = np.split(logs, [len(seen), 2 * len(seen)])
-        return ContextGains(*map(read_only, (of_class, gain, gain_without - gain)))
+        return ContextGains(of_class=read_only(of_class), gain=read_only(gain), without=read_only(gain_without - gain))
 
     @cached(CONTEXTS)
     def _expected(self, above: int) -> np.ndarray:
@@ -216,6 +221,7 @@ class Entries:
 
     @cached_property
     def _total(self) -> float:
+        """The number of words that were counted, at least 1."""
         return max(self.counts.sum(), 1.0)
 
     @cached_property
@@ -247,6 +253,7 @@ class Entries:
 
     @cached_property
     def _shares(self) -> np.ndarray:
+        """p(entry): (entries,), sum 1, unless nothing was counted."""
         shares = exp(self.priors[""])
         return shares / max(np.add.reduce(shares), TINY)
 
@@ -310,6 +317,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     number = np.full(len(labels), -1)
     contexts: dict[str, int] = {}
     forms = {}
+    # A place is a written form ("form:plural"), or else a context.
     for code, name in enumerate(labels):
         if name.startswith(FORM):
             here = label == code
@@ -352,6 +360,7 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
 def rows_of_entries(keys: Keys) -> dict[tuple[str, str], tuple[int, int]]:
     """The first row of each entry in a sorted `lexicon` table, and the row behind its last, by kind and entry."""
     pairs = list(zip(*(keys.table[name].to_pylist() for name in ENTRY), strict=True))
+    # The table is sorted, so that the rows of an entry are neighbours.
     first = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
     return {pairs[start]: (start, end) for start, end in zip(first, [*first[1:], len(pairs)], strict=True)}
 

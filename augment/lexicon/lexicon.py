@@ -290,6 +290,7 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
             rare = MISTAGGED * often(noun, f"nn:{noun}")
             if often(noun, f"nns:{noun}") < rare < often(noun, COUNTED):
                 forms["nns"][noun] = plural(noun)
+    # "People" is a lemma of its own for the parser: the two words are forms of each other here.
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     return WrittenForms(forms, frozenset(layout.countable | set(forms["nns"])))

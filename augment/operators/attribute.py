@@ -86,5 +86,6 @@ def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violat
         thing, word = mention
         return may_be_same(attribute, word) and (not thing or noun == thing or may_corefer(noun, thing))
 
+    # Within a caption nouns tell things apart, "a red car and a blue vehicle"; a sibling may call one thing otherwise.
     by_caption = said_by_caption("caption_says_so", evidence, "attribute", is_given)
     return by_caption or said_by_sibling("sibling_says_so", evidence, "attribute", may_be_given)

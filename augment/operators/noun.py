@@ -86,6 +86,7 @@ class ReplaceNoun(ReplacingOperator):
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """Insert a noun, wherever the caption has it of this thing; article and pronouns follow."""
+        # A set, as the edit of a pronoun may belong to several mentions.
         row = replace_noun(evidence.caption, slot, new, lexicon)
         edits = set(row.edits)
         for other in _mentions(evidence.caption, slot) or ():

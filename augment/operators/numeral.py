@@ -180,6 +180,7 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
         return False
+    # Also what other sentences of a paragraph say of the thing: "Two dogs run. One is brown."
     whole = caption.whole
     noun_of_whole = caption.first_token + slot.noun
     if is_taken_up(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
@@ -251,6 +252,7 @@ def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edi
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
     if verbs is None or pronouns is None or (many and _has_one_of_its_own(caption, noun.index)):
         return None
+    # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.
     if many and not pronouns and gender(noun.lemma) == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)
         if any(token.lower == "it" and token.dep != "expl" for token in later):

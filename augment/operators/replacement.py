@@ -21,7 +21,8 @@ from ..sampling import Sampler
 from ..slots.nouns import Slot
 from .operator import Operator, Source, Traits
 
-LOWEST = -1e30  # below all log p, but above -inf, that of what never replaces a word
+# Below all log p, but above -inf, that of what never replaces a word.
+LOWEST = -1e30
 PLURAL_NOUNS = "nns"  # the form of a lexicon's nouns in the plural
 
 
@@ -259,6 +260,7 @@ def lift_scores(
 
     The other arguments are those of `ReplacingOperator.scores`.
     """
+    # Slot by slot, as each governor has its own lifts; `slot_of` ascends, so that the parts join in its order.
     lifts = [np.zeros(0)]
     for (_, slot), rows in zip(slots, rows_of_slots(slot_of, len(slots)), strict=True):
         lifts.append(entries.lift(slot.contexts[:2])[entry[rows]])
@@ -293,6 +295,7 @@ def refuse_possible(
 
     replacers: by kind.
     """
+    # One mask of entries for each slot, of which many captions of an image share one (`possible_nouns` caches it).
     is_possible = np.zeros(len(candidates), bool)
     slots = zip(candidates.slots, candidates.caption.tolist(), candidates.rows_of_slots, strict=True)
     for slot, number, rows in slots:

@@ -41,7 +41,7 @@ from .operator import ListingOperator, Traits
 # The lowest sum of the log-odds of two nouns in each other's place, in nats.
 MIN_LOG_ODDS = -15.0
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
-# Symmetric words, if nothing else is between two noun phrases.
+# If nothing else is between two noun phrases, these may change places and the caption stays true.
 COORDINATING = (("and",), ("or",))
 SYMMETRIC = (*COORDINATING, ("beside",), ("near",), ("alongside",), ("next", "to"), ("close", "to"), ("across", "from"))
 COPULAS = {"is", "are", "was", "were"}
@@ -100,6 +100,7 @@ class Shuffle(ListingOperator):
         caption = evidence.caption
         chunks = {chunk.root: chunk for chunk in caption.chunks}
         nouns = batch.lexicon.nouns
+        # Two sorts of rows: swaps of phrases, below, and of their numbers alone, in `_with_numbers_swapped`.
         slots = [
             slot
             for slot in noun_slots(caption)

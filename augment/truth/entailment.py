@@ -114,6 +114,7 @@ def replaces(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
 
     "Eating" by "looking at"; not "a pizza" by "some hot food".
     """
+    # A word that stands elsewhere in the other text as well has only moved.
     of_caption = content_words(caption.tokens)
     of_text = content_words(text.tokens)
     old = content_words(caption.tokens[span.start : span.end])

@@ -146,6 +146,7 @@ class Associations:
         class_and_entry = self._class_of_word[row] * len(entries) + column
         together_of_class = np.bincount(class_and_entry, self._count, CLASSES * len(entries)).reshape(CLASSES, -1)
         self._by_class = (together_of_class + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
+        # Filled in word by word, see `score`: in float32, as there are millions.
         self._lifts = np.zeros(together.shape, np.float32)
         self._known = np.zeros(len(words), bool)
 
@@ -158,7 +159,7 @@ class Associations:
         rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
             return np.zeros(len(self.log_odds))
-        for row in rows:
+        for row in rows:  # sorted, so that sums do not depend on the order of a set
             if not self._known[row]:
                 self._lifts[row] = self._lift(row)
                 self._known[row] = True

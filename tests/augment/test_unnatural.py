@@ -227,8 +227,6 @@ def test_unnatural_candidates_are_counted_and_a_lower_limit_keeps_the_most_natur
         assert sum(n for name, n in counts.items() if re.fullmatch(rf"rejected\..*\.{UNNATURAL}", name)) == len(refused)
         assert all(row["p_unnatural"] is None or row["p_unnatural"] > max_unnatural - 1e-6 for row in refused)
     assert texts[2] < texts[1] < texts[0]
-    with pytest.raises(ValueError, match="max_unnatural must be >= 0, was: -1"):
-        config.changed(max_unnatural=-1.0)
 
 
 def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
