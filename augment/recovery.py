@@ -102,20 +102,6 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     return Recovered("remove" if not any(new) else REWRITE, plain)
 
 
-class PieceSpan(NamedTuple):
-    """Pieces of the old text (words, marks, white space) that give way to pieces of the new one; ends are exclusive."""
-
-    start: int
-    end: int
-    new_start: int
-    new_end: int
-
-    @property
-    def is_one_for_one(self) -> bool:
-        """Whether one piece gives way to one."""
-        return self.end - self.start == 1 == self.new_end - self.new_start
-
-
 def align(caption: str, text: str) -> tuple[Edit, ...]:
     """The edits of whole words that turn `caption` into `text`: apply(caption, align(caption, text)) == text.
 
@@ -126,25 +112,25 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
     old = _PIECE.findall(caption)
     new = _PIECE.findall(text)
     starts = [0, *accumulate(map(len, old))]
-    runs: list[list[PieceSpan]] = []  # of neighbouring spans
+    runs: list[list[ChangedSpan]] = []  # of neighbouring spans, here of pieces: words, marks and white space
     for tag, *bounds in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        span = PieceSpan(*bounds)
+        span = ChangedSpan(*bounds)
         # White space between two changed words is equal in both texts, and divides no phrase.
         if runs and "".join(old[runs[-1][-1].end : span.start]).isspace():
             runs[-1].append(span)
         else:
             runs.append([span])
 
-    spans: list[PieceSpan] = []
+    spans: list[ChangedSpan] = []
     for run in runs:
         first = run[0]
         last = run[-1]
         if all(span.is_one_for_one for span in run):
             spans += run
         else:
-            spans.append(PieceSpan(first.start, last.end, first.new_start, last.new_end))
+            spans.append(ChangedSpan(first.start, last.end, first.new_start, last.new_end))
     return tuple(
         _tidy(caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end])))
         for span in spans

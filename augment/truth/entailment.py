@@ -30,7 +30,7 @@ PAIRS = 1 << 16  # pairs of words whose relation is cached
 
 
 class ChangedSpan(NamedTuple):
-    """The tokens of a caption that give way to tokens of another text; both ends are exclusive."""
+    """The tokens of a caption that give way to tokens of another text, by their numbers; both ends are exclusive."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class ChangedSpan(NamedTuple):
 
     @property
     def is_one_for_one(self) -> bool:
-        """Whether one token gives way to one."""
+        """Whether one gives way to one."""
         return self.end - self.start == 1 == self.new_end - self.new_start
 
 
