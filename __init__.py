@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .pipelines.api.augmenter import Augmenter
-    from .pipelines.api.batches import Batch, Negatives, NegativesByKey
+    from .pipelines.api.batches import CaptionBatch, Negatives, NegativesByKey
     from .pipelines.api.functions import build, graph, negatives, read
     from .pipelines.api.training import NegativesLoss, train_openclip, train_transformers
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Augmenter": "augmenter",
-    "Batch": "batches",
+    "CaptionBatch": "batches",
     "Negatives": "batches",
     "NegativesByKey": "batches",
     "NegativesLoss": "training",
@@ -38,7 +38,7 @@ _MODULES = {
 }
 __all__ = [
     "Augmenter",
-    "Batch",
+    "CaptionBatch",
     "Negatives",
     "NegativesByKey",
     "NegativesLoss",

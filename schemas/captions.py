@@ -23,8 +23,10 @@ import pyarrow as pa
 
 from .fields import boolean, column, float64, int32, int64, listed, schema, struct, text
 
-TRAIN_SPLITS = ("train", "restval")  # what is trained on, and what the lexicon is taken from
-LANGUAGE = "en"  # the only language that is parsed, trained on, generated and published
+# What is trained on, and what the lexicon is taken from. restval is what Karpathy's split of COCO has left over.
+TRAIN_SPLITS = ("train", "restval")
+# The only language that is parsed, trained on, generated and published.
+LANGUAGE = "en"
 
 CAPTIONS = schema(
     "captions",
@@ -44,6 +46,7 @@ RECORD_REASONS = tuple(
     "near_duplicate_text".split()
 )
 
+# The same columns as captions, so that what reads captions can read generated ones.
 GENERATED = pa.schema(CAPTIONS).with_metadata({"table": "generated", "schema_version": "1"})
 
 CAPTION_REASONS = tuple("unfinished unknown_word too_short repeated_word repeated_phrase own_caption repeat".split())

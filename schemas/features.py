@@ -37,6 +37,7 @@ def tensors(array: pa.Array, shape: tuple[int, ...]) -> pa.ExtensionArray:
     return pa.ExtensionArray.from_storage(type, pa.FixedSizeListArray.from_arrays(array, prod(shape)))
 
 
+# Of a ResNet's pooled output, as the documentation shows it; the schema of a table has the shape of its own.
 FEATURES = features((2048,))
 
 IMAGE_REASONS = tuple(

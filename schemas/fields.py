@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,8 +19,11 @@ def text(description: str = "", words: Sequence[str] = (), *, nullable: bool = F
 
 
 boolean = partial(column, pa.bool_())
-int16, int32, int64 = (partial(column, type) for type in (pa.int16(), pa.int32(), pa.int64()))
-float32, float64 = (partial(column, type) for type in (pa.float32(), pa.float64()))
+int16 = partial(column, pa.int16())
+int32 = partial(column, pa.int32())
+int64 = partial(column, pa.int64())
+float32 = partial(column, pa.float32())
+float64 = partial(column, pa.float64())
 
 
 def listed(type: pa.DataType) -> pa.DataType:
@@ -45,8 +47,9 @@ def description(column: pa.Field) -> str:
     return (column.metadata or {}).get(b"description", b"").decode()
 
 
-def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+def table_of(rows: Iterable[Sequence[object]], schema: pa.Schema) -> pa.Table:
     """A table of rows, each with a value for each column of the schema, in order; a struct is a tuple, too."""
+    # From rows to columns: R tuples of C values become C tuples of R values; without rows, C empty ones.
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -60,9 +63,9 @@ def check(table: pa.Table, schema: pa.Schema) -> None:
     if table.schema.names != schema.names:
         raise ValueError(f"{name}: columns must be {schema.names}, were: {table.schema.names}")
     for column in schema:
-        found = table.schema.field(column.name).type
-        if found != column.type:
-            raise ValueError(f"{name}.{column.name}: type must be {column.type}, was: {found}")
+        type = table.schema.field(column.name).type
+        if type != column.type:
+            raise ValueError(f"{name}.{column.name}: type must be {column.type}, was: {type}")
         for chunk in table.column(column.name).chunks:
             for path in _null_paths(chunk, column, column.name):
                 raise ValueError(f"{name}.{path}: must not be null, has nulls")
@@ -72,6 +75,7 @@ def _null_paths(array: pa.Array, column: pa.Field, path: str) -> Iterator[str]:
     """Paths of the non-nullable columns and subcolumns that contain nulls: `edits[].start`."""
     if not column.nullable and array.null_count:
         yield path
+    # Of a list, flatten() leaves out what null lists hold, as nothing is said of that.
     if pa.types.is_list(column.type):
         yield from _null_paths(array.flatten(), column.type.value_field, f"{path}[]")
     elif pa.types.is_struct(column.type):

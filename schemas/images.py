@@ -27,9 +27,11 @@ def image_fault(image: str) -> ImageFault | None:
     """
     if _PLAIN.fullmatch(image) and ".." not in image:
         return None
+    # A name of Windows' counts on every system: runs are published, and read elsewhere.
     leaves = ".." in image.split("/") or image[:1] in ("/", "~") or image.lower().startswith("file:")
     if not image or leaves or "\\" in image or _DRIVE.match(image):
         return ImageFault("unsafe_path", f"{PATH_RULE}, was: {image[:200]!r}")
+    # By Unicode's class, not by a list: a name that looks like another one but has a character more is not found.
     for character in image:
         if not character.isprintable() and unicodedata.category(character) != "Zs":
             name = unicodedata.name(character, "")

@@ -15,7 +15,8 @@ ORDER = (
 _SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
 _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
-REFERRED = ("captions", "negatives", "proposals")  # tables whose columns many others have
+# Tables whose columns many others have.
+REFERRED = ("captions", "negatives", "proposals")
 
 
 def short(type: pa.DataType) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
 
 def number_of(number: int, noun: str, plural: str = "") -> str:
@@ -17,7 +16,7 @@ def no_setting(name: str, whose: str, known: Iterable[str]) -> str:
     return f"{name} is no setting of {whose}{did_you_mean(name, known)}"
 
 
-def not_one_of(name: str, value: Any, words: Iterable[str], unlisted: Iterable[str] = (), more: str = "") -> str:
+def not_one_of(name: str, value: object, words: Iterable[str], unlisted: Iterable[str] = (), more: str = "") -> str:
     """The message about a value that is not one of `words`: it lists these, and names the most similar one.
 
     Args:
@@ -47,7 +46,8 @@ def word(name: str, value: str, valid: Iterable[str], unlisted: Iterable[str] = 
     return value
 
 
-LIBRARIES = {  # module: what it is called, and the extra of negcap that installs it
+# By module: what the library is called, and the extra of negcap that installs it.
+LIBRARIES = {
     "aiohttp": ("aiohttp", "remote"),
     "datasketch": ("datasketch", "web"),
     "matplotlib": ("Matplotlib", "train"),
@@ -74,7 +74,8 @@ def missing_library(error: BaseException) -> str:
     return f'this needs {library}, which is not installed: pip install "negcap[{extra}]"'
 
 
-PROTOCOLS = {  # of URLs: the extra of negcap that reads them
+# By protocol of a URL: the extra of negcap that installs what reads it.
+PROTOCOLS = {
     **{"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"},
     **{"http": "remote", "https": "remote"},
 }

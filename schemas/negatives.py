@@ -71,6 +71,7 @@ NEGATIVES = schema(
     ),
 )
 
+# Rows of negatives, selected: the same columns, so that what reads negatives can read these.
 REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "7"})
 
 POSITIVES = schema(

@@ -103,8 +103,9 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
 
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the sample's first 40 images with every operator, made verb by verb; copy it to change it."""
-    here, own = ["--scheduler", "synchronous", "--quiet"], ["--set", "lexicon=own"]
+    """A run of the sample's first 40 images with every operator, made verb by verb; see `sample_copy` to change it."""
+    here = ["--scheduler", "synchronous", "--quiet"]
+    own = ["--set", "lexicon=own"]
     every = ["--preset", "all"]
     options = {"lexicon": own, "truth": own, "balance": [*own, *every], "negatives": every}
 
@@ -114,6 +115,12 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert main(["build", "--output", str(run), "--only", verb, *options.get(verb, ()), *here]) == 0
 
     return made_once(tmp_path_factory, "sample", make)
+
+
+@pytest.fixture
+def sample_copy(sample_run: Path, tmp_path: Path) -> Path:
+    """A copy of `sample_run` that a test may change: tmp_path / "run"."""
+    return Path(shutil.copytree(sample_run, tmp_path / "run"))
 
 
 @pytest.fixture

@@ -21,12 +21,17 @@ runpy.run_module("negcap", run_name="__main__")
 """
 
 
-def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """A command in a folder, with nothing of this process' Python in its environment; its output."""
+def call(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command in a folder, with nothing of this process' Python in its environment."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NEGCAP"))}
-    done = subprocess.run(
+    return subprocess.run(
         [str(part) for part in command], cwd=cwd, env={**plain, **environment}, capture_output=True, text=True
     )
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """The output of a command that succeeds, see `call`."""
+    done = call(*command, cwd=cwd, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -70,6 +75,14 @@ def test_the_main_job_runs_from_the_wheel_alone(environment: Path, hostile: Path
     run(command, *"build captions.csv --output run --workers 1 --quiet".split(), **here)
     where, rows, *shown = run(environment, "-c", READ, **here).splitlines()
     assert where.startswith(str(site)) and int(rows) > 0 and "[-" in "".join(shown)
+
+
+@pytest.mark.slow
+def test_the_wheel_says_what_only_a_checkout_has(environment: Path, hostile: Path) -> None:
+    run(environment, *"-m negcap.pipelines.resources cloze --help".split(), cwd=hostile)  # for users' own captions
+    for module, word in (("negcap.pipelines.resources", "wordnet"), ("negcap.pipelines.models.papers", "")):
+        done = call(environment, "-m", module, word, cwd=hostile)
+        assert done.returncode and "from a checkout of the repository" in done.stderr.splitlines()[-1]
 
 
 def test_importing_the_package_is_cheap() -> None:

@@ -11,9 +11,10 @@ through the whole table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,10 +24,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-NOTHING = -1  # instead of an id, if there is none to sample
+# Instead of an id, if there is none to sample.
+NOTHING = -1
+# Two numbers in one, row * STRIDE + id: sorted by it, a row and an id are found together by bisection.
 STRIDE = 1 << 32  # greater than every id
 RULES = ("rivals", "any")
-AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
+# Pairs or triples whose negatives are found at a time.
+AT_ONCE = 1 << 12
+
+
+class OwnedEntries(NamedTuple):
+    """The values of some rows, one row after the other: (values,); owner: for each the number of its row among those
+    that were asked for, (values,).
+    """
+
+    values: np.ndarray
+    owner: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -43,12 +56,23 @@ class Ragged:
         values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
         return cls(values, _offsets(sizes))
 
-    def entries(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All values of these rows (n,), and the index in `rows` of the row of each; both (m,)."""
-        sizes = self.offsets[rows + 1] - self.offsets[rows]
+    def sizes(self, rows: np.ndarray) -> np.ndarray:
+        """How many values these rows (n,) have: (n,)."""
+        return self.offsets[rows + 1] - self.offsets[rows]
+
+    def entries(self, rows: np.ndarray) -> OwnedEntries:
+        """All values of these rows (n,), which may repeat."""
+        sizes = self.sizes(rows)
         owner = np.repeat(np.arange(len(rows)), sizes)
-        first = np.cumsum(sizes) - sizes
-        return self.values[np.arange(len(owner)) - first[owner] + self.offsets[rows][owner]], owner
+        # Where the values of each row begin in the result.
+        first_of_row = np.cumsum(sizes) - sizes
+        # The place of each value in its row.
+        rank = np.arange(len(owner)) - first_of_row[owner]
+        return OwnedEntries(self.values[self.offsets[rows][owner] + rank], owner)
+
+    def select(self, rows: np.ndarray) -> Ragged:
+        """The lists of these rows (n,), in this order."""
+        return Ragged(self.entries(rows).values, _offsets(self.sizes(rows)))
 
     def keys(self, first: int, end: int) -> np.ndarray:
         """Row times STRIDE plus value, of all values of the rows from `first` to `end`, in ascending order."""
@@ -57,13 +81,12 @@ class Ragged:
 
     def sample_inside(self, rows: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
-        first = self.offsets[rows, None]
-        size = self.offsets[rows + 1, None] - first
-        drawn = np.full((len(rows), k), NOTHING)
-        at = first + (rng.random(drawn.shape) * size).astype(np.int64)
-        full = np.broadcast_to(size > 0, drawn.shape)
-        drawn[full] = self.values[at[full]]
-        return drawn
+        size = self.sizes(rows)[:, None]
+        samples = np.full((len(rows), k), NOTHING)
+        position = self.offsets[rows][:, None] + (rng.random(samples.shape) * size).astype(np.int64)
+        is_full = np.broadcast_to(size > 0, samples.shape)
+        samples[is_full] = self.values[position[is_full]]
+        return samples
 
     def sample_first(self, rows: np.ndarray, k: int, order: np.ndarray) -> np.ndarray:
         """The `k` values of each row that come first in an order: shape (len(rows), k); NOTHING where there are fewer.
@@ -71,22 +94,29 @@ class Ragged:
         order: (ids,) a number for each id, ascending in that order.
         """
         values, owner = self.entries(rows)
+        # Sorted by row, and within a row by the order: its share is less than one.
         values = values[np.argsort(owner + order[values] / (order.max(initial=0) + 1))]
-        size = self.offsets[rows + 1] - self.offsets[rows]
-        at = (np.cumsum(size) - size)[:, None] + np.arange(k)
-        return np.where(np.arange(k) < size[:, None], np.append(values, NOTHING)[at.clip(max=len(values))], NOTHING)
+        size = self.sizes(rows)
+        first_of_row = np.cumsum(size) - size
+        position = first_of_row[:, None] + np.arange(k)
+        is_inside = np.arange(k) < size[:, None]
+        # Positions behind the last row are in bounds.
+        padded = np.append(values, NOTHING)
+        return np.where(is_inside, padded[position.clip(max=len(values))], NOTHING)
 
     def sample_from(self, rows: np.ndarray, k: int, rng: np.random.Generator, pool: np.ndarray) -> np.ndarray:
         """Sample `k` ids of a pool (p,) that are not in each row, uniformly with replacement: shape (len(rows), k).
 
         NOTHING for a row with all ids of the pool.
         """
-        wanted = rows[:, None] * STRIDE + pool
-        outside = np.append(self._keys, -1)[np.searchsorted(self._keys, wanted)] != wanted
-        order = np.argsort(~outside, axis=1, kind="stable")
-        free = outside.sum(1, keepdims=True)
-        drawn = (rng.random((len(rows), k)) * free).astype(np.int64)
-        return np.where(free > 0, pool[np.take_along_axis(order, drawn, 1)], NOTHING) if len(pool) else drawn + NOTHING
+        is_outside = ~_contains(self._keys, rows[:, None] * STRIDE + pool)  # (len(rows), p)
+        # For each row the positions in the pool, first of the ids that are not in the row.
+        outside_first = np.argsort(~is_outside, axis=1, kind="stable")
+        free = is_outside.sum(1, keepdims=True)
+        rank = (rng.random((len(rows), k)) * free).astype(np.int64)
+        if not len(pool):
+            return np.full_like(rank, NOTHING)
+        return np.where(free > 0, pool[np.take_along_axis(outside_first, rank, 1)], NOTHING)
 
     def sample_outside(self, rows: np.ndarray, k: int, rng: np.random.Generator, limit: int) -> np.ndarray:
         """Sample `k` ids below `limit` that are not in each row, uniformly with replacement: shape (len(rows), k).
@@ -94,11 +124,11 @@ class Ragged:
         NOTHING for a row with all ids. The r-th id outside a row is r plus the number of values in it whose value minus
         rank is at most r.
         """
-        rows = rows[:, None]
-        free = limit - (self.offsets[rows + 1] - self.offsets[rows])
-        r = (rng.random((len(rows), k)) * free).astype(np.int64)
-        inside = np.searchsorted(self._free_keys, rows * STRIDE + r, side="right") - self.offsets[rows]
-        return np.where(free > 0, r + inside, NOTHING)
+        free = limit - self.sizes(rows)[:, None]
+        rank = (rng.random((len(rows), k)) * free).astype(np.int64)
+        keys = rows[:, None] * STRIDE + rank
+        inside = np.searchsorted(self._free_keys, keys, side="right") - self.offsets[rows][:, None]
+        return np.where(free > 0, rank + inside, NOTHING)
 
     @cached_property
     def _keys(self) -> np.ndarray:
@@ -108,7 +138,8 @@ class Ragged:
     @cached_property
     def _free_keys(self) -> np.ndarray:
         """Sort keys: for each value, its row times STRIDE, plus its value, minus its rank in the row."""
-        return self._keys + np.repeat(self.offsets[:-1], np.diff(self.offsets)) - np.arange(len(self.values))
+        rank = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        return self._keys - rank
 
 
 class Sampler:
@@ -131,32 +162,38 @@ class Sampler:
             rows = vocabulary.filter(pc.equal(vocabulary["kind"], kind)).combine_chunks()
             self.words[kind] = rows["words"].combine_chunks().flatten().to_pylist()
             rivals[kind] = Ragged.from_lists(rows["rivals"].combine_chunks())
-        images = components["image_id"].combine_chunks().dictionary_encode()
-        self._image = images.indices.to_numpy().astype(np.int64)
-        excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
-        numbers = np.arange(len(images.dictionary))
-        nouns = _exclusion_rows("noun", exclusions, images.dictionary, numbers, pa.repeat("", len(numbers)))
-        self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
         self._rule = rule
-        known = attributes().univse
-        self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
-        self._negatives: dict[str, Ragged] = {}
+        paper_attributes = attributes().univse
+        is_of_paper = [word in paper_attributes for word in self.words["attribute"]]
+        self._paper_attributes = np.flatnonzero(np.array(is_of_paper, bool))
+
+        encoded = components["image_id"].combine_chunks().dictionary_encode()
+        # From here on an image is its number in this list.
+        images = encoded.dictionary
+        self._image = encoded.indices.to_numpy().astype(np.int64)  # of each caption
+        excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
+        every_image = np.arange(len(images))
+        no_object = pa.repeat("", len(images))
+        self._nouns = excluded.select(_exclusion_rows("noun", exclusions, images, every_image, no_object))
+
+        # Attributes and relations: for each pair or triple the row of its list. By the rule `rivals` the list has the
+        # ids to sample from, by `any` the ids not to sample.
+        self._lists: dict[str, Ragged] = {}
         self._row: dict[str, np.ndarray] = {}
         captions = {}
         for kind in ("attribute", "relation"):
             column = components[f"{kind}s"].combine_chunks()
-            captions[kind] = np.repeat(np.arange(len(column)), column.value_lengths().to_numpy(zero_copy_only=False))
+            sizes = column.value_lengths().to_numpy(zero_copy_only=False)
+            captions[kind] = np.repeat(np.arange(len(column)), sizes)
             items = column.flatten()
             word = _indices(items.field(kind), self.words[kind])
             image = self._image[captions[kind]]
-            if rule == "any":  # the words that captions state of each image; a word of -1 is left out
-                keys = np.unique((image * STRIDE + word)[word >= 0])
-                sizes = np.bincount(keys // STRIDE, minlength=len(numbers))
-                self._negatives[kind] = Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
+            if rule == "any":
+                self._lists[kind] = _stated(word, image, len(images))
                 self._row[kind] = image
-                continue
-            rows = _exclusion_rows(kind, exclusions, images.dictionary, image, items.field("object"))
-            self._negatives[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
+            else:
+                rows = _exclusion_rows(kind, exclusions, images, image, items.field("object"))
+                self._lists[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
         self.pair_caption = captions["attribute"]
         self.triple_caption = captions["relation"]
 
@@ -188,39 +225,50 @@ class Sampler:
         return self._replacing("relation", triples, k, rng, pool)
 
     def _replacing(self, kind: str, items: np.ndarray, k: int, rng: np.random.Generator, pool: int) -> np.ndarray:
-        lists = self._negatives[kind]
+        """Ids of a kind for pairs or triples: shape (len(items), k)."""
+        lists = self._lists[kind]
         rows = self._row[kind][items]
-        words = self.words[kind]
+        words = len(self.words[kind])
         if self._rule == "any":
-            ids = self._papers if kind == "attribute" else np.arange(len(words))
+            ids = self._paper_attributes if kind == "attribute" else np.arange(words)
             return lists.sample_from(rows, k, rng, rng.permutation(ids)[: pool or len(ids)])
-        return lists.sample_first(rows, k, rng.permutation(len(words))) if pool else lists.sample_inside(rows, k, rng)
+        if pool:
+            return lists.sample_first(rows, k, rng.permutation(words))
+        return lists.sample_inside(rows, k, rng)
 
 
 def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndarray, objects: pa.Array) -> np.ndarray:
-    """The row (n,) of a kind, for each image and object, in a table `component_exclusions`.
+    """The rows of a table `component_exclusions` for some images and objects: (n,).
 
-    images: the ids of all images. image: (n,) indices in it; objects: (n,) names. Raises KeyError for one without.
+    Args:
+        kind: of the rows.
+        table: the table.
+        images: the ids of all images.
+        image: the number in `images` of each, (n,).
+        objects: the name of each object, (n,).
+
+    Raises:
+        KeyError: the table lacks a row.
     """
     import pyarrow.compute as pc
 
     image_of_row = _indices(table["image_id"], images)
     rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image_of_row >= 0))
-    known = table["of"].take(rows).combine_chunks().dictionary_encode()
-    keys = image_of_row[rows] * STRIDE + known.indices.to_numpy()
+    names = table["of"].take(rows).combine_chunks().dictionary_encode()
+    keys = image_of_row[rows] * STRIDE + names.indices.to_numpy()
     order = np.argsort(keys, kind="stable")
-    wanted = image * STRIDE + _indices(objects, known.dictionary)
-    at = np.searchsorted(keys[order], wanted)
-    has_row = np.append(keys[order], -1)[at] == wanted
+    keys = keys[order]
+    wanted = image * STRIDE + _indices(objects, names.dictionary)
+    has_row = _contains(keys, wanted)
     if not has_row.all():
         lacking = int(np.argmin(has_row))
-        key = images[int(image[lacking])].as_py(), kind, objects[lacking].as_py()
+        key = (images[int(image[lacking])].as_py(), kind, objects[lacking].as_py())
         raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
-    return rows[order][at]
+    return rows[order][np.searchsorted(keys, wanted)]
 
 
-def _indices(names: pa.Array, known: Any) -> np.ndarray:
-    """The index (n,) of each name in `known`, a sequence of names; -1 for a name that is not there."""
+def _indices(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndarray:
+    """The index (n,) of each name in `known`; -1 for a name that is not there."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -228,28 +276,51 @@ def _indices(names: pa.Array, known: Any) -> np.ndarray:
     return pc.fill_null(pc.index_in(names, values), -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
+def _contains(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Whether each number is among some sorted ones: as `wanted`. Keys are at least 0, what is wanted at least -1."""
+    return np.append(keys, -2)[np.searchsorted(keys, wanted)] == wanted
+
+
 def _offsets(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> tuple[Ragged, np.ndarray]:
+def _stated(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
+    """The words that captions state of each image, a row for each; word, image: ids and numbers of images, (n,).
+
+    A word of -1, which the vocabulary does not have, is left out.
+    """
+    keys = np.unique((image * STRIDE + word)[word >= 0])
+    sizes = np.bincount(keys // STRIDE, minlength=images)
+    return Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
+
+
+class SharedLists(NamedTuple):
+    """Lists of ids, of which several pairs or triples may have the same. row: for each of these that of its list."""
+
+    lists: Ragged
+    row: np.ndarray
+
+
+def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> SharedLists:
     """The rivals of words (n,) that cannot be true of what is excluded in `rows` (n,) of `excluded`.
 
-    Equal pairs of word and row have their lists once: returns the lists, and for each of the n the index of its list. A
-    word of -1 has no rivals.
+    A word of -1 has no rivals.
     """
-    keys, which = np.unique(rows * STRIDE + word + 1, return_inverse=True)
+    # The distinct pairs of a row and a word, by row: all that follows is of these.
+    keys, row_of_list = np.unique(rows * STRIDE + word + 1, return_inverse=True)
     row = keys // STRIDE
     word = keys % STRIDE - 1
     values = [np.empty(0, np.int32)]
     sizes = [np.empty(0, np.int64)]
     for start in range(0, len(keys), AT_ONCE):
-        its = row[start : start + AT_ONCE]
-        forbidden = excluded.keys(int(its[0]), int(its[-1]) + 1)
-        known = np.flatnonzero(word[start : start + AT_ONCE] >= 0)
-        ids, owner = rivals.entries(word[start + known])
-        wanted = its[known][owner] * STRIDE + ids
-        free = np.append(forbidden, -1)[np.searchsorted(forbidden, wanted)] != wanted
-        values.append(ids[free])
-        sizes.append(np.bincount(known[owner[free]], minlength=len(its)))
-    return Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), which
+        block_rows = row[start : start + AT_ONCE]
+        forbidden = excluded.keys(int(block_rows[0]), int(block_rows[-1]) + 1)
+        is_known = np.flatnonzero(word[start : start + AT_ONCE] >= 0)
+        ids, owner = rivals.entries(word[start + is_known])
+        # The number of the row of each id, in the block.
+        owner = is_known[owner]
+        is_free = ~_contains(forbidden, block_rows[owner] * STRIDE + ids)
+        values.append(ids[is_free])
+        sizes.append(np.bincount(owner[is_free], minlength=len(block_rows)))
+    return SharedLists(Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), row_of_list)

@@ -1,15 +1,15 @@
-"""The vocabulary of components: frequent nouns, attributes and relations of a corpus, which are incompatible, and which
-may be true of an image.
+"""The vocabulary of components: frequent nouns, attributes and relations of a corpus, and what may be true of an image.
 
-Relations are named by their words: "on", "sit on", "wear".
+It says which attributes and which relations are incompatible. Relations are named by their words: "on", "sit on",
+"wear".
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...schemas.captions import COMPONENT_KINDS, COMPONENT_VOCABULARY, COMPONENTS
 from ...schemas.fields import table_of
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-PAPER_RARE = 100  # UniVSE: "frequency > 100"
+# UniVSE: "frequency > 100".
+PAPER_RARE = 100
+# How often a pair or triple must occur.
+LEAST_PAIRS = 2
+# Noun, attribute and relation; the others consist of these.
+WORD_KINDS = COMPONENT_KINDS[:3]
 WORDS = ("first", "second", "third")
 _PARTS: dict[str, tuple[str, ...]] = {
     "noun": ("noun",),
@@ -40,7 +45,8 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "triple": ("noun", "relation", "noun"),
 }
 WRITTEN = {value: word for word, value in NUMBERS.items()}
-MENTIONED = 1 << 13  # number of mentioned words whose results are cached
+# Number of mentioned words whose results are cached.
+MENTIONED = 1 << 13
 Ids = frozenset[int]
 _SYMMETRIC = ("near", "next to", "beside", "by", "alongside", "among", "against", "around", "at", "with", "between")
 _OVER = ("above", "over", "on", "on top of", "atop")
@@ -55,17 +61,25 @@ _INVERSE = {
 }
 
 
+class RelationParts(NamedTuple):
+    """The verb and the preposition of a relation, "" for a missing one."""
+
+    verb: str
+    preposition: str
+
+
 @cache
-def verb_and_preposition(relation: str) -> tuple[str, str]:
-    """The verb and the preposition of a relation, "" for a missing one: "sit next to" -> ("sit", "next to")."""
+def verb_and_preposition(relation: str) -> RelationParts:
+    """The parts of a relation: "sit next to" -> ("sit", "next to")."""
     table = prepositions()
-    parts = relation.split()
-    for start in range(len(parts)):
-        phrase = " ".join(parts[start:])
+    words = relation.split()
+    # The longest preposition first.
+    for start in range(len(words)):
+        phrase = " ".join(words[start:])
         phrase = table.same.get(phrase, phrase)
         if phrase in table.entries:
-            return " ".join(parts[:start]), phrase
-    return relation, ""
+            return RelationParts(" ".join(words[:start]), phrase)
+    return RelationParts(relation, "")
 
 
 @cache
@@ -75,34 +89,36 @@ def relations_are_incompatible(one: str, other: str) -> bool:
     True only if the tables say so: for two prepositions that exclude each other, alone or after the same verb of the
     table `body`; for two incompatible verbs, both with an object, or both before a preposition.
     """
-    (verb, preposition), (verb2, preposition2) = verb_and_preposition(one), verb_and_preposition(other)
-    if bool(preposition) != bool(preposition2) or bool(verb) != bool(verb2):
+    verb, preposition = verb_and_preposition(one)
+    other_verb, other_preposition = verb_and_preposition(other)
+    if bool(preposition) != bool(other_preposition) or bool(verb) != bool(other_verb):
         return False
     if not preposition:
-        known = all(WordNet.load().senses(word, "v") for word in (verb, verb2))
-        return known and verbs.are_incompatible(verb, verb2, OBJECT)
-    apart = prepositions().exclude(preposition, preposition2)
+        are_verbs = all(WordNet.load().senses(word, "v") for word in (verb, other_verb))
+        return are_verbs and verbs.are_incompatible(verb, other_verb, OBJECT)
+    prepositions_exclude = prepositions().exclude(preposition, other_preposition)
     if not verb:
-        return apart
-    if verb == verb2:
-        return apart and verb in verbs.verbs().body
-    return verbs.are_incompatible(verb, verb2, f"prep:{preposition}")
+        return prepositions_exclude
+    if verb == other_verb:
+        # A body is in one place: who sits on it does not sit under it. Who looks at it may look under it.
+        return prepositions_exclude and verb in verbs.verbs().body
+    return verbs.are_incompatible(verb, other_verb, f"prep:{preposition}")
 
 
 @cache
 def inverses(relation: str) -> tuple[str, ...]:
     """The relations of the object to the subject that a relation implies: "sit on" -> "under", "below", "beneath" …"""
-    return _INVERSE.get(verb_and_preposition(relation)[1], ())
+    return _INVERSE.get(verb_and_preposition(relation).preposition, ())
 
 
 def count(components: pa.Table) -> pa.Table:
     """The count of each word, pair and triple in a `components` table: columns kind, first, second, third, count."""
     import pyarrow as pa
 
-    objects, attributes, relations = (
-        components[name].combine_chunks().flatten() for name in ("objects", "attributes", "relations")
-    )
-    taken = {
+    objects = components["objects"].combine_chunks().flatten()
+    attributes = components["attributes"].combine_chunks().flatten()
+    relations = components["relations"].combine_chunks().flatten()
+    sources = {  # of each kind: its items, and the fields that are its words
         "noun": (objects, ("object",)),
         "attribute": (attributes, ("attribute",)),
         "relation": (relations, ("relation",)),
@@ -110,9 +126,10 @@ def count(components: pa.Table) -> pa.Table:
         "triple": (relations, ("subject", "relation", "object")),
     }
     parts = []
-    for kind, (items, words) in taken.items():
-        blank = [pa.repeat("", len(items))] * (len(WORDS) - len(words))
-        columns = [pa.repeat(kind, len(items)), *map(items.field, words), *blank, pa.repeat(1, len(items))]
+    for kind, (items, fields) in sources.items():
+        words = [items.field(name) for name in fields]
+        blanks = [pa.repeat("", len(items))] * (len(WORDS) - len(fields))
+        columns = [pa.repeat(kind, len(items)), *words, *blanks, pa.repeat(1, len(items))]
         parts.append(pa.table(columns, ["kind", *WORDS, "count"]))
     return add(parts)
 
@@ -122,7 +139,8 @@ def add(tables: Sequence[pa.Table], *keys: str) -> pa.Table:
     import pyarrow as pa
 
     names = [*keys, "kind", *WORDS]
-    rows = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
+    # The sum of a column may be null, unlike the counts of a shard.
+    rows = pa.concat_tables(tables, promote_options="default")
     summed = rows.group_by(names, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*names, "count"]).combine_chunks()
 
@@ -134,40 +152,56 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, min_con
     words for persons count as concrete. Attributes and relations need `min_count`. Pairs and triples consist of
     selected words and occur at least twice. Raises ValueError if min_count is below 1.
     """
-
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
-    order = [("kind", "ascending"), ("count", "descending"), *((word, "ascending") for word in WORDS)]
-    rows: dict[str, list[tuple[tuple[str, ...], int]]] = {kind: [] for kind in COMPONENT_KINDS}
-    counts = counts.sort_by(order)
-    for kind, n, *parts in zip(*(counts[name].to_pylist() for name in ("kind", "count", *WORDS)), strict=True):
-        if n >= (min_count if len(_PARTS[kind]) == 1 else 2):
-            rows[kind].append((tuple(parts[: len(_PARTS[kind])]), n))
-    rows["noun"] = [row for row in rows["noun"] if is_concrete(row[0][0], concreteness, min_concreteness)]
-    number = {kind: {words[0]: i for i, (words, _) in enumerate(rows[kind])} for kind in COMPONENT_KINDS[:3]}
-    incompatible: dict[str, Callable[[str, str], bool]] = {
-        "attribute": are_incompatible,
-        "relation": relations_are_incompatible,
-    }
-    kept: list[tuple[Any, ...]] = []
+    by_kind = _frequent(counts, min_count)
+    by_kind["noun"] = [row for row in by_kind["noun"] if is_concrete(row.words[0], concreteness, min_concreteness)]
+    id_of = {kind: {row.words[0]: number for number, row in enumerate(by_kind[kind])} for kind in WORD_KINDS}
+    selected: list[tuple[object, ...]] = []
     for kind in COMPONENT_KINDS:
-        first = len(kept)
-        for words, n in rows[kind]:
-            # The ids of the words of the component within their own kinds.
-            ids = [number[of].get(word) for of, word in zip(_PARTS[kind], words, strict=True)]
-            if None not in ids:
-                others = enumerate(number[kind]) if kind in incompatible else ()
-                rivals = [other for other, word in others if incompatible[kind](word, words[0])]
-                kept.append((kind, len(kept) - first, words, ids, n, rivals))
-    return table_of(kept, COMPONENT_VOCABULARY)
+        number = 0
+        for words, count in by_kind[kind]:
+            # The ids of the words within their own kinds; a pair or triple may have words that are not selected.
+            parts = [id_of[part_kind].get(word) for part_kind, word in zip(_PARTS[kind], words, strict=True)]
+            if None not in parts:
+                rivals = _rivals(kind, words[0], id_of[kind]) if kind in ("attribute", "relation") else []
+                selected.append((kind, number, words, parts, count, rivals))
+                number += 1
+    return table_of(selected, COMPONENT_VOCABULARY)
+
+
+class CountedComponent(NamedTuple):
+    """The words of a component, one to three, and how often it occurs."""
+
+    words: tuple[str, ...]
+    occurrences: int
+
+
+def _frequent(counts: pa.Table, min_count: int) -> dict[str, list[CountedComponent]]:
+    """The components of a table of counts that are frequent, by kind, the most frequent first."""
+    order = [("kind", "ascending"), ("count", "descending"), *((word, "ascending") for word in WORDS)]
+    columns = (column.to_pylist() for column in counts.sort_by(order).select(["kind", "count", *WORDS]).columns)
+    by_kind: dict[str, list[CountedComponent]] = {kind: [] for kind in COMPONENT_KINDS}
+    for kind, count, *words in zip(*columns, strict=True):
+        size = len(_PARTS[kind])
+        if count >= (min_count if size == 1 else LEAST_PAIRS):
+            by_kind[kind].append(CountedComponent(tuple(words[:size]), count))
+    return by_kind
+
+
+def _rivals(kind: str, word: str, id_of: Mapping[str, int]) -> list[int]:
+    """The ids of the attributes or relations that are incompatible with one of them, ascending."""
+    incompatible = are_incompatible if kind == "attribute" else relations_are_incompatible
+    return [number for other, number in id_of.items() if incompatible(other, word)]
 
 
 def are_incompatible(one: str, other: str) -> bool:
     """Whether two attributes cannot both be true of a thing; different numbers above one are incompatible."""
-    value = NUMBERS.get(one)
-    value2 = NUMBERS.get(other)
-    if value is not None or value2 is not None:
-        return value != value2 and min(value or 1, value2 or 1) > 1
+    number = NUMBERS.get(one)
+    other_number = NUMBERS.get(other)
+    if number is not None or other_number is not None:
+        # "One" excludes nothing: one of two dogs is one dog. Nor does a number exclude a word that is none.
+        return number != other_number and min(number or 1, other_number or 1) > 1
     return semantic_classes.are_incompatible(one, other)
 
 
@@ -179,8 +213,8 @@ class ComponentVocabulary:
 
     def __init__(self, table: pa.Table) -> None:
         """Read the rows of the kinds noun, attribute and relation."""
-        self.words: dict[str, list[str]] = {kind: [] for kind in COMPONENT_KINDS[:3]}
-        self.negatives: dict[str, set[int]] = {kind: set() for kind in COMPONENT_KINDS[:3]}
+        self.words: dict[str, list[str]] = {kind: [] for kind in WORD_KINDS}
+        self.negatives: dict[str, set[int]] = {kind: set() for kind in WORD_KINDS}
         for kind, words, rivals in zip(*(table[name].to_pylist() for name in ("kind", "words", "rivals")), strict=True):
             if kind in self.words:
                 self.words[kind] += words
@@ -190,15 +224,17 @@ class ComponentVocabulary:
 
 def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
     """The table `components` for the captions of a `parses` table; `graphs` are their scene graphs, in table order."""
-
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     keys = zip(*(parses[name].to_pylist() for name in ("caption_id", "image_id", "split")), strict=True)
     for key, graph in zip(keys, graphs, strict=True):
-        names = {thing.token: thing.name for thing in graph.objects}
-        objects = [(name, token) for token, name in names.items()]
-        attributes = [(value, names[object], token, object) for object, token, _, _, value in graph.attributes]
+        name_of = {thing.token: thing.name for thing in graph.objects}
+        objects = [(name, token) for token, name in name_of.items()]
+        attributes = [
+            (attribute.value, name_of[attribute.object], attribute.token, attribute.object)
+            for attribute in graph.attributes
+        ]
         relations = [
-            (names[subject], name, names[object], tokens, subject, object)
+            (name_of[subject], name, name_of[object], tokens, subject, object)
             for subject, object, tokens, name in graph.relations
         ]
         rows.append((*key, objects, attributes, relations))
@@ -241,24 +277,25 @@ class Exclusions:
         image = captions[0].image_id
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
         yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
+
+        # What captions say of things, more than the graphs have: (attribute or relation, noun).
         described = {(word, noun) for caption in captions for noun, word in mentioned_attributes(caption)}
-        for noun, count in frozenset().union(*map(mentioned_numerals, captions)):
-            if count in WRITTEN:
-                described.add((WRITTEN[count], noun))
+        for caption in captions:
+            described |= {(WRITTEN[number], noun) for noun, number in mentioned_numerals(caption) if number in WRITTEN}
         related: set[tuple[str, str]] = set()
-        of_attributes = set()
-        of_relations = set()
+        objects_with_attributes = set()
+        objects_of_relations = set()
         for graph in graphs:
-            names = {thing.token: thing.name for thing in graph.objects}
-            for object, _, _, _, value in graph.attributes:
-                of_attributes.add(names[object])
-                described.add((value, names[object]))
-            for subject, object, _, name in graph.relations:
-                of_relations.add(names[object])
-                related.add((name, names[object]))
-                related.update((inverse, names[subject]) for inverse in inverses(name))
-        yield from _rows(image, "attribute", of_attributes, described, self.attributes)
-        yield from _rows(image, "relation", of_relations, related, self.relations)
+            name_of = {thing.token: thing.name for thing in graph.objects}
+            for attribute in graph.attributes:
+                objects_with_attributes.add(name_of[attribute.object])
+                described.add((attribute.value, name_of[attribute.object]))
+            for relation in graph.relations:
+                objects_of_relations.add(name_of[relation.object])
+                related.add((relation.name, name_of[relation.object]))
+                related.update((inverse, name_of[relation.subject]) for inverse in inverses(relation.name))
+        yield from _rows(image, "attribute", objects_with_attributes, described, self.attributes)
+        yield from _rows(image, "relation", objects_of_relations, related, self.relations)
 
     @cached(MENTIONED)
     def attributes(self, mentioned: str) -> Ids:
@@ -271,28 +308,40 @@ class Exclusions:
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: on~atop, on~sit on; not sit on~stand on."""
         verb, preposition = verb_and_preposition(mentioned)
-        exclude = prepositions().exclude
-        same = {other for other in self._prepositions if other and preposition and not exclude(other, preposition)}
-        ids = frozenset[int]().union(*(self._prepositions.get(other, ()) for other in same or {preposition}))
+        if preposition:
+            exclude = prepositions().exclude
+            possible = [other for other in self._prepositions if other and not exclude(other, preposition)]
+        else:
+            possible = [""]
+        by_preposition = self._union(self._prepositions, possible or [preposition])
         if not verb:
-            return ids
-        alike = (its for other, its in self._verbs.items() if not other or verbs.may_be_same(other, verb))
-        return ids & frozenset[int]().union(*alike)
+            return by_preposition
+        similar = [other for other in self._verbs if not other or verbs.may_be_same(other, verb)]
+        return by_preposition & self._union(self._verbs, similar)
+
+    @staticmethod
+    def _union(ids: Mapping[str, set[int]], words: Iterable[str]) -> Ids:
+        """The ids of all relations with one of some words."""
+        return frozenset[int]().union(*(ids.get(word, ()) for word in words))
 
 
 def _rows(
-    image: str, kind: str, of: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
+    image: str, kind: str, objects: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
 ) -> Iterator[Exclusion]:
-    """One row per object in `of`, with the ids that may be true of it.
+    """One row per object, with the ids that may be true of it.
 
-    `mentioned` holds (attribute or relation, noun) pairs, the noun "" if the parse gives none; a pair counts for an
-    object if its noun may be the same thing. `meant` maps an attribute or relation to ids.
+    Args:
+        image: the id of the image.
+        kind: attribute or relation.
+        objects: their names.
+        mentioned: pairs of an attribute or relation and a noun, "" if the parse gives none. A pair counts for an object
+            if its noun may be the same thing.
+        meant: the ids that an attribute or relation may mean.
     """
-    ids: dict[str, set[int]] = {}
+    ids_of_noun: dict[str, set[int]] = {}
     for word, noun in mentioned:
-        numbers = meant(word)
-        if numbers:
-            ids.setdefault(noun, set()).update(numbers)
-    for object in sorted(of):
-        same = [its for noun, its in ids.items() if not noun or noun == object or may_corefer(noun, object)]
-        yield Exclusion(image, kind, object, sorted(frozenset().union(*same)))
+        if ids := meant(word):
+            ids_of_noun.setdefault(noun, set()).update(ids)
+    for name in sorted(objects):
+        same = [ids for noun, ids in ids_of_noun.items() if not noun or noun == name or may_corefer(noun, name)]
+        yield Exclusion(image, kind, name, sorted(frozenset().union(*same)))

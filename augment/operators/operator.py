@@ -31,7 +31,7 @@ class Traits(NamedTuple):
     has_fallback: whether it makes one negative that is less natural than preferred, of a caption of which it has no
         other. Not numerals and verbs: raters called more of such negatives unnatural than the model of raters expects,
         of numerals, verbs and what were prepositions then 47 % of 70, expected 30; of 67 nouns 34 %, expected 29. Of
-        prepositions it expects about what raters say since it was fitted to more of their words: 32 % of 428.
+        prepositions it expects about what raters say since it was fitted to more of their words: 30 % of 352.
     """
 
     family: str

@@ -24,7 +24,7 @@ from .nouns import (
     is_colour,
     is_look,
 )
-from .relations import Clauses, relations
+from .relations import Clauses, Described, relations
 
 __all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]
 
@@ -37,89 +37,97 @@ def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
     the first attribute of each object.
     """
     nouns = Nouns.read(caption)
-    related, states = relations(caption, nouns)
-    described = attributes(caption, nouns, states)
+    clauses = relations(caption, nouns)
+    described = attributes(caption, nouns, clauses.states)
     objects = tuple(nouns.objects.values())
     if simple:
-        objects = tuple(Object(o.token, o.token, o.name.rpartition(" ")[2]) for o in objects)
+        objects = tuple(Object(thing.token, thing.token, thing.name.rpartition(" ")[2]) for thing in objects)
         first: dict[int, Attribute] = {}
         for attribute in described:
             first.setdefault(attribute.object, attribute)
         described = tuple(first.values())
-    return SceneGraph(objects, described, related)
+    return SceneGraph(objects, described, clauses.relations)
 
 
-def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]) -> tuple[Attribute, ...]:
-    """The attributes of a caption's objects, by object, in text order.
-
-    states: (object, token) pairs of verbs that relate their subject to nothing ("a dog **sleeps**") and so are
-    attributes.
-    """
-    described_by: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
-    described_by.update(states)
-    tokens = caption.tokens
-    lowered = caption.lowered
+def attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> tuple[Attribute, ...]:
+    """The attributes of a caption's objects, by object, in text order; states: of `relations`."""
+    described = {Described(object, token) for token, object in nouns.modifiers.items()}
+    described.update(states)
     clauses = Clauses(caption, nouns)
-    silent = nouns.named.union(nouns.covers)
-    for token in tokens:
+    part_of_name = nouns.named.union(nouns.covers)
+    for token in caption.tokens:
         index = token.index
-        if token.dep in ("amod", "nummod") or lowered[index] == "both":
-            if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
+        # "a red car", "both dogs".
+        if token.dep in ("amod", "nummod") or caption.lowered[index] == "both":
+            if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in part_of_name:
                 for object in nouns.objects_of(token.head)[:1]:
-                    described_by.update((object, word) for word in _coordinated(caption, index))
-        elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
+                    described.update(Described(object, word) for word in _coordinated(caption, index))
+        elif _is_predicate(token):  # "the car is red"
             for object in clauses.subjects(token.head):
-                described_by.update((object, word) for word in _coordinated(caption, index))
-        elif token.dep == "pobj" and in_colour(caption, token):
-            holder = tokens[tokens[token.head].head]
+                described.update(Described(object, word) for word in _coordinated(caption, index))
+        elif token.dep == "pobj" and in_colour(caption, token):  # "a man in black", "a man dressed in black"
+            holder = caption.tokens[caption.tokens[token.head].head]
             things = nouns.objects_of(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
-            described_by.update((object, index) for object in things[:1])
-            described_by.difference_update((object, holder.index) for object in things)
-        elif lowered[index] in FORMS and index in nouns.stands_for:
-            described_by.update((object, index) for object in nouns.objects_of(index)[:1])
-    # Not "several", "one", "full of", which a photo does not show.
-    empty = {word for _, word in described_by if lowered[word] in WORDS["quantifiers"]}
-    empty |= {word for _, word in described_by if lowered[word] == "full" and caption.word(word + 1) == "of"}
-    # Nor what is denied, "the car is not red"; but "not the red car" has a red one.
-    before_noun = ("amod", "nummod", "compound", "nmod", "conj")
-    empty |= {
-        word for _, word in described_by if word in denied_tokens(caption) and tokens[word].dep not in before_noun
-    }
-    spans = {word: _span(caption, tokens[word]) for _, word in described_by if word not in empty}
-    within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
-    described = []
-    for object, word in sorted(described_by):
+            described.update(Described(object, index) for object in things[:1])
+            described.difference_update(Described(object, holder.index) for object in things)
+        elif caption.lowered[index] in FORMS and index in nouns.stands_for:  # "a group of dogs"
+            described.update(Described(object, index) for object in nouns.objects_of(index)[:1])
+
+    spans = {word: _span(caption, caption.tokens[word]) for _, word in described if _says_something(caption, word)}
+    # A word inside the span of another attribute is a part of that: "light" in "light brown".
+    within = {position for word, span in spans.items() for position in span if position != word}
+    attributes = []
+    for object, word in sorted(described):
         if word in spans and word not in within:
-            written = caption.span(*spans[word]).lower()
-            described.append(Attribute(object, word, *spans[word], WRITTEN.get(written, written)))
-    return tuple(described)
+            span = spans[word]
+            written = caption.span(span.start, span.stop).lower()
+            attributes.append(Attribute(object, word, span.start, span.stop, WRITTEN.get(written, written)))
+    return tuple(attributes)
+
+
+def _is_predicate(token: Token) -> bool:
+    """Whether a word is what a clause says of its subject: "the car is **red**"."""
+    return (token.dep == "acomp" and token.pos in ("ADJ", "VERB")) or (token.dep == "attr" and is_colour(token))
+
+
+def _says_something(caption: Caption, word: int) -> bool:
+    """Whether a photo shows what an attribute's word says, and the caption does not deny it."""
+    if caption.lowered[word] in WORDS["quantifiers"]:  # "several", "one"
+        return False
+    if caption.lowered[word] == "full" and caption.word(word + 1) == "of":
+        return False
+    # "The car is not red" denies it; but "not the red car" has a red one.
+    is_before_noun = caption.tokens[word].dep in ("amod", "nummod", "compound", "nmod", "conj")
+    return is_before_noun or word not in denied_tokens(caption)
 
 
 def _coordinated(caption: Caption, index: int) -> list[int]:
+    """A word and the adjectives and colours that are coordinated with it: "red, white and blue"."""
     indices = [index]
-    for at in indices:
-        for token in caption.dependents(at, "conj"):
-            if token.index > at and (token.pos not in ("NOUN", "PROPN") or is_colour(token)):
+    for position in indices:  # which grows
+        for token in caption.dependents(position, "conj"):
+            if token.index > position and (token.pos not in ("NOUN", "PROPN") or is_colour(token)):
                 indices.append(token.index)
     return indices
 
 
-def _span(caption: Caption, token: Token) -> tuple[int, int]:
+def _span(caption: Caption, token: Token) -> range:
     """The token span of an attribute: "light brown", "apple - shaped", "sitting down"."""
     lowered = caption.lowered
     start = token.index
     end = token.index + 1
-    if end < len(lowered) and caption.tokens[end].dep == "prt" and caption.tokens[end].head == token.index:
+    following = caption.tokens[end] if end < len(lowered) else None
+    if following is not None and following.dep == "prt" and following.head == token.index:  # "sitting down"
         end += 1
-    elif lowered[start] in FORMS and end < len(lowered) and FORMS[lowered[start]]:
+    elif following is not None and FORMS.get(lowered[start]):  # "group of"
         end += 1
-    elif is_look(token) or caption.word(start - 1) == "-":
-        hyphened = start > 1 and lowered[start - 1] == "-"
-        word = start > 0 and caption.tokens[start - 1].pos in ("NOUN", "PROPN", "ADJ", "ADV")
-        start -= 2 if hyphened else int(word)
-    elif in_colour(caption, token):
+    elif is_look(token) or caption.word(start - 1) == "-":  # "apple - shaped", "apple shaped"
+        has_hyphen = start > 1 and lowered[start - 1] == "-"
+        has_word = start > 0 and caption.tokens[start - 1].pos in ("NOUN", "PROPN", "ADJ", "ADV")
+        start -= 2 if has_hyphen else int(has_word)
+    elif in_colour(caption, token):  # "in black and white"
         start = token.head
-        end = max((t.index for t in caption.dependents(token.index, "conj")), default=token.index) + 1
-    elif lowered[start] in COLOURS and start and lowered[start - 1] in WORDS["shades"]:
+        end = max((word.index for word in caption.dependents(token.index, "conj")), default=token.index) + 1
+    elif lowered[start] in COLOURS and start and lowered[start - 1] in WORDS["shades"]:  # "light brown"
         start -= 1
-    return start, end
+    return range(start, end)

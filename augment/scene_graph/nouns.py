@@ -22,6 +22,8 @@ MUTUAL = frozenset((("each", "other"), ("one", "another")))
 _LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
+# How many nouns one may stand for, directly or not; a parse may be circular.
+MAX_PENDING = 20
 
 
 class Object(NamedTuple):
@@ -95,40 +97,36 @@ class Nouns:
         named: set[int] = set()
         covers = _covers(caption)
         tokens = caption.tokens
-        lowered = caption.lowered
         covering = set(covers.values())
-        mutual = frozenset(i for i, pair in enumerate(pairwise(lowered), start=1) if pair in MUTUAL)
-        # The nouns of "side by side", "hand in hand", "back to back".
-        pairs = enumerate(zip(lowered, lowered[1:], lowered[2:], strict=False))
-        paired = {i for i, (a, word, b) in pairs if a == b and word in ("by", "in", "to")}
-        silent = mutual | paired | {i + 2 for i in paired}
+        mutual = frozenset(i for i, pair in enumerate(pairwise(caption.lowered), start=1) if pair in MUTUAL)
+        nameless = mutual | _paired(caption)
         for token in tokens:
             index = token.index
-            if not _is_noun(token) or index in silent or _names_nothing(caption, token):
+            if not _is_noun(token) or index in nameless or _names_nothing(caption, token):
                 continue
             if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
+                # "tennis" of "tennis racket".
                 continue
-            ofs = (word for word in caption.dependents(index, "prep") if word.lower == "of")
-            behind = next((noun.index for of in ofs for noun in caption.dependents(of.index, "pobj")), None)
-            if behind is not None and token.lemma in WORDS["portions"]:
-                stands_for[index] = behind
+            of_noun = _noun_after_of(caption, index)
+            # "a group of dogs".
+            if of_noun is not None and token.lemma in WORDS["portions"]:
+                stands_for[index] = of_noun
                 continue
-            if behind is not None and lowered[index] in WORDS["places"] and token.dep == "pobj":
+            if of_noun is not None and caption.lowered[index] in WORDS["places"] and token.dep == "pobj":
+                # "on top of a table", which is a relation.
                 continue
+
+            # A name begins with its compounds, but attributes among these ("brick wall") are no part of it.
             start = index
             while start > 0 and tokens[start - 1].dep in _NAMED and tokens[start - 1].head in range(start, index + 1):
                 start -= 1
             while start < index and _is_attribute(tokens[start], caption):
                 modifiers[start] = index
                 start += 1
-            adjective = tokens[start - 1]
-            if start > 0 and adjective.dep == "amod" and adjective.head == index:
-                # "Hot dog", which WordNet has; not "young man", since young is visible.
-                compound = start == index and is_compound(adjective.lower, token.lemma)
-                if compound or adjective.lower in WORDS["sides"]:
-                    start -= 1
-                    named.add(start)
-            objects[index] = Object(index, start, " ".join([*lowered[start:index], token.lemma]))
+            if _is_adjective_of_name(caption, start, index):
+                start -= 1
+                named.add(start)
+            objects[index] = Object(index, start, " ".join([*caption.lowered[start:index], token.lemma]))
         return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
     def objects_of(self, index: int) -> list[int]:
@@ -142,7 +140,7 @@ class Nouns:
             elif thing in self.objects:
                 objects.append(thing)
             pending += [child.index for child in self.caption.dependents(noun, "conj")]
-            del pending[20:]  # a parse may be circular
+            del pending[MAX_PENDING:]
         return objects
 
     def clause_subjects(self, index: int, clause: int) -> list[int]:
@@ -154,12 +152,13 @@ class Nouns:
         with a feather"); and a conjunct with a modifier of its own ("a man on a bench and a woman holding umbrellas").
         """
         tokens = self.caption.tokens
+        is_about_person = is_person(tokens[index].lemma)
         first = index
-        person = is_person(tokens[index].lemma)
         while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
-            modified = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
-            if modified or is_person(tokens[first].lemma) != person:
+            modifiers = self.caption.dependents(first, "prep", "acl", "relcl")
+            is_modified = any(modifier.index > first for modifier in modifiers)
+            if is_modified or is_person(tokens[first].lemma) != is_about_person:
                 return self.objects_of(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
@@ -167,6 +166,34 @@ class Nouns:
         if len(subjects) < 2:
             return subjects
         return [thing for thing in subjects if thing < clause]
+
+
+def _paired(caption: Caption) -> set[int]:
+    """The nouns of "side by side", "hand in hand", "back to back"."""
+    lowered = caption.lowered
+    triples = enumerate(zip(lowered, lowered[1:], lowered[2:], strict=False))
+    first = {i for i, (a, word, b) in triples if a == b and word in ("by", "in", "to")}
+    return first | {i + 2 for i in first}
+
+
+def _noun_after_of(caption: Caption, index: int) -> int | None:
+    """The noun after "of" that depends on the noun at token `index`: dogs of "a group of dogs"; None without."""
+    for preposition in caption.dependents(index, "prep"):
+        if preposition.lower == "of":
+            for noun in caption.dependents(preposition.index, "pobj"):
+                return noun.index
+    return None
+
+
+def _is_adjective_of_name(caption: Caption, start: int, index: int) -> bool:
+    """Whether the word before a name, from token `start` to the noun `index`, belongs to it: "hot dog", which WordNet
+    has, and "right hand"; not "young man", since young is visible.
+    """
+    adjective = caption.tokens[start - 1]
+    if start == 0 or adjective.dep != "amod" or adjective.head != index:
+        return False
+    is_in_wordnet = start == index and is_compound(adjective.lower, caption.tokens[index].lemma)
+    return is_in_wordnet or adjective.lower in WORDS["sides"]
 
 
 def _is_noun(token: Token) -> bool:
@@ -195,21 +222,24 @@ def in_colour(caption: Caption, token: Token) -> bool:
         token = caption.tokens[token.head]
     if token.dep != "pobj" or token.head >= token.index or token.lower not in COLOURS:
         return False
-    behind = caption.tokens[token.index + 1].tag if token.index + 1 < len(caption.tokens) else ""
-    return caption.lowered[token.index - 1] in ("in", "all") and behind not in ("NN", "NNS", "JJ", "VBN")
+    is_last = token.index + 1 == len(caption.tokens)
+    following_tag = "" if is_last else caption.tokens[token.index + 1].tag
+    # "In black shoes" says what the shoes are like.
+    return caption.lowered[token.index - 1] in ("in", "all") and following_tag not in ("NN", "NNS", "JJ", "VBN")
 
 
 def _names_nothing(caption: Caption, token: Token) -> bool:
     """Whether a noun names no object of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
     lowered = caption.lowered
-    if lowered[token.index] in WORDS["nameless"] or lowered[token.index] == "front" and token.dep == "pobj":
+    index = token.index
+    if lowered[index] in WORDS["nameless"] or (lowered[index] == "front" and token.dep == "pobj"):
         return True
-    behind = token.index + 1 + (caption.word(token.index + 1) == "-")
-    if caption.word(behind) in LOOKS and is_look(caption.tokens[behind]):
+    following = index + 1 + (caption.word(index + 1) == "-")
+    if caption.word(following) in LOOKS and is_look(caption.tokens[following]):  # "heart - shaped"
         return True
-    if is_denied_noun(caption, token.index) or token.lower in NEGATIONS:
+    if is_denied_noun(caption, index) or token.lower in NEGATIONS:
         return True
-    if any(lowered[child] == "zero" for child in caption.children[token.index]):
+    if any(lowered[child] == "zero" for child in caption.children[index]):
         return True
     if is_colour(token):
         return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")

@@ -16,6 +16,8 @@ RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))
 INVERTED = frozenset(("cover", "surround"))
 SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
+# How many prepositions and nouns of place may stand below each other; a parse may be circular.
+MAX_CHAIN = 4
 _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
@@ -34,7 +36,8 @@ class Clauses:
         """
         subjects = self._subjects.get(index)
         if subjects is None:
-            self._subjects[index] = []  # ends the recursion of a circular parse
+            # This ends the recursion of a circular parse.
+            self._subjects[index] = []
             subjects = self._subjects[index] = self._read(index)
         return subjects
 
@@ -67,15 +70,18 @@ class Clauses:
         return self.nouns.objects_of(verb.head)[:1]
 
     def _read(self, index: int) -> list[int]:
+        """As `subjects`, from the parse."""
         tokens = self.caption.tokens
         token = tokens[index]
         subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
         if subject is not None and not (subject.lower in RELATIVE and token.dep in ("relcl", "acl")):
-            if subject.lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
+            # "a man smiles while he runs".
+            if subject.lower in PRONOUNS and token.dep == "advcl":
                 return self.subjects(token.head)
             return self.nouns.objects_of(subject.index)
         if token.pos in ("NOUN", "PROPN", "PRON"):
             return self.nouns.objects_of(index)
+        # The root: "there is a dog sleeping".
         if token.head == index:
             existing = next(self.caption.dependents(index, "attr"), None)
             if existing is None or not self.caption.has(index, "expl"):
@@ -88,7 +94,7 @@ class Clauses:
         return []
 
 
-class Phrase(NamedTuple):
+class PrepositionalPhrase(NamedTuple):
     """A preposition of one or more words, attached to token `head`; `object` is its noun, None if stranded."""
 
     tokens: tuple[int, ...]
@@ -97,72 +103,100 @@ class Phrase(NamedTuple):
     object: int | None
 
 
-def phrases(caption: Caption) -> list[Phrase]:
+def phrases(caption: Caption) -> list[PrepositionalPhrase]:
     """The prepositional phrases of a caption, in text order of their first word."""
     tokens = caption.tokens
-    inner: set[int] = set()
+    used: set[int] = set()
     phrases = []
     for token in tokens:
-        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in inner:
+        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in used:
             continue
-        words, object = _downward(caption, token.index)
-        if object is None and token.dep != "prep":
+        preposition = _downward(caption, token.index)
+        words = preposition.words
+        if preposition.object is None and token.dep != "prep":
             continue
-        inner.update(words)
+        used.update(words)
         head = token.head
         above = tokens[head]
-        adverbial = above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd")
-        if adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
+        is_adverbial = above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd")
+        if is_adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
+            # "close to": the adverb belongs to the preposition.
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
-        phrases.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
+        name = " ".join(caption.lowered[word] for word in words)
+        phrases.append(PrepositionalPhrase(words, name, head, preposition.object))
     return phrases
 
 
-def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None]:
-    """The words of a preposition and its final noun, through further prepositions and nouns of place with "of"."""
+class _Preposition(NamedTuple):
+    """The words of a preposition, and its noun; None if it has none."""
+
+    words: tuple[int, ...]
+    object: int | None
+
+
+def _downward(caption: Caption, index: int) -> _Preposition:
+    """A preposition and its final noun, through further prepositions and nouns of place with "of": "on top of"."""
     words = [index]
     tokens = caption.tokens
     lowered = caption.lowered
-    for _ in range(4):
+    for _ in range(MAX_CHAIN):
         behind = [tokens[child] for child in caption.children[words[-1]] if child > words[-1]]
         noun = next((token.index for token in behind if token.dep == "pobj"), None)
         if noun is None:
             preposition = next((token.index for token in behind if token.dep == "prep"), None)
             if preposition is None:
-                return tuple(words), None
+                return _Preposition(tuple(words), None)
             words.append(preposition)
             continue
-        ofs = [token.index for token in caption.dependents(noun, "prep") if token.lower == "of"]
-        if lowered[noun] not in WORDS["places"] or not ofs:
-            return tuple(words), noun
+        of_words = [token.index for token in caption.dependents(noun, "prep") if token.lower == "of"]
+        if lowered[noun] not in WORDS["places"] or not of_words:
+            return _Preposition(tuple(words), noun)
         words += [child for child in caption.children[noun] if child < noun and lowered[child] in WORDS["between"]]
-        words += [noun, ofs[-1]]
-    return tuple(words), None
+        words += [noun, of_words[-1]]
+    return _Preposition(tuple(words), None)
 
 
-def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:
-    """The asserted relations of a caption in text order, and (object, verb) pairs of verbs that are attributes."""
+class Described(NamedTuple):
+    """An object, and a word that says something of it: token indices."""
+
+    object: int
+    word: int
+
+
+class ClauseRelations(NamedTuple):
+    """The asserted relations of a caption in text order; and states, the verbs that relate their subject to nothing ("a
+    dog **sleeps**") and so are attributes.
+    """
+
+    relations: tuple[Relation, ...]
+    states: list[Described]
+
+
+def relations(caption: Caption, nouns: Nouns) -> ClauseRelations:
+    """The relations that a caption asserts."""
     reader = _Reader(caption, nouns)
-    attached: dict[int, list[Phrase]] = {}
+    phrases_of: dict[int, list[PrepositionalPhrase]] = {}
     for phrase in phrases(caption):
-        attached.setdefault(phrase.head, []).append(phrase)
+        phrases_of.setdefault(phrase.head, []).append(phrase)
     states = []
     for token in caption.tokens:
-        its = attached.get(token.index, [])
+        attached = phrases_of.get(token.index, [])
         if token.index in nouns.covers:
-            reader.add([nouns.covers[token.index]], nouns.objects_of(token.head)[:1], (token.index,), token.lemma)
+            covering = nouns.covers[token.index]
+            reader.add([covering], nouns.objects_of(token.head)[:1], (token.index,), token.lemma)
         elif token.pos == "VERB":
-            states += reader.verb(token, its)
-        elif its:
-            reader.noun(token, its)
+            states += reader.verb(token, attached)
+        elif attached:
+            reader.noun(token, attached)
         if token.dep == "poss":
             reader.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
     denied = denied_tokens(caption)
-    asserted = [one for one in reader.found if denied.isdisjoint(one.tokens)]
-    states = [(thing, verb) for thing, verb in states if verb not in denied]
-    distinct = {(r.subject, r.object, r.name): r for r in reversed(asserted)}
-    return tuple(sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
+    asserted = [relation for relation in reader.relations if denied.isdisjoint(relation.tokens)]
+    # Of several relations of one name between two objects the first counts: it is the last to be put in.
+    distinct = {(relation.subject, relation.object, relation.name): relation for relation in reversed(asserted)}
+    in_order = sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))
+    return ClauseRelations(tuple(in_order), [state for state in states if state.word not in denied])
 
 
 @cache
@@ -175,95 +209,109 @@ def is_substance(noun: str) -> bool:
 
 
 class _Reader:
+    """Collects the relations of one caption."""
+
     def __init__(self, caption: Caption, nouns: Nouns) -> None:
         self.caption = caption
         self.nouns = nouns
         self.clauses = Clauses(caption, nouns)
-        self.found: list[Relation] = []
+        self.relations: list[Relation] = []
 
     def add(self, subjects: Iterable[int], objects: Iterable[int], tokens: tuple[int, ...], name: str) -> bool:
         """Relate all subjects to all objects; returns whether any relation was added."""
-        before = len(self.found)
+        before = len(self.relations)
         for subject in subjects:
             for object in objects:
                 if subject != object:
-                    self.found.append(Relation(subject, object, tokens, name))
-        return len(self.found) > before
+                    self.relations.append(Relation(subject, object, tokens, name))
+        return len(self.relations) > before
 
     def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
         """Relate the first subject to the others, a single plural to itself: "dogs face each other".
 
         Returns whether there was any subject.
         """
-        self.found += [Relation(subjects[0], other, tokens, name) for other in subjects[1:] or subjects]
+        others = subjects[1:] or subjects
+        self.relations += [Relation(subjects[0], other, tokens, name) for other in others]
         return bool(subjects)
 
-    def noun(self, token: Token, its: list[Phrase]) -> None:
+    def noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:
         """Add the relations of the phrases attached to a noun, an adjective or a form of "be"."""
         is_noun = token.pos in ("NOUN", "PROPN", "PRON")
-        clause = self.clauses.subjects(token.index)
-        for phrase in its:
-            subjects = self.nouns.clause_subjects(token.index, phrase.tokens[0]) if is_noun else clause
+        subjects_of_clause = self.clauses.subjects(token.index)
+        for phrase in attached:
+            subjects = subjects_of_clause
+            if is_noun:
+                subjects = self.nouns.clause_subjects(token.index, phrase.tokens[0])
+            # "the sofa the man is on".
             if phrase.object is None:
                 self.add(subjects, self.clauses.gap(token.index), phrase.tokens, phrase.name)
-                continue
-            if phrase.object in self.nouns.mutual:
+            elif phrase.object in self.nouns.mutual:
                 self.mutual(subjects, phrase.tokens, phrase.name)
-                continue
-            objects = self.nouns.objects_of(phrase.object)
-            if phrase.name == "of":
-                if not is_noun or token.index in self.nouns.stands_for:
-                    continue
+            elif phrase.name != "of":
+                self.add(subjects, self.nouns.objects_of(phrase.object), phrase.tokens, phrase.name)
+            elif is_noun and token.index not in self.nouns.stands_for:
+                objects = self.nouns.objects_of(phrase.object)
+                # "a bowl of soup".
                 if token.lemma in WORDS["containers"] or self._is_substance(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
-                else:
+                else:  # "the roof of a house": the house has it
                     self.add(objects, subjects, phrase.tokens, "have")
-            else:
-                self.add(subjects, objects, phrase.tokens, phrase.name)
 
     def _is_substance(self, noun: int) -> bool:
         """Whether the noun at token `noun`, without determiner, is a substance: "a pool of water"."""
         token = self.caption.tokens[noun]
         return token.tag == "NN" and not self.caption.has(noun, "det", "poss", "nummod") and is_substance(token.lemma)
 
-    def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
-        """Add the relations of a verb; returns (object, verb) pairs if it relates its subject to nothing."""
+    def verb(self, verb: Token, attached: list[PrepositionalPhrase]) -> list[Described]:
+        """Add the relations of a verb and of the phrases attached to it.
+
+        Returns:
+            The verb for each of its subjects if it relates them to nothing, and so describes them.
+        """
         caption = self.caption
         clauses = self.clauses
         subjects = clauses.subjects(verb.index)
         words: tuple[int, ...] = (verb.index,)
         name = verb.lemma
         objects: list[int] = []
-        said = False
+        relates = False
         for child in caption.children[verb.index]:
             token = caption.tokens[child]
             if token.dep == "prt":
                 words = (*words, child)
                 name = f"{name} {token.lower}"
             elif token.dep == "dobj" and child in self.nouns.mutual:
-                said = self.mutual(subjects, words, name)
+                relates = self.mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.objects_of(child)
-        passive = clauses.is_passive(verb)
+        is_passive = clauses.is_passive(verb)
         gap = clauses.gap(verb.index)
-        stranded = [phrase for phrase in its if phrase.object is None]
-        if gap and not objects and not stranded:
+        is_stranded = any(phrase.object is None for phrase in attached)
+        # "the ball the boy throws".
+        if gap and not objects and not is_stranded:
             objects = gap
-        if not passive or objects:
-            said |= self.add(subjects, objects, words, name)
-        first = not said
-        for phrase in its:
+        if not is_passive or objects:
+            relates |= self.add(subjects, objects, words, name)
+
+        # Without an object the first phrase belongs to the relation, the second does not: "sit on" a sofa, "in" a room.
+        joins_phrase = not relates and not objects
+        for phrase in attached:
             ends = gap if phrase.object is None else self.nouns.objects_of(phrase.object)
-            if passive and (phrase.name == "by" or verb.lemma in INVERTED and phrase.name in ("with", "in")):
-                said |= self.add(ends, subjects, words, name)
-            elif objects or not first:
-                said |= self.add(subjects, ends, phrase.tokens, phrase.name)
-            elif phrase.object in self.nouns.mutual:
-                said |= self.mutual(subjects, (*words, *phrase.tokens), f"{name} {phrase.name}")
-                first = False
+            is_agent = phrase.name == "by" or (verb.lemma in INVERTED and phrase.name in ("with", "in"))
+            # "held by a boy": the boy holds it.
+            if is_passive and is_agent:
+                relates |= self.add(ends, subjects, words, name)
+            elif not joins_phrase:
+                relates |= self.add(subjects, ends, phrase.tokens, phrase.name)
             else:
-                said |= self.add(subjects, ends, (*words, *phrase.tokens), f"{name} {phrase.name}")
-                first = False
-        if said or gap or verb.dep in ("amod", "compound") or verb.tag == "VB" or verb.lemma in verbs().vague:
+                joined = (*words, *phrase.tokens)
+                if phrase.object in self.nouns.mutual:
+                    relates |= self.mutual(subjects, joined, f"{name} {phrase.name}")
+                else:
+                    relates |= self.add(subjects, ends, joined, f"{name} {phrase.name}")
+                joins_phrase = False
+        is_attribute = not (relates or gap or verb.dep in ("amod", "compound") or verb.tag == "VB")
+        if not is_attribute or verb.lemma in verbs().vague:
             return []
-        return [(subject, verb.index) for subject in subjects]
+        return [Described(subject, verb.index) for subject in subjects]

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import chain, zip_longest
 from os import PathLike, fspath
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -80,12 +81,20 @@ class Augmenter:
         self.n = n
         self._lexicon = fspath(lexicon)
         self._spacy_model = spacy_model
+        # What the tables were when this was made: a worker that loads them later must get the same, or an error.
         self._hashes = tuple("" if path.is_file() else table_of_run(path).sha256 for path in _tables(self._lexicon))
         names = tuple(name for name in operator_names(operators) if OPERATORS[name].family != POSITIVE)
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
-        given = dict(seed=seed, operators=names, per_family=n, max_true=max_true, cloze=cloze)
-        given |= {"preferred_unnatural": preferred_unnatural, "max_unnatural": max_unnatural}
+        given: dict[str, object] = {
+            "seed": seed,
+            "operators": names,
+            "per_family": n,
+            "max_true": max_true,
+            "cloze": cloze,
+            "preferred_unnatural": preferred_unnatural,
+            "max_unnatural": max_unnatural,
+        }
         self._settings: NegativesConfig = configure("negatives", given)
 
     def __call__(
@@ -113,21 +122,26 @@ class Augmenter:
         settings = self._settings if seed is None else self._settings.changed(seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
-        texts = [" ".join(text.split()) for text in texts]
+        texts = [" ".join(text.split()) for text in texts]  # as `build` writes captions: equal texts, equal negatives
         groups: dict[Hashable, list[int]] = {}
         for row, image in enumerate(range(len(texts)) if images is None else images):
             groups.setdefault(image, []).append(row)
-        made: list[list[str]] = [[] for _ in texts]
+        negatives: list[list[str]] = [[] for _ in texts]
+        # What is made of a batch has no cycles: looking for some takes time and finds none.
         with collector_paused():
-            lexicon, truth = _load(self._lexicon, self._hashes, settings.max_true, settings.cloze)
+            resources = _load(self._lexicon, self._hashes, settings.max_true, settings.cloze)
+            # The text itself is the id: random choices are seeded by it, and so do not depend on the rest of the batch.
             empty = [""] * len(texts)
             table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
             captions = from_parses(parse_table(table, self._spacy_model))
+            # Image by image: the captions of an image are siblings, wherever they stand in the batch.
             siblings = [[captions[row] for row in rows] for rows in groups.values()]
-            results = generate_for_images(siblings, lexicon, settings, truth).results
-            for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
-                made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
-        return made
+            results = generate_for_images(siblings, resources.lexicon, settings, resources.truth).results
+            rows_of_results = chain.from_iterable(groups.values())
+            for row, by_operator in zip(rows_of_results, results, strict=True):
+                texts_of_operators = [[negative.text for negative in accepted] for accepted, _ in by_operator.values()]
+                negatives[row] = _in_turn(texts_of_operators, self.n)
+        return negatives
 
     def __repr__(self) -> str:
         settings = self._settings
@@ -137,10 +151,10 @@ class Augmenter:
 
 def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     """At most n different texts, taken from the operators in turn."""
-    made: dict[str, str] = {}
+    texts: dict[str, str] = {}  # by their lower case: two that differ in a capital alone are one
     for text in filter(None, chain.from_iterable(zip_longest(*operators))):
-        made.setdefault(text.lower(), text)
-    return list(made.values())[:n]
+        texts.setdefault(text.lower(), text)
+    return list(texts.values())[:n]
 
 
 def _tables(lexicon: str) -> list[Path]:
@@ -148,16 +162,29 @@ def _tables(lexicon: str) -> list[Path]:
     return [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
 
 
-@lru_cache(maxsize=2)
-def _load(lexicon: str, hashes: tuple[str, ...], max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
-    """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process.
+class Resources(NamedTuple):
+    """What all batches share: the balanced lexicon and the truth estimates."""
 
-    hashes: of the run's tables when the Augmenter was made; of files "". Raises DamagedShardError if the run was built
-    anew since.
+    lexicon: Lexicon
+    truth: Truth
+
+
+@lru_cache(maxsize=2)
+def _load(lexicon: str, hashes: tuple[str, ...], max_true: float, cloze: Path | None) -> Resources:
+    """The resources of `reference` or of a run's folder, loaded once per process.
+
+    Args:
+        lexicon: `reference`, or the folder of a run.
+        hashes: of the run's tables when the Augmenter was made; of files "".
+        max_true: see `Augmenter`.
+        cloze: the file of a model of your own.
+
+    Raises:
+        DamagedShardError: the run was built anew since.
     """
     tables = []
     for path, sha256, schema in zip(_tables(lexicon), hashes, (LEXICON, TRUTH, BALANCE), strict=True):
         tables.append(TableInMemory(given_table(WholeTable(path, sha256) if sha256 else path, schema)))
     entries, truth, balance = tables
     model = load_cloze(cloze)
-    return load_balanced(entries, balance, model), load_truth(entries, truth, max_true, model)
+    return Resources(load_balanced(entries, balance, model), load_truth(entries, truth, max_true, model))

@@ -13,11 +13,12 @@ same batches. `NegativesByKey` joins negatives to samples that something else re
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -32,24 +33,32 @@ from ..models.sampling import NegativePool, sample_of_each
 from ..readers.record import Record, Rejected, clean
 from ..tables.columns import UNSPLIT, splits_of
 from ..tables.images import Images
-from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, joined
+from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives, join_shards
 
-__all__ = ["Batch", "Negatives", "NegativesByKey"]
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
+__all__ = ["CaptionBatch", "Negatives", "NegativesByKey"]
+
+# What random numbers are for: each use has its own stream, so that shuffling changes no choice of negatives.
 SHUFFLE = 0
-CHOOSE = 1  # what random numbers are for
+CHOOSE = 1
 SHARDS = 16  # of negatives that are kept in memory, where samples come by key
 FIRST = 1000  # samples of which one must have negatives
 
 Tokenize = Callable[[list[str]], torch.Tensor]
+Sample: TypeAlias = Any  # an entry of a sample that something else reads: a text, a picture, a tensor …
 
 
-class Batch(TypedDict, total=False):
+class CaptionBatch(TypedDict, total=False):
     """B captions, each with its image and up to k negatives.
 
-    image_id: B ids. image: B paths of image files or, with a transform, a tensor (B, …); absent without a folder of
-    images. caption: B texts, or a tensor (B, …) of a tokenizer. negatives: B lists of k texts, or a tensor (B, k, …).
-    mask: (B, k) bool, False where a caption has no further negative, and `negatives` the empty text.
+    Attributes:
+        image_id: B ids.
+        image: B paths of image files or, with a transform, a tensor (B, …); absent without a folder of images.
+        caption: B texts, or a tensor (B, …) of a tokenizer.
+        negatives: B lists of k texts, or a tensor (B, k, …).
+        mask: (B, k) bool, False where a caption has no further negative, and `negatives` the empty text.
     """
 
     image_id: list[str]
@@ -59,8 +68,8 @@ class Batch(TypedDict, total=False):
     mask: torch.Tensor
 
 
-class Negatives(IterableDataset[Batch]):
-    """The English captions of a run, with negatives or without, in random order, as batches (see `Batch`).
+class Negatives(IterableDataset[CaptionBatch]):
+    """The English captions of a run, with negatives or without, in random order, as batches (see `CaptionBatch`).
 
     Use it with `DataLoader(batches, batch_size=None, collate_fn=batches.collate, num_workers=…)`.
 
@@ -89,7 +98,7 @@ class Negatives(IterableDataset[Batch]):
     Examples:
         >>> batches = Negatives(run, negatives=2, batch_size=4, split=())
         >>> first = next(iter(batches))
-        >>> len(first["caption"]), [len(some) for some in first["negatives"]], first["mask"].shape
+        >>> len(first["caption"]), [len(texts) for texts in first["negatives"]], first["mask"].shape
         (4, [2, 2, 2, 2], torch.Size([4, 2]))
     """
 
@@ -103,7 +112,7 @@ class Negatives(IterableDataset[Batch]):
         operators: str | Sequence[str] = (),
         refined: bool = False,
         images: str | PathLike[str] | None = None,
-        transform: Callable[[Any], torch.Tensor] | None = None,
+        transform: Callable[[Image], torch.Tensor] | None = None,
         tokenize: Tokenize | None = None,
         seed: int = 0,
         shuffle: bool = True,
@@ -129,11 +138,13 @@ class Negatives(IterableDataset[Batch]):
         self.drop_last = drop_last
         self.transform = transform
         self.tokenize = tokenize
-        splits, chosen = ((some,) if isinstance(some, str) else tuple(some) for some in (split, operators))
         table = "refined" if refined else "negatives"
-        self._captions, rows, starts = _read(Path(run), splits, chosen, table)
-        made = rows["negative"].cast(pa.large_string()).chunks
-        self._texts = pa.concat_arrays([*made, pa.array([""], pa.large_string())])  # the last for what is lacking
+        # All in memory as Arrow, which workers that are forked share; Python strings are made of a batch at a time.
+        self._captions, rows, starts = _read(Path(run), _names(split), _names(operators), table)
+        # The negatives of caption i are rows starts[i] to starts[i + 1] of `_texts`; the last text stands for those
+        # that are lacking.
+        texts = rows["negative"].cast(pa.large_string()).chunks
+        self._texts = pa.concat_arrays([*texts, pa.array([""], pa.large_string())])
         self._pool = NegativePool(torch.from_numpy(starts), negatives)
         self._images = None if images is None else Path(images)
         if self._images is None:
@@ -144,7 +155,7 @@ class Negatives(IterableDataset[Batch]):
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that persist see it change
 
     @staticmethod
-    def collate(batch: Batch) -> Batch:
+    def collate(batch: CaptionBatch) -> CaptionBatch:
         """The batch as it is. Without it a DataLoader looks at every text, which takes longer than making the batch."""
         return batch
 
@@ -167,43 +178,51 @@ class Negatives(IterableDataset[Batch]):
         return len(range(self.rank, self._batches(), self.ranks))
 
     def _batches(self) -> int:
+        """The number of batches of all ranks in an epoch."""
+        if not self.drop_last:
+            return math.ceil(self.captions / self.batch_size)
         whole = self.captions // self.batch_size
-        if self.drop_last:
-            return whole - whole % self.ranks
-        return -(-self.captions // self.batch_size)
+        return whole - whole % self.ranks  # ranks wait for each other in each step, so each has equally many
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[CaptionBatch]:
         """The batches of this rank and, in a worker of a DataLoader, of this worker."""
         worker = get_worker_info()
-        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        worker_number = 0 if worker is None else worker.id
+        workers = 1 if worker is None else worker.num_workers
         epoch = int(self._epoch)
         order = np.arange(self.captions)
         if self.shuffle:
             order = np.random.default_rng([self.seed, SHUFFLE, epoch]).permutation(self.captions)
-        for n in range(self.rank + number * self.ranks, self._batches(), self.ranks * workers):
-            rows = order[n * self.batch_size : (n + 1) * self.batch_size]
-            (seed,) = np.random.SeedSequence([self.seed, CHOOSE, epoch, n]).generate_state(1, np.uint64)
-            yield self._batch(rows, Generator().manual_seed(int(seed >> 1)))
+        # Batch i is of rank i % ranks, and of its batches the workers take one each in turn. Seeds are of the batch, so
+        # that its negatives are the same whoever makes it.
+        first = self.rank + worker_number * self.ranks
+        for number in range(first, self._batches(), self.ranks * workers):
+            rows = order[number * self.batch_size : (number + 1) * self.batch_size]
+            (seed,) = np.random.SeedSequence([self.seed, CHOOSE, epoch, number]).generate_state(1, np.uint64)
+            yield self._batch(rows, Generator().manual_seed(int(seed >> 1)))  # PyTorch's seeds have a sign
 
-    def _batch(self, rows: np.ndarray, generator: Generator) -> Batch:
+    def _batch(self, rows: np.ndarray, generator: Generator) -> CaptionBatch:
+        """The batch of B rows of `_captions`."""
         wanted = self._captions.take(rows)
-        chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)
-        texts = np.where(mask.numpy(), chosen.numpy(), len(self._texts) - 1)
-        false = self._texts.take(pa.array(texts.ravel())).to_pylist()
-        batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": mask}
+        chosen, mask = self._pool.sample(torch.from_numpy(rows), generator)  # (B, k) each
+        text_rows = np.where(mask.numpy(), chosen.numpy(), len(self._texts) - 1)
+        negatives = self._texts.take(pa.array(text_rows.ravel())).to_pylist()  # B k texts, those of a caption together
+        # Without a transform the paths are the images, so that a loop of one's own can open them as it likes.
+        batch: CaptionBatch = {"image_id": wanted["image_id"].to_pylist(), "mask": mask}
         if self._images is not None:
             paths = [self._images / name for name in wanted["image"].to_pylist()]
             batch["image"] = paths
             if self.transform is not None:
                 batch["image"] = torch.stack([self.transform(open_image(path)) for path in paths])
-        true = wanted["text"].to_pylist()
+        captions = wanted["text"].to_pylist()
+        k = self.negatives
         if self.tokenize is None:
-            batch["caption"] = true
-            batch["negatives"] = [false[at : at + self.negatives] for at in range(0, len(false), self.negatives)]
+            batch["caption"] = captions
+            batch["negatives"] = [negatives[start : start + k] for start in range(0, len(negatives), k)]
         else:
-            tokens = self.tokenize([*true, *false])
-            batch["caption"] = tokens[: len(true)]
-            batch["negatives"] = tokens[len(true) :].unflatten(0, mask.shape)
+            tokens = self.tokenize([*captions, *negatives])
+            batch["caption"] = tokens[: len(captions)]
+            batch["negatives"] = tokens[len(captions) :].unflatten(0, mask.shape)
         return batch
 
 
@@ -251,28 +270,34 @@ class NegativesByKey:
         self.text = text
         self.tokenize = tokenize
         self._run = run
-        self._operators = (operators,) if isinstance(operators, str) else tuple(operators)
+        self._operators = _names(operators)
         self._shards = shards_of(Path(run), "refined" if refined else "negatives")
-        hashes = [_hashes(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
-        number = np.repeat(np.arange(len(hashes), dtype=np.int32), [*map(len, hashes)])
-        order = np.argsort(np.concatenate([*hashes, _hashes([])]), kind="stable")
-        self._hashes = np.concatenate([*hashes, _hashes([])])[order]
+        # An index of images: their hashes, ascending, and the number of the shard of each, (n,). Should two ids have
+        # one hash, one is not found, but no caption gets the negatives of another: `_by_caption` has the ids.
+        of_shards = [_hashes(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
+        hashes = np.concatenate([*of_shards, _hashes([])])
+        number = np.repeat(np.arange(len(of_shards), dtype=np.int32), [len(of_shard) for of_shard in of_shards])
+        order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[order]
         self._number = number[order]
         self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
-        self._misses = 0  # samples without negatives, until one has some
+        self._misses = 0  # samples without negatives, until one has some; -1 from then on
 
-    def __call__(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, sample: Mapping[str, Sample]) -> dict[str, Sample]:
         """The entries of a sample, with `negatives` and `mask`."""
         if missing := [name for name in ("__key__", self.text) if name not in sample]:
             raise ValueError(f"samples must have {missing[0]}, one has: {', '.join(map(str, sample))}")
-        made = self._made(sample["__key__"], sample[self.text])
-        self._misses = -1 if made or self._misses < 0 else self._misses + 1
+        negatives = self._negatives_of(sample["__key__"], sample[self.text])
+        if negatives or self._misses < 0:
+            self._misses = -1
+        else:
+            self._misses += 1
         if self._misses == FIRST:
             raise ValueError(
                 f"{self.text} must be the captions of {self._run}: of {FIRST:,} samples none has negatives"
             )
-        (which,), (mask,) = sample_of_each(torch.tensor([len(made)]), self.negatives)
-        chosen = [made[number] for number in which[mask].tolist()]
+        (numbers,), (mask,) = sample_of_each(torch.tensor([len(negatives)]), self.negatives)
+        chosen = [negatives[number] for number in numbers[mask].tolist()]
         texts = chosen + [""] * (self.negatives - len(chosen))
         return {
             **sample,
@@ -280,21 +305,29 @@ class NegativesByKey:
             "mask": mask,
         }
 
-    def _made(self, key: str, text: str | bytes) -> Sequence[str]:
-        text = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+    def _negatives_of(self, key: str, text: str | bytes) -> Sequence[str]:
+        """The negatives of a caption; none if the run does not have it."""
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogateescape")
         caption = clean(Record("", 0, key, text, id=key))  # as the run has it
         if isinstance(caption, Rejected):
             return ()
-        [wanted] = _hashes([caption.id])
-        at = int(np.searchsorted(self._hashes, wanted))
-        if at == len(self._hashes) or self._hashes[at] != wanted:
+        [image_hash] = _hashes([caption.id])
+        position = int(np.searchsorted(self._hashes, image_hash))
+        if position == len(self._hashes) or self._hashes[position] != image_hash:
             return ()
-        number = int(self._number[at])
-        if number not in self._recent:
+        shard = int(self._number[position])
+        if shard not in self._recent:
             while len(self._recent) >= SHARDS:
-                del self._recent[next(iter(self._recent))]
-            self._recent[number] = _by_caption(self._shards[number], self._operators)
-        return self._recent[number].get((caption.id, caption.text), ())
+                oldest = next(iter(self._recent))  # a dict has its keys in the order of their insertion
+                del self._recent[oldest]
+            self._recent[shard] = _by_caption(self._shards[shard], self._operators)
+        return self._recent[shard].get((caption.id, caption.text), ())
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One name or several as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _hashes(ids: Sequence[str]) -> np.ndarray:
@@ -306,12 +339,12 @@ def _hashes(ids: Sequence[str]) -> np.ndarray:
 
 def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """The negatives of each caption in a shard, by image_id and text."""
-    made: dict[tuple[str, str], dict[str, None]] = {}  # several operators may make one text
+    negatives: dict[tuple[str, str], dict[str, None]] = {}  # several operators may make one text
     columns = shard.read(("image_id", "caption", "text", "operator", "family"))
     for image, caption, text, operator, family in zip(*columns.to_pydict().values(), strict=True):
         if family != POSITIVE and (not operators or operator in operators):
-            made.setdefault((image, caption), {})[text] = None
-    return {key: [*texts] for key, texts in made.items()}
+            negatives.setdefault((image, caption), {})[text] = None
+    return {key: [*texts] for key, texts in negatives.items()}
 
 
 def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
@@ -320,17 +353,19 @@ def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str
         warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
         splits = ()
     of_captions = ("image_id", "image", "text")
-    found = joined(captions_with_negatives(run, operators, splits, table=table, of_captions=of_captions, distinct=True))
-    if not len(found.negatives):
-        of = f" of split {', '.join(splits)}" if splits else ""
-        raise ValueError(
-            f"{run} must have captions{of} with negatives{' of these operators' * bool(operators)}, has none"
-        )
-    return found
+    captions = join_shards(
+        captions_with_negatives(run, operators, splits, table=table, of_captions=of_captions, distinct=True)
+    )
+    if not len(captions.negatives):
+        of_splits = f" of split {', '.join(splits)}" if splits else ""
+        of_operators = " of these operators" if operators else ""
+        raise ValueError(f"{run} must have captions{of_splits} with negatives{of_operators}, has none")
+    return captions
 
 
 def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:
     """The image file of each caption, in its folder. Raises FileNotFoundError naming one that is missing."""
+    # Each name once: several captions have one image, and finding its file asks the disk.
     encoded = names.combine_chunks().dictionary_encode()
     files = {name: images.find(name) for name in encoded.dictionary.to_pylist()}
     if missing := [name for name, file in files.items() if file is None]:

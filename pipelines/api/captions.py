@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -17,10 +17,11 @@ from ..readers.truth import only_true
 from ..stages.ingest import IngestConfig, ingest_records
 
 if TYPE_CHECKING:
+    import datasets
     import pandas as pd
 
 
-Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
+Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | datasets.Dataset"
 
 
 NAME = "captions"  # the source's name in messages about captions that come from no file
@@ -33,12 +34,13 @@ def arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
     an image of its own, whose name is its position from 0. Raises TypeError if `captions` is neither a list of
     sentences (str or None) nor a table, ValueError if a table has no column of captions, or none of images but others.
     """
-    given: Any = captions
     if isinstance(captions, pa.Table):
         return _named(captions.schema, captions.to_batches(), config)
+    # Known by what they have, not by their class, so that neither library is imported for a list of sentences.
+    given: object = captions
     if hasattr(given, "with_format") and hasattr(given, "column_names"):  # datasets.Dataset
         data = given.with_format("arrow")
-        batches = (batch for some in data.iter(batch_size=1000) for batch in some.to_batches())
+        batches = (batch for table in data.iter(batch_size=1000) for batch in table.to_batches())
         return _named(data[:0].schema, batches, config)
     if hasattr(given, "iloc") and hasattr(given, "columns"):  # pandas.DataFrame
         table = pa.Table.from_pandas(given, preserve_index=False)
@@ -49,11 +51,11 @@ def arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
             f"was: {type(captions).__name__}"
         )
     sentences = list(captions)
-    check_sentences("captions", (one for one in sentences if one is not None))
+    check_sentences("captions", (sentence for sentence in sentences if sentence is not None))
     return pa.table({"image": range(len(sentences)), "caption": pa.array(sentences, pa.string())})
 
 
-def check_sentences(name: str, sentences: Iterable[Any]) -> None:
+def check_sentences(name: str, sentences: Iterable[object]) -> None:
     """Raise TypeError unless all of `sentences` are str. name: what they are called in the message."""
     wrong = next((value for value in sentences if not isinstance(value, str)), None)
     if wrong is not None:
@@ -70,8 +72,11 @@ def _as_arguments(message: str) -> str:
             names.setdefault(role, []).append(name)
         shown = []
         for role, given in names.items():
-            value = "" if given == ["NAME"] else repr(given[0]) if len(given) == 1 else repr(given)
-            shown.append(f"{role}_column={value}")
+            if given == ["NAME"]:
+                shown.append(f"{role}_column=")  # the user is to say it
+            else:
+                value = given[0] if len(given) == 1 else given
+                shown.append(f"{role}_column={value!r}")
         return " and ".join(shown)
 
     return re.sub(r"--columns (\w+=[\w.]+(?:,\w+=[\w.]+)*)", arguments, message)
@@ -83,33 +88,42 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
         chosen = choose_columns(schema, config, NAME)
     except ValueError as error:
         raise ValueError(_as_arguments(str(error))) from None
+    # The usual case: a column names the images, and the table is taken as it is, without copying it.
     if chosen.image is not None and not chosen.field:
         read = pa.schema([schema.field(name) for name in chosen.among(schema.names)])
         return pa.Table.from_batches([batch.select(read.names) for batch in batches], read)
+    # Else a column of names takes the place of the pictures, or of nothing; it comes first.
     image = chosen.image or config.image_column or "image"
     read = pa.schema(
         [(image, pa.string()), *(schema.field(name) for name in chosen.among(schema.names) if name != image)]
     )
-    made: list[pa.RecordBatch] = []
-    start = unnamed = 0
+    with_names: list[pa.RecordBatch] = []
+    rows_before = 0
+    unnamed = 0
     for batch in batches:
         cells = image_cells(batch.column(image), chosen.field) if chosen.image else [OWN] * len(batch)
-        names = [str(row) if cell is OWN else cell for row, cell in enumerate(cells, start)]
+        names = [str(row) if cell is OWN else cell for row, cell in enumerate(cells, rows_before)]
         unnamed += cells.count(OWN)
         columns = [pa.array(names, pa.string()), *(batch.column(name) for name in read.names[1:])]
-        made.append(pa.record_batch(columns, schema=read))
-        start += len(batch)
+        with_names.append(pa.record_batch(columns, schema=read))
+        rows_before += len(batch)
     if unnamed:
         warnings.warn(
             f"captions without the name of an image: {unnamed:,}; each is taken as the only one of an image of its own",
             stacklevel=4,
         )
-    return pa.Table.from_batches(made, read)
+    return pa.Table.from_batches(with_names, read)
 
 
-def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.Table]:
-    """Captions of `arrow_table` as the tables `captions` and `source_columns` (negcap.schemas.captions), as `negcap
-    ingest` makes them of a file.
+class IngestedCaptions(NamedTuple):
+    """The tables `captions` and `source_columns` (negcap.schemas.captions)."""
+
+    captions: pa.Table
+    source_columns: pa.Table
+
+
+def captions_table(table: pa.Table, config: IngestConfig) -> IngestedCaptions:
+    """Captions of `arrow_table` as the tables that `negcap build` makes of a file.
 
     Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
     reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
@@ -121,14 +135,15 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     true = only_true(chain.from_iterable(map(captions_of, rows)), config, NAME)
     records = (record if isinstance(record, Rejected) else clean(record) for record in true)
     try:
-        made, columns, refused = ingest_records(records, config, kept)
+        captions, columns, refused = ingest_records(records, config, kept)
     except ValueError as error:
         raise ValueError(_as_arguments(str(error))) from None
     if refused:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())
+        counted = Counter(rejected.reason for rejected in refused).most_common()
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in counted)
         first = refused[0]
         message = f"captions left out: {reasons}; the first is that at position {first.line - 1}: {first.detail}"
-        if not made.num_rows:
+        if not captions.num_rows:
             raise ValueError(message)
         warnings.warn(message, stacklevel=3)
-    return made, columns
+    return IngestedCaptions(captions, columns)

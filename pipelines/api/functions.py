@@ -9,7 +9,7 @@ from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,13 +21,15 @@ from ..engine.progress import report
 from ..engine.run import Execution
 from ..engine.tables import has_table, read_table
 from ..report.rows import Graph, in_words
-from ..tables.columns import UNSPLIT, having, splits_of
+from ..tables.columns import UNSPLIT, column_filter, splits_of
 from ..tables.pairs import with_p_good
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from .captions import Captions
+
+Setting: TypeAlias = Any  # of a keyword: any value, which the setting's field checks
 
 
 @overload
@@ -37,7 +39,7 @@ def negatives(
     operators: str | Sequence[str] | None = ...,
     lexicon: str | PathLike[str] = ...,
     rejections: Literal[False] = ...,
-    **settings: Any,
+    **settings: Setting,
 ) -> pd.DataFrame: ...
 
 
@@ -48,7 +50,7 @@ def negatives(
     operators: str | Sequence[str] | None = ...,
     lexicon: str | PathLike[str] = ...,
     rejections: Literal[True],
-    **settings: Any,
+    **settings: Setting,
 ) -> tuple[pd.DataFrame, pd.DataFrame]: ...
 
 
@@ -58,7 +60,7 @@ def negatives(
     operators: str | Sequence[str] | None = None,
     lexicon: str | PathLike[str] = "auto",
     rejections: bool = False,
-    **settings: Any,
+    **settings: Setting,
 ) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
     """Make negatives of captions in memory: the same rows that `negcap build` writes for this input and settings.
 
@@ -103,32 +105,35 @@ def negatives(
     verbs.check_options(options)
     config = verbs.configure("ingest", options)
     table, columns = captions_table(arrow_table(captions, config), config)
-    made = verbs.make_in_memory(table, options)
-    made["negatives"] = with_p_good(made["negatives"])
-    frame, refusals = (_with_columns(made[name].to_pandas(), columns) for name in ("negatives", "rejections"))
-    if frame.empty and not made["positives"].num_rows:
-        entries = len(set(made["lexicon"]["entry"].to_pylist()))
-        refused = Counter(made["rejections"]["reason"].to_pylist())
+    tables = verbs.make_in_memory(table, options)
+    accepted = _with_columns(with_p_good(tables["negatives"]).to_pandas(), columns)
+    rejected = _with_columns(tables["rejections"].to_pandas(), columns)
+    if accepted.empty and not tables["positives"].num_rows:
+        entries = len(set(tables["lexicon"]["entry"].to_pylist()))
+        reasons = Counter(tables["rejections"]["reason"].to_pylist())
         asked = verbs.configure("negatives", options).operators
-        warnings.warn(explain_no_negatives(made["parses"], entries, refused, asked), stacklevel=2)
-    return (frame, refusals) if rejections else frame
+        warnings.warn(explain_no_negatives(tables["parses"], entries, reasons, asked), stacklevel=2)
+    return (accepted, rejected) if rejections else accepted
 
 
 def _with_columns(frame: pd.DataFrame, columns: pa.Table) -> pd.DataFrame:
     """Rows of captions with the columns of the source to keep, `columns`, beside their own."""
-    names = columns.column_names[2:]
+    names = columns.column_names[2:]  # behind caption_id and image_id
     if not names:
         return frame
     kept = columns.select(["caption_id", *names]).to_pandas()
     return frame.merge(kept, "left", "caption_id", suffixes=("", "_source"))
 
 
-def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _options(operators: str | Sequence[str] | None, settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """The options of a build, from the keywords of a function. Raises ValueError if operators and preset are given."""
     options = dict(settings)
     for name in ("keep_columns", "caption_column"):
-        if isinstance(given := options.get(name), (str, list)):
-            options[name] = (given,) if isinstance(given, str) else tuple(given)
+        given = options.get(name)
+        if isinstance(given, str):
+            options[name] = (given,)  # a text would be read as several names with commas between
+        elif isinstance(given, list):
+            options[name] = tuple(given)
     if options.get("preset") is None:
         options["operators"] = operator_names("vse-c" if operators is None else operators)
     elif operators is not None:
@@ -160,7 +165,7 @@ def build(
     scheduler: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
-    **settings: Any,
+    **settings: Setting,
 ) -> Path:
     """Make a whole run as `negcap build` does: its captions, their parses, and their negatives, as Parquet tables.
 
@@ -202,6 +207,7 @@ def build(
     options = _options(operators, settings)
     verbs.check_options(options)
     with TemporaryDirectory() as folder:
+        # Captions in memory become a file, so that worker processes read it as they read any other.
         if isinstance(captions, (str, PathLike)):
             source = str(captions)
         else:
@@ -249,30 +255,37 @@ def read(
     from ...augment.operators import LISTED, UNCHECKED
     from ...augment.recovery import FAMILIES_OF
 
-    wanted = {"operator": operator, "split": split}
-    chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
-    parts = []
-    seen = {name: set[str]() for name in chosen}
-    for part in read_table(place(run, "run"), table):
-        part = with_p_good(part)
-        missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]
+    folder = place(run, "run")
+    chosen: dict[str, list[str]] = {}  # the values of these columns that are asked for
+    for name, given in (("operator", operator), ("split", split)):
+        if given:
+            chosen[name] = [given] if isinstance(given, str) else list(given)
+    # Shard by shard, so that only the rows that are asked for are in memory together.
+    shards = []
+    values_in_table = {name: set[str]() for name in chosen}
+    for shard in read_table(folder, table):
+        shard = with_p_good(shard)
+        missing = [name for name in (*chosen, *(columns or ())) if name not in shard.column_names]
         if missing:
-            there = part.column_names
-            similar = did_you_mean(missing[0], there)
-            raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(there)}{similar}")
+            names = shard.column_names
+            similar = did_you_mean(missing[0], names)
+            raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(names)}{similar}")
         for name in chosen:
-            seen[name].update(part[name].unique().to_pylist())
-        part = part.filter(having(chosen))
-        parts.append(part if columns is None else part.select(list(columns)))
+            values_in_table[name].update(shard[name].unique().to_pylist())
+        shard = shard.filter(column_filter(chosen))
+        shards.append(shard if columns is None else shard.select(list(columns)))
     for name, values in chosen.items():
-        if not seen[name].issuperset(values):
-            known: Iterable[str] = [*LISTED, *FAMILIES_OF]
-            if name == "split":  # of the run's captions, too
-                known = splits_of(place(run, "run")) if has_table(place(run, "run"), "captions") else ()
-            for value in values:
-                listed = dict.fromkeys([*known, *(one or UNSPLIT for one in sorted(seen[name]))])
-                word(name, value, listed, UNCHECKED if name == "operator" else ())
-    return pa.concat_tables(parts).to_pandas()
+        if values_in_table[name].issuperset(values):
+            continue
+        # A value that no row has is an error unless it could have been there: an operator that made nothing, or a split
+        # of captions without negatives.
+        known: Iterable[str] = [*LISTED, *FAMILIES_OF]
+        if name == "split":
+            known = splits_of(folder) if has_table(folder, "captions") else ()
+        listed = dict.fromkeys([*known, *(value or UNSPLIT for value in sorted(values_in_table[name]))])
+        for value in values:
+            word(name, value, listed, UNCHECKED if name == "operator" else ())
+    return pa.concat_tables(shards).to_pandas()
 
 
 def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:

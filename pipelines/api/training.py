@@ -14,42 +14,55 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from .batches import Batch, Negatives
+from .batches import CaptionBatch, Negatives
 
 __all__ = ["NegativesLoss", "train_openclip", "train_transformers"]
+
+
+Library: TypeAlias = Any  # an object of OpenCLIP or transformers, which are not imported here
 
 
 class _Gather(torch.autograd.Function):
     """The rows (B, …) of all N processes, (N B, …)."""
 
     @staticmethod
-    def forward(context: Any, rows: Tensor) -> Tensor:
+    def forward(context: object, rows: Tensor) -> Tensor:
         parts = [torch.empty_like(rows) for _ in range(distributed.get_world_size())]
         distributed.all_gather(parts, rows.contiguous())
         return torch.cat(parts)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
+    def backward(context: object, gradient: Tensor) -> Tensor:
+        # Every process has a loss of its own that depends on these rows: the gradients of all are added, and each
+        # takes the part of its rows.
         gradient = gradient.contiguous()
         distributed.all_reduce(gradient)
         return gradient.chunk(distributed.get_world_size())[distributed.get_rank()]
 
 
-def _processes() -> tuple[int, int]:
+class Process(NamedTuple):
     """The number of this process, from 0, and of all."""
-    there = distributed.is_available() and distributed.is_initialized()
-    return (distributed.get_rank(), distributed.get_world_size()) if there else (0, 1)
+
+    rank: int
+    processes: int
+
+
+def _process() -> Process:
+    if distributed.is_available() and distributed.is_initialized():
+        return Process(distributed.get_rank(), distributed.get_world_size())
+    return Process(0, 1)
 
 
 def _gathered(rows: Tensor) -> Tensor:
-    gathered: Tensor = _Gather.apply(rows) if _processes()[1] > 1 else rows
+    """The rows (B, …) of all N processes, (N B, …), through which gradients flow back to each."""
+    gathered: Tensor = _Gather.apply(rows) if _process().processes > 1 else rows
     return gathered
 
 
@@ -72,8 +85,8 @@ class NegativesLoss(nn.Module):
         logit_scale: Tensor | float,
         mask: Tensor | None = None,
         output_dict: bool = False,
-        **others: Any,
-    ) -> Any:
+        **others: object,
+    ) -> Tensor | dict[str, Tensor]:
         """The mean of the losses of images and of captions of this process.
 
         Args:
@@ -93,19 +106,23 @@ class NegativesLoss(nn.Module):
             shape = None if mask is None else tuple(mask.shape)
             rule = f"mask must be of {size} captions and their negatives, {len(text_features)} texts in all"
             raise ValueError(f"{rule}, its shape was: {shape}")
-        own = torch.arange(size, device=image_features.device) + _processes()[0] * size
+        # The captions of this process are the columns rank * B … of those of all: caption i belongs to image i.
+        own = torch.arange(size, device=image_features.device) + _process().rank * size
         captions = text_features[:size]
         negatives = text_features[size:]
+        # Texts of all processes are columns for the images of this one; the images of all, for its captions.
         to_captions = logit_scale * image_features @ _gathered(captions).T  # (B, N B)
         to_negatives = logit_scale * image_features @ _gathered(negatives).T  # (B, N B k)
+        # exp(-inf) = 0: a negative that is not there adds nothing to the softmax.
         to_negatives = to_negatives.masked_fill(~_gathered(mask.to(own.device)).flatten(), -math.inf)
         to_images = logit_scale * captions @ _gathered(image_features).T  # (B, N B)
-        of_images = functional.cross_entropy(torch.cat([to_captions, to_negatives], 1), own)
-        loss = (of_images + functional.cross_entropy(to_images, own)) / 2
+        loss_of_images = functional.cross_entropy(torch.cat([to_captions, to_negatives], 1), own)
+        loss_of_captions = functional.cross_entropy(to_images, own)
+        loss = (loss_of_images + loss_of_captions) / 2
         return {"contrastive_loss": loss} if output_dict else loss
 
 
-def _texts(batch: Mapping[str, Any]) -> Tensor:
+def _texts(batch: Mapping[str, Tensor]) -> Tensor:
     """The tokens (B (1 + k), …) of the captions of a batch, then of the negatives of each in turn."""
     return torch.cat([batch["caption"], batch["negatives"].flatten(0, 1)])
 
@@ -113,7 +130,7 @@ def _texts(batch: Mapping[str, Any]) -> Tensor:
 class _Epochs:
     """The first `steps` batches of a loader in each epoch; None: as many as it has."""
 
-    def __init__(self, batches: Iterable[Batch], steps: int | None) -> None:
+    def __init__(self, batches: Iterable[CaptionBatch], steps: int | None) -> None:
         if steps is None and not hasattr(batches, "__len__"):
             raise ValueError("steps must be the batches of an epoch, as the loader does not say how many it has")
         self.batches = batches
@@ -130,12 +147,22 @@ class _Epochs:
     def __len__(self) -> int:
         return self.steps
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[CaptionBatch]:
         for batch in islice(self.batches, self.steps):
-            if not all(isinstance(batch.get(name), Tensor) for name in ("image", "caption", "negatives", "mask")):
-                rule = "batches must have tensors image, caption, negatives and mask"
-                raise ValueError(f"{rule}: give Negatives images, transform and tokenize")
+            _tensors(batch)
             yield batch
+
+
+def _tensors(batch: CaptionBatch) -> dict[str, Tensor]:
+    """The tensors of a batch that a CLIP is trained on. Raises ValueError if it has texts or paths in their place."""
+    tensors: dict[str, Tensor] = {}
+    for name in ("image", "caption", "negatives", "mask"):
+        value = batch.get(name)
+        if not isinstance(value, Tensor):
+            rule = "batches must have tensors image, caption, negatives and mask"
+            raise ValueError(f"{rule}: give Negatives images, transform and tokenize")
+        tensors[name] = value
+    return tensors
 
 
 class _OpenClipLoader:
@@ -151,24 +178,26 @@ class _OpenClipLoader:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for batch in self.epochs:
-            images: Any = batch["image"]
-            self.loss.mask = batch["mask"]
+            tensors = _tensors(batch)
+            images = tensors["image"]
+            # The trainer takes pairs and calls the loss without the mask, so the loss is told it before each step.
+            self.loss.mask = tensors["mask"]
             self.arguments.batch_size = len(images)
             self.num_samples = self.num_batches * len(images) * self.arguments.world_size
-            yield images, _texts(batch)
+            yield images, _texts(tensors)
 
 
 def train_openclip(
     model: nn.Module,
-    batches: Iterable[Batch],
+    batches: Iterable[CaptionBatch],
     optimizer: torch.optim.Optimizer,
     *,
     epochs: int = 1,
     steps: int | None = None,
     scheduler: Callable[[int], object] | None = None,
-    scaler: Any = None,
+    scaler: torch.amp.GradScaler | None = None,
     precision: str = "fp32",
-    **arguments: Any,
+    **arguments: Library,
 ) -> None:
     """Train a model of OpenCLIP on batches with negatives, by OpenCLIP's own `train_one_epoch`.
 
@@ -191,29 +220,36 @@ def train_openclip(
     """
     from open_clip_train.train import train_one_epoch
 
-    if not getattr(model.module if hasattr(model, "module") else model, "output_dict", False):
+    inner = model.module if hasattr(model, "module") else model  # of a DistributedDataParallel
+    if not getattr(inner, "output_dict", False):
         raise ValueError("model must give a dict: open_clip.create_model(…, output_dict=True)")
-    rank, ranks = _processes()
+    process = _process()
     device = str(next(model.parameters()).device)
     fixed = {"distill": False, "accum_freq": 1, "horovod": False, "wandb": False, "tensorboard": False}
-    usual = {"grad_clip_norm": None, "log_every_n_steps": 100, "local_rank": rank, "log_local": False}
+    usual = {"grad_clip_norm": None, "log_every_n_steps": 100, "local_rank": process.rank, "log_local": False}
     if wrong := sorted(arguments.keys() & fixed.keys()):
         raise ValueError(f"{wrong[0]} cannot be changed: the loss with negatives needs {fixed[wrong[0]]}")
     settings = SimpleNamespace(
         **{**fixed, **usual, **arguments},
         **{"device": device, "precision": precision, "skip_scheduler": scheduler is None, "batch_size": 0},
-        **{"rank": rank, "world_size": ranks},
+        **{"rank": process.rank, "world_size": process.processes},
     )
-    made = _Epochs(batches, steps)
+    batches_of_epochs = _Epochs(batches, steps)
     loss = NegativesLoss()
-    data = {"train": SimpleNamespace(dataloader=_OpenClipLoader(made, loss, settings), set_epoch=made.set_epoch)}
+    loader = _OpenClipLoader(batches_of_epochs, loss, settings)
+    data = {"train": SimpleNamespace(dataloader=loader, set_epoch=batches_of_epochs.set_epoch)}
     for epoch in range(epochs):
         train_one_epoch(model, data, loss, epoch, optimizer, scaler, scheduler, None, settings)
 
 
 def train_transformers(
-    model: Any, batches: Iterable[Batch], arguments: Any, *, steps: int | None = None, padding: int | None = None
-) -> Any:
+    model: Library,
+    batches: Iterable[CaptionBatch],
+    arguments: Library,
+    *,
+    steps: int | None = None,
+    padding: int | None = None,
+) -> Library:
     """Train a CLIPModel of transformers on batches with negatives, by transformers' own `Trainer`, which is returned.
 
     Args:
@@ -230,7 +266,7 @@ def train_transformers(
     """
     import transformers
 
-    made = _Epochs(batches, steps)
+    batches_of_epochs = _Epochs(batches, steps)
     loss = NegativesLoss()
     pad = model.config.text_config.pad_token_id if padding is None else padding
     if pad is None:
@@ -239,18 +275,22 @@ def train_transformers(
     class Trainer(transformers.Trainer):
         """Takes batches as they come, and scores their captions with their negatives."""
 
-        def get_train_dataloader(self) -> Any:
-            return made
+        def get_train_dataloader(self) -> Library:
+            return batches_of_epochs
 
         def compute_loss(
-            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-        ) -> Any:
+            self,
+            model: Library,
+            inputs: Mapping[str, Tensor],
+            return_outputs: bool = False,
+            num_items_in_batch: object = None,
+        ) -> Library:
             texts = _texts(inputs)
             given = {"pixel_values": inputs["image"], "input_ids": texts, "attention_mask": (texts != pad).long()}
             outputs = model(**given)
             scale = self.accelerator.unwrap_model(model).logit_scale.exp()
-            found = loss(outputs.image_embeds, outputs.text_embeds, scale, inputs["mask"])
-            return (found, outputs) if return_outputs else found
+            mean = loss(outputs.image_embeds, outputs.text_embeds, scale, inputs["mask"])
+            return (mean, outputs) if return_outputs else mean
 
     trainer = Trainer(model, arguments)
     trainer.train()

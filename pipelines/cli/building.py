@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
 
 import click
 
 from . import options
 from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
-from .options import STAGES, operator_words, reason_words
+from .options import STAGES, FlagValue, operator_words, reason_words
 
 
 @negcap.command(
@@ -48,7 +47,7 @@ from .options import STAGES, operator_words, reason_words
     ),
 )
 @options.workers
-def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given: Any) -> int:
+def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given: FlagValue) -> int:
     """Make negatives of a caption file, folder or URL.
 
     CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSON, JSONL or Parquet tables, also a folder or
@@ -72,11 +71,11 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given
 
     spare_pandas()
     with with_workers(given) as execution:
-        made, warnings = verbs.build(captions, run, given, execution, only or ())
+        tables, warnings = verbs.build(captions, run, given, execution, only or ())
         warn(warnings)
         write_page(run)
-        if "negatives" not in made:
-            print("\n".join(component_lines(run) if "components" in made else corpus_lines(run)))
+        if "negatives" not in tables:
+            print("\n".join(component_lines(run) if "components" in tables else corpus_lines(run)))
             return 0
         print_summary(run, execution.progress.timings, sys.stdout)
         failed = operator_errors(run)
@@ -123,24 +122,26 @@ def info(
         tables = number_of(verdict.tables, "table")
         print(f"{shards} of {tables}, {number_of(verdict.rows, 'row')}: {wrong}", file=sys.stderr)
         return CHECK_FAILED if verdict.problems else 0
-    held: Any
-    show: Callable[[Any, TextIO], None]
+    content: object
     if run is not None and other is not None:
         from ..report.difference import difference, print_difference
 
-        held = difference(run, other)
-        show = print_difference
+        differences = difference(run, other)
+        content = differences
+        show = partial(print_difference, differences)
     elif table is not None:
-        held = columns_of(table, run)
-        show = print_columns
+        columns = columns_of(table, run)
+        content = columns
+        show = partial(print_columns, columns)
     else:
         assert run is not None
-        held = read_info(run)
-        show = print_info
+        of_run = read_info(run)
+        content = of_run
+        show = partial(print_info, of_run)
     if as_json:
-        print(to_json(held))
+        print(to_json(content))
     else:
-        show(held, sys.stdout)
+        show(sys.stdout)
     return 0
 
 
@@ -161,7 +162,9 @@ def info(
 @click.option("--why", is_flag=True, help="Explain the steps that each candidate goes through; implies --rejections.")
 @options.as_json
 @options.seed
-def show(run: Path, n: int | None, table: str | None, why: bool, as_json: bool, seed: int | None, **given: Any) -> None:
+def show(
+    run: Path, n: int | None, table: str | None, why: bool, as_json: bool, seed: int | None, **given: FlagValue
+) -> None:
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
@@ -175,9 +178,13 @@ def show(run: Path, n: int | None, table: str | None, why: bool, as_json: bool, 
 
     flags = {"operator": "operators", "split": "splits", "caption_id": "captions", "reason": "reasons"}
     wanted = {column: given[flag] or () for column, flag in flags.items()}
-    chosen = "rejections" if why or wanted["reason"] else table or table_of(wanted["operator"])
-    most = (sys.maxsize if given["captions"] else 10) if n is None else n
-    rows = sample(run, chosen, most, seed or 0, wanted)
+    if why or wanted["reason"]:
+        table = "rejections"
+    elif table is None:
+        table = table_of(wanted["operator"])
+    if n is None:
+        n = sys.maxsize if given["captions"] else 10
+    rows = sample(run, table, n, seed or 0, wanted)
     if as_json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
@@ -208,7 +215,7 @@ def graph(caption: str, simple: bool, spacy_model: str | None) -> None:
 
 
 @negcap.command(configs="demo:DemoConfig", flags="port browser")
-def demo(**given: Any) -> None:
+def demo(**given: FlagValue) -> None:
     """Try negcap on a page in the browser.
 
     Type captions and get their negatives, with rejected candidates and their reasons, scores, the scene graph, and the

@@ -15,12 +15,13 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
 from ...schemas.messages import missing_library
 from ..engine.errors import EngineError, cause, is_out_of_memory
+from .options import FlagValue
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 CHECK_FAILED = 1
 INTERRUPTED = 130
-# errors that the input or the machine causes; others are faults of the program
+# Errors that the input or the machine causes, which get one line. Others are faults of the program: their traceback is
+# what a report of the fault needs.
 ANSWERED = (OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError, MemoryError)
 CONTINUES = "the same command continues from here"
 EPILOG = """\b
@@ -46,11 +48,13 @@ THREADS = {  # work is spread over processes, and idle threads must not spin; tr
     "MKL_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-LAST = ("overwrite", "quiet", "as_json")  # flags that help lists last
+# Flags that help lists last.
+LAST = ("overwrite", "quiet", "as_json")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
+# Module of negcap.pipelines.cli -> heading of its commands, in the order of help.
+SECTIONS = {
     "building": "Make negatives and look at them",
     "quality": "Measure, select and publish negatives",
     "judging": "Negatives by other people and language models",
@@ -60,15 +64,33 @@ SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
 }
 
 
+class HelpEntry(NamedTuple):
+    """A line of help: a flag or setting, and what it means."""
+
+    name: str
+    meaning: str
+
+
 class Command(click.Command):
-    """A command whose settings are the fields of configs (`module:name` in negcap.pipelines, space between), imported
-    when flags are first asked for. flags: the fields that have one, by heading; `--set NAME=VALUE` reads all. The
-    callback gets given values by field, else None. The heading of a flag is its `section`, else Options.
+    """A command whose settings are the fields of configs, which are imported when flags are first asked for.
+
+    Some fields have flags; `--set NAME=VALUE` reads all. The callback gets given values by field, else None. The
+    heading of a flag is its `section`, else Options.
     """
 
     _params: list[click.Parameter]
 
-    def __init__(self, *given: Any, configs: str = "", flags: str | Mapping[str, str] = "", **more: Any) -> None:
+    def __init__(
+        self, *given: FlagValue, configs: str = "", flags: str | Mapping[str, str] = "", **more: FlagValue
+    ) -> None:
+        """The command.
+
+        Args:
+            *given: see click.Command.
+            configs: the configs, as `module:name` in negcap.pipelines, with spaces between.
+            flags: the names of the fields that have a flag, with spaces between; or those by heading.
+            **more: see click.Command.
+        """
         self._configs = configs.split()
         self._flags = {"Options": flags} if isinstance(flags, str) else flags
         super().__init__(*given, **more)
@@ -76,13 +98,14 @@ class Command(click.Command):
     @cached_property
     def fields(self) -> dict[str, FieldInfo]:
         """The fields of the configs that users set, by name: those with a description."""
-        found: dict[str, FieldInfo] = {}
+        described: dict[str, FieldInfo] = {}
         for config in self._configs:
             module, _, name = config.partition(":")
-            for setting, field in getattr(import_module(f"..{module}", __package__), name).model_fields.items():
+            kind = getattr(import_module(f"..{module}", __package__), name)
+            for setting, field in kind.model_fields.items():
                 if field.description:
-                    found.setdefault(setting, field)
-        return found
+                    described.setdefault(setting, field)  # of two configs with the field, the first describes it
+        return described
 
     @property
     def params(self) -> list[click.Parameter]:
@@ -90,14 +113,19 @@ class Command(click.Command):
         if self._configs and self._flags:
             from . import options
 
-            named = [(heading, name) for heading, names in self._flags.items() for name in names.split()]
+            # Made once, when they are first asked for: help of the group needs no command's flags, and no imports.
+            flags = self._flags
             self._flags = {}
-            made = [options.from_field(name, self.fields[name], **self.of_field(name)) for _, name in named]
-            for option, (heading, name) in zip(made, named, strict=True):
-                option.section = heading  # type: ignore[attr-defined]
-                option.required = len(self._configs) == 1 and self.fields[name].is_required()
+            of_fields = []
+            for heading, names in flags.items():
+                for name in names.split():
+                    option = options.from_field(name, self.fields[name], **self.of_field(name))
+                    option.section = heading  # type: ignore[attr-defined]
+                    # Of several configs, which one is used depends on what the command does.
+                    option.required = len(self._configs) == 1 and self.fields[name].is_required()
+                    of_fields.append(option)
             last = [option for option in self._params if option.name in LAST]
-            self._params = [*(option for option in self._params if option not in last), *made]
+            self._params = [*(option for option in self._params if option not in last), *of_fields]
             if self.fields.keys() - {option.name for option in self._params}:
                 self._params.append(options.sets(self.name, self.fields))
             self._params += last
@@ -107,25 +135,27 @@ class Command(click.Command):
     def params(self, params: list[click.Parameter]) -> None:
         self._params = params
 
-    def of_field(self, name: str) -> dict[str, Any]:
+    def of_field(self, name: str) -> dict[str, FlagValue]:
         """Further arguments of `options.from_field` for a field."""
         return {}
 
-    def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """The settings without a flag: `name=default`, or the name if that is empty or the machine's; description."""
+    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
+        """The settings without a flag: `name=default`, or the name if that is empty or the machine's."""
         from .options import as_text
 
         flags = {option.name for option in self.params}
-        rarer = {name: field for name, field in self.fields.items() if name not in flags}
-        bare = {name for name, field in rarer.items() if field.default == "" or field.default_factory}
-        return [
-            (name if name in bare else f"{name}={as_text(field.default)}", field.description or "")
-            for name, field in rarer.items()
-        ]
+        entries = []
+        for name, field in self.fields.items():
+            if name not in flags:
+                has_default = field.default != "" and not field.default_factory
+                shown = f"{name}={as_text(field.default)}" if has_default else name
+                entries.append(HelpEntry(shown, field.description or ""))
+        return entries
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. Raises UsageError for a flag of one value that is given twice: the last would win."""
-        if not ctx.resilient_parsing:
+        # Parsed once more than click does: it keeps the last value of a flag and does not say that there were others.
+        if not ctx.resilient_parsing:  # completion asks for words of lines that are not whole
             try:
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
             except click.NoSuchOption as error:
@@ -140,8 +170,9 @@ class Command(click.Command):
                     raise click.UsageError(f"{flag.opts[0]} takes one value, was given {times} times{hint}", ctx)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> FlagValue:
         """Call the command with the values of its flags and of --set. Raises UsageError for one that both give."""
+        # Values of --set are texts: the config reads them, which knows the type, as it does for a caller in Python.
         for name, text in (ctx.params.pop("settings", None) or {}).items():
             if ctx.params.get(name) is not None:
                 raise click.UsageError(f"{name} is given by a flag and by --set {name}={text}: give one of them", ctx)
@@ -150,10 +181,12 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the flags under their headings, in the order of their definition, then the settings without a flag."""
-        listed: dict[str, list[tuple[str, str]]] = {"Options": []}
+        listed: dict[str, list[HelpEntry]] = {"Options": []}
         for parameter in self.get_params(ctx):
-            if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
-                listed.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                listed.setdefault(getattr(parameter, "section", "Options"), []).append(HelpEntry(*record))
+        # Behind all flags, as there are many: who looks for a flag should not have to read them.
         listed["Settings, by --set"] = self.rarer(ctx) if self._configs else []
         for heading, records in listed.items():
             if records:
@@ -174,9 +207,12 @@ class CommandGroup(click.Group):
         """List the commands under the headings in SECTIONS, by the module that defines them."""
         width = max(map(len, self.commands))
         for module, heading in SECTIONS.items():
-            held = {name: one for name, one in self.commands.items() if one.callback.__module__.endswith(f".{module}")}
+            lines = []
+            for name, command in self.commands.items():
+                if command.callback.__module__.endswith(f".{module}"):
+                    lines.append((f"{name:<{width}}", command.get_short_help_str(65)))
             with formatter.section(heading):
-                formatter.write_dl([(f"{name:<{width}}", held[name].get_short_help_str(65)) for name in held])
+                formatter.write_dl(lines)
 
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
@@ -219,7 +255,8 @@ def stopped_by_signals() -> Iterator[None]:
     if threading.current_thread() is threading.main_thread():
         handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
-    def stop(number: int, frame: object) -> None:
+    def stop(number: int, frame: object) -> NoReturn:
+        # Cleaning up may wait for a disk or a worker: who asks twice is not kept waiting.
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
         raise Stopped(number)
@@ -237,6 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (None: sys.argv); returns the exit status, see EPILOG. Errors are one
     line on stderr, or raised if the environment has NEGCAP_TRACEBACK.
     """
+    # Before any library is imported that reads them, and inherited by the worker processes.
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -262,9 +300,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"negcap: stopped by {signal.Signals(number).name}; {_note(stopped)}", file=sys.stderr)
         return 128 + int(number)
     except BrokenPipeError:
+        # `negcap show … | head`: nobody reads on. Python would write what is left at the end, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        # Some libraries raise RuntimeError or TypeError where there is no memory left: known by their messages.
         too_large = is_out_of_memory(error)
         if os.environ.get("NEGCAP_TRACEBACK") or not (too_large or isinstance(error, ANSWERED)):
             raise
@@ -281,7 +321,7 @@ def _note(end: BaseException) -> str:
 
 
 @contextmanager
-def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
+def with_workers(given: dict[str, FlagValue]) -> Iterator[Execution]:
     """How stages are run, by --workers, --scheduler, --quiet and --overwrite, which `given` loses."""
     from ..engine.cluster import executor
 
@@ -289,7 +329,7 @@ def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
         yield replace(alone(given), executor=workers)
 
 
-def alone(given: dict[str, Any]) -> Execution:
+def alone(given: dict[str, FlagValue]) -> Execution:
     """How stages are run in this process, by --quiet and --overwrite, which are removed from the flags `given`."""
     from ..engine.progress import report
     from ..engine.run import Execution
@@ -297,7 +337,7 @@ def alone(given: dict[str, Any]) -> Execution:
     return Execution(progress=report(given.pop("quiet")), overwrite=given.pop("overwrite"))
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """A value, in which dataclasses may be, as JSON."""
     return json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ...schemas.messages import number_of
 from . import options
 from .group import alone, negcap
-from .options import PLACE
+from .options import PLACE, FlagValue
 
 
 @negcap.command(
@@ -20,7 +19,7 @@ from .options import PLACE
 @options.output
 @options.overwrite
 @options.quiet
-def features(source: Path, run: Path, **given: Any) -> None:
+def features(source: Path, run: Path, **given: FlagValue) -> None:
     """Read or extract image features.
 
     SOURCE is a folder of VSE++ arrays or one of them; with --onnx a folder of photos, or a run whose captions name
@@ -42,7 +41,7 @@ def features(source: Path, run: Path, **given: Any) -> None:
 @options.output
 @options.overwrite
 @options.quiet
-def scenes(run: Path, **given: Any) -> None:
+def scenes(run: Path, **given: FlagValue) -> None:
     """Generate synthetic scenes with known ground truth.
 
     Writes images, five captions of each, features from a small fixed network, and the facts of each scene. Needs no

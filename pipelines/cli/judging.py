@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ...schemas.messages import number_of
 from . import options
 from .group import alone, negcap, to_json, with_workers
-from .options import FOLDER
+from .options import FOLDER, FlagValue
 
 if TYPE_CHECKING:
     from ..endpoint.client import Endpoint
@@ -66,7 +66,7 @@ endpoint_flags = options.section(
 @click.option("--report", is_flag=True, help="Print a scorecard.")
 @options.as_json
 @options.workers
-def import_(source: str, run: Path | None, report: bool, as_json: bool, **given: Any) -> None:
+def import_(source: str, run: Path | None, report: bool, as_json: bool, **given: FlagValue) -> None:
     """Read negatives that others made, and check them.
 
     SOURCE is a file or folder of SugarCrepe, SugarCrepe++, NegCLIP, ARO, CREPE, VALSE, TROHN, CE-CLIP or VisMin, or any
@@ -97,6 +97,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     if run is None and not report:
         raise click.UsageError("--output RUN must be given, or --report", click.get_current_context())
     with TemporaryDirectory() as folder:
+        # A run that import has made has its judgements already: only the scorecard is asked for.
         if run is None and (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
             run = Path(source)
         else:
@@ -119,20 +120,21 @@ def _kept(counts: dict[str, int]) -> str:
     """A line with the number of proposals that were kept, and why the others were rejected."""
     from collections import Counter
 
-    kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
-    why: Counter[str] = Counter()
-    for name, n in counts.items():
+    kept = sum(count for name, count in counts.items() if name.endswith(".rows"))
+    reasons: Counter[str] = Counter()
+    # Counters are named rejected.<operator>.<reason> and problem.<reason>.
+    for name, count in counts.items():
         if name.startswith(("rejected.", "problem.")):
-            why[name.rpartition(".")[2]] += n
+            reasons[name.rpartition(".")[2]] += count
     total = counts.get("proposals", 0)
     share = f" ({100 * kept / total:.1f} %)" if total else ""
-    refused = ", ".join(f"{name} {n:,}" for name, n in why.most_common())
+    refused = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
     proposals = number_of(total, "proposal")
     captions = number_of(counts["captions"], "caption")
     return f"{proposals} for {captions}: {kept:,} kept{share}; rejected: {refused or 'none'}"
 
 
-def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
+def _endpoint(run: Path, given: Mapping[str, FlagValue], purpose: str) -> Endpoint:
     """The language model of the flags."""
     from ...augment.settings import given_only
     from ..endpoint.client import Endpoint, cache_path
@@ -161,7 +163,7 @@ def _endpoint(run: Path, given: Mapping[str, Any], purpose: str) -> Endpoint:
 )
 @click.option("--no-plausible", "plausible", flag_value=False, default=True, help="Also keep implausible negatives.")
 @options.workers
-def propose(run: Path, **given: Any) -> None:
+def propose(run: Path, **given: FlagValue) -> None:
     """Let a language model write negatives, and check them.
 
     Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) for negatives of the captions in RUN (from negcap
@@ -175,6 +177,7 @@ def propose(run: Path, **given: Any) -> None:
     from ..stages.build import judge_proposals
     from ..stages.propose import STAGE, ProposeConfig, acceptance, propose
 
+    # One lock for both stages: another command must not change the captions between asking and judging.
     with with_workers(given) as execution, locked(run):
         config = ProposeConfig.of(given)
         with _endpoint(run, given, "propose") as endpoint:
@@ -194,7 +197,7 @@ def propose(run: Path, **given: Any) -> None:
 @options.as_json
 @options.overwrite
 @options.quiet
-def vet(run: Path, as_json: bool, **given: Any) -> None:
+def vet(run: Path, as_json: bool, **given: FlagValue) -> None:
     """Let a language model rate negatives: are they false and natural?
 
     From the text alone (blind): which of the two texts did a person write, which is unnatural, could both describe one

@@ -5,35 +5,38 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..models.registry import MODELS, RECIPES
 from . import options
-from .group import Command, negcap, say
-from .options import FOLDER, PLACE
+from .group import Command, HelpEntry, negcap, say
+from .options import FOLDER, PLACE, FlagValue
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+# Settings of a training that have flags of their own; --set reads the others, which depend on the model.
 TRAINED = (
     "epochs batch_size joint learning_rate negative_families negative_operators similarity features vectors languages "
     "seed device threads"
-)  # settings of a training that have flags of their own
-COMPARED = "split captions_per_image complete per_family per_operator".split()  # of the evaluation of several models
+)
+# Settings of the evaluation that several models are compared by.
+COMPARED = "split captions_per_image complete per_family per_operator".split()
 overwrite = click.option(
     "--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."
 )
 output = options.folder("Folder of the model to write; of several, of their folders and the tables.", metavar="MODEL")
 
 
-def evaluated(run: Path, given: dict[str, Any]) -> dict[str, Any]:
+def evaluated(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
     """The settings of an evaluation, on the default split or the only one that is not a train split, as it says."""
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
 
+    # With a single split that is no train split there is nothing to ask.
     default = EvaluateConfig.of({}).split
     splits = splits_of(run)
     others = [name for name in splits if name not in TRAIN_SPLITS]
@@ -51,31 +54,35 @@ class TrainCommand(Command):
         """The settings of all models, and COMPARED."""
         from ..models.config import CONFIGS, EvaluateConfig
 
-        found = {name: EvaluateConfig.model_fields[name] for name in COMPARED}
+        fields = {name: EvaluateConfig.model_fields[name] for name in COMPARED}
         for kind in CONFIGS.values():
-            found |= kind.model_fields
-        return {name: field for name, field in found.items() if name not in ("run", "output", "model")}
+            fields |= kind.model_fields
+        return {name: field for name, field in fields.items() if name not in ("run", "output", "model")}
 
-    def of_field(self, name: str) -> dict[str, Any]:
+    def of_field(self, name: str) -> dict[str, FlagValue]:
         """The defaults of single models."""
         from ..models.config import DEFAULTS
 
         return {"of_models": DEFAULTS}
 
-    def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
+    def rarer(self, ctx: click.Context) -> list[HelpEntry]:
         """The settings of the model that --model names before --help."""
-        named = (ctx.params.get("models") or ("vse++",))[0]
-        return settings_of(max((model for model in MODELS if named.startswith(model)), key=len, default="vse++"))
+        (named, *_) = ctx.params.get("models") or ("vse++",)
+        # `vse-c+noun` begins with `vse` and `vse-c`: the longest is meant.
+        model = max((model for model in MODELS if named.startswith(model)), key=len, default="vse++")
+        return settings_of(model)
 
 
-def settings_of(model: str) -> list[tuple[str, str]]:
+def settings_of(model: str) -> list[HelpEntry]:
     """The settings without a flag of a model: each as `name=default`, and its description."""
     from ..models.config import CONFIGS, configure
 
-    made = vars(configure(Path(), Path(), model))
-    fields = CONFIGS[model].model_fields
-    names = [name for name in fields if name not in ("run", "output", "model", *TRAINED.split())]
-    return [(f"{name}={options.as_text(made[name])}", fields[name].description or "") for name in names]
+    defaults = vars(configure(Path(), Path(), model))
+    entries = []
+    for name, field in CONFIGS[model].model_fields.items():
+        if name not in ("run", "output", "model", *TRAINED.split()):
+            entries.append(HelpEntry(f"{name}={options.as_text(defaults[name])}", field.description or ""))
+    return entries
 
 
 @negcap.command(cls=TrainCommand, configs="models.config:TrainConfig", flags=f"{TRAINED} split")
@@ -96,7 +103,7 @@ def settings_of(model: str) -> list[tuple[str, str]]:
 )
 @overwrite
 @options.quiet
-def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: Path, **given: Any) -> None:
+def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: Path, **given: FlagValue) -> None:
     """Train an embedding of images and captions, or compare several.
 
     Trains VSE, VSE++, VSE-C with negatives of the run, UniVSE with components, and others (--model). Reads captions,
@@ -112,28 +119,29 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
     from ...augment.settings import given_only
     from ..models.config import EvaluateConfig, configure, lacking_of_recipe
 
-    shown: dict[str, Any] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
+    how: dict[str, FlagValue] = {"overwrite": given.pop("overwrite"), "say": say(given.pop("quiet"))}
     given = given_only(given)
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
+    # One training of a plain kind of model; `vse-c+noun` and the like are variants, which only a comparison reads.
     if seeds is None and not others and model in MODELS:
         if evaluation:
             raise ValueError(f"{', '.join(evaluation)} needs a comparison: give several --model, or --seeds")
         config = configure(run, output, model, **given)
         if lacking := lacking_of_recipe(model, given.get("recipe", ""), config.vectors):
-            shown["say"](lacking)
+            how["say"](lacking)
         from ..models.trainer.train import train as fit
 
-        fit(config, **shown)
+        fit(config, **how)
         return
     if "seed" in given:
         raise ValueError("seed is for one training: models that are compared have the seeds 0, 1, …; use --seeds")
     from ..models.trainer.compare import compare
 
-    evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
-    how = EvaluateConfig.of(evaluation)
-    repeated = 1 if seeds is None else seeds
-    print(compare(run, output, (model, *others), how, given, repeated, **shown))
+    machine = {name: given[name] for name in ("device", "threads") if name in given}
+    evaluation_config = EvaluateConfig.of(evaluated(run, evaluation) | machine)
+    trainings = 1 if seeds is None else seeds
+    print(compare(run, output, (model, *others), evaluation_config, given, trainings, **how))
 
 
 @negcap.command(
@@ -144,7 +152,7 @@ def train(run: Path, models: tuple[str, ...] | None, seeds: int | None, output: 
 @options.model
 @click.argument("source", type=PLACE, metavar="RUN")
 @options.folder("Folder of the results; default: MODEL/evaluation.", required=False)
-def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> None:
+def evaluate(model: Path, source: Path, output: Path | None, **given: FlagValue) -> None:
     """Evaluate a model of negcap train on retrieval and negatives.
 
     Recalls, ranks and 95 % intervals: without negatives; with the negatives of each image's own captions (VSE-C's
@@ -168,6 +176,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
     from ..models.config import EvaluateConfig, SimilarityConfig
     from ..models.settings import CaptionerEvaluateConfig, is_captioner
 
+    # What is evaluated depends on what is given; each has a config of its own, of which the flags are all here.
     if source.is_file():
         pairs = SimilarityConfig.of(given)
         from ..models.trainer.sentence_similarity import similarity
@@ -201,7 +210,9 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 )
 @options.as_json
 @options.quiet
-def score(source: Path, models: tuple[str, ...], lists: Path | None, as_json: bool, quiet: bool, **given: Any) -> None:
+def score(
+    source: Path, models: tuple[str, ...], lists: Path | None, as_json: bool, quiet: bool, **given: FlagValue
+) -> None:
     """Score vision-language models on negatives.
 
     RUN is a run, or a folder or file that negcap publish wrote (or SugarCrepe, ARO, Winoground …). Prints how often the
@@ -232,8 +243,8 @@ def score(source: Path, models: tuple[str, ...], lists: Path | None, as_json: bo
         return
     if not models:
         raise ValueError("score needs a model: --model KIND:PATH, e.g. --model hf:openai/clip-vit-base-patch32")
-    found = scoring.score(source, models, config, report(quiet))
-    print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else scoring.to_text(found))
+    scores = scoring.score(source, models, config, report(quiet))
+    print(json.dumps(scores, indent=1, ensure_ascii=False) if as_json else scoring.to_text(scores))
 
 
 @negcap.command(
@@ -245,7 +256,7 @@ def score(source: Path, models: tuple[str, ...], lists: Path | None, as_json: bo
 @click.option("--model", metavar="KIND:PATH", help="CLIP to fine-tune, as above; default: a tiny random one.")
 @overwrite
 @options.quiet
-def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: FlagValue) -> None:
     """Train a CLIP on pictures, captions and negatives.
 
     Fine-tunes a CLIP from local files, hf:FOLDER (transformers) or open_clip:FOLDER or open_clip:ARCHITECTURE:WEIGHTS

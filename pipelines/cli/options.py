@@ -10,18 +10,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
 
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from pydantic.fields import FieldInfo
 
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-Words = (
-    Sequence[str] | Callable[[], Sequence[str]]
-)  # the valid words of a flag, or what finds them when they are needed
+FlagValue: TypeAlias = Any  # what a command gets of a flag: a text, number, path …; None if it is not given
+Callback: TypeAlias = Callable[..., FlagValue]  # the function of a command
+Decorator: TypeAlias = Callable[[Callback], Callback]
+# The valid words of a flag, or what finds them when they are needed: finding them may import a library.
+Words: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
 
 
 def operator_words() -> Sequence[str]:
@@ -69,18 +71,23 @@ PUBLISHED = (
 )
 PHASES = ("mle", "gan")
 PROBES = ("words", "blanks", "saliency", "pictures", "lengths")
-WORDS: dict[str, Words] = {  # of fields whose types do not have them
+# Valid words of fields whose types do not have them, as their list is made when the library is imported.
+WORDS: dict[str, Words] = {
     "operators": operator_or_change_words,
     "negative_families": family_words,
     "negative_operators": operator_words,
     "format": PUBLISHED,
 }
-FLAGS = {  # of fields whose flags have other names
-    **{"keep_columns": "--keep-columns", "negative_families": "--negative-family"},
-    **{"negative_operators": "--negative-operator", "similarities": "--similarity"},
+# Flags of fields with several values that are not the field's name without its last letter, an s.
+FLAGS = {
+    "keep_columns": "--keep-columns",
+    "negative_families": "--negative-family",
+    "negative_operators": "--negative-operator",
+    "similarities": "--similarity",
     "false_pairs": "--false-pairs",
 }
-LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
+# A flag with more valid words does not list them in help; the error for another word does.
+LISTED = 12
 
 
 class Choice(click.Choice):
@@ -104,7 +111,7 @@ class Choice(click.Choice):
         few = not callable(self._words) and len(self._words) <= LISTED
         return f"[{'|'.join(self.choices)}]" if few else "NAME"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return a valid word; raise UsageError otherwise: `--phase must be one of mle, gan, was: mla; did …`."""
         from ...schemas.messages import word
 
@@ -115,7 +122,7 @@ class Choice(click.Choice):
             raise click.UsageError(str(error), ctx) from None
 
 
-def one_of(flag: str, choices: Words, help: str, **more: Any) -> Decorator:
+def one_of(flag: str, choices: Words, help: str, **more: FlagValue) -> Decorator:
     """A flag whose value must be one of `choices`; `more` goes to click.option."""
     return click.option(flag, type=Choice(choices), help=help, **more)
 
@@ -131,31 +138,41 @@ def columns(roles: Sequence[str], help: str, *, repeated: Sequence[str] = ()) ->
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
         names: dict[str, list[str]] = {}
-        for part in (part for value in values for part in value.split(",")):
+        for part in ",".join(values).split(",") if values else ():
             role, _, name = part.partition("=")
             if role not in roles or not name:
                 raise click.UsageError(f"--columns must be {'|'.join(roles)}=NAME between commas, was: {part}", ctx)
             names.setdefault(role, []).append(name)
         for role, given in names.items():
-            if len(given) > 1 and role not in repeated:
-                several = f"only {' and '.join(repeated)} may be of several columns" if repeated else "give one"
-                raise click.UsageError(f"--columns {role} must be one column, were: {', '.join(given)}; {several}", ctx)
-            ctx.params[f"{role}_column"] = tuple(dict.fromkeys(given)) if role in repeated else given[0]
+            if role in repeated:
+                ctx.params[f"{role}_column"] = tuple(dict.fromkeys(given))
+                continue
+            if len(given) > 1:
+                rule = f"only {' and '.join(repeated)} may be of several columns" if repeated else "give one"
+                raise click.UsageError(f"--columns {role} must be one column, were: {', '.join(given)}; {rule}", ctx)
+            ctx.params[f"{role}_column"] = given[0]
 
     return click.option(
         "--columns", multiple=True, expose_value=False, callback=collect, metavar="ROLE=NAME", help=help
     )
 
 
-def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str = "", **more: Any) -> Decorator:
-    """A flag that may be repeated: a tuple as argument `field`, or None if not given. choices: the valid words, all if
-    empty. empty: another word, which stands for an empty tuple.
+def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str = "", **more: FlagValue) -> Decorator:
+    """A flag that may be repeated: a tuple as argument `field`, or None if not given.
+
+    Args:
+        flag: its name, such as --split.
+        field: the argument of the command.
+        help: its help, without a hint that it may be repeated.
+        choices: the valid words; all words if empty.
+        empty: another word, which stands for an empty tuple.
+        **more: goes to click.option.
     """
     words = Choice(choices, empty) if choices else None
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
         names = [name.strip() for value in values for name in value.split(",")]
-        if not all(names):
+        if not all(names):  # a comma too many is rather a word too few
             raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
         if words is not None:
             names = [words.convert(name, flag, ctx) for name in names]
@@ -163,7 +180,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
             raise click.UsageError(f"{flag.opts[0]} {empty} must stand alone, was: {','.join(names)}", ctx)
         return () if names == [empty] else tuple(dict.fromkeys(names)) or None
 
-    def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[Any]:
+    def complete(ctx: click.Context, flag: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return words.shell_complete(ctx, flag, incomplete) if words is not None else []
 
     metavar = "NAME" if words is None else words.metavar
@@ -176,9 +193,10 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
 def section(heading: str, *options: Decorator) -> Decorator:
     """Several flags as one decorator, which help lists under a heading of their own."""
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(command: Callback) -> Callback:
+        # click collects the options of a function in this list until the command is made.
         before = len(getattr(command, "__click_params__", ()))
-        for option in reversed(options):
+        for option in reversed(options):  # as decorators are applied, the last first
             option(command)
         for parameter in command.__click_params__[before:]:  # type: ignore[attr-defined]
             parameter.section = heading
@@ -210,9 +228,15 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
 
 
 def from_field(
-    name: str, field: FieldInfo, *, of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    name: str, field: FieldInfo, *, of_models: Mapping[str, Mapping[str, FlagValue]] = MappingProxyType({})
 ) -> click.Option:
-    """The flag of a config's field, whose type, help and default it states; of_models: by model, its defaults."""
+    """The flag of a config's field, whose type, help and default it states.
+
+    Args:
+        name: of the field.
+        field: a field with a description.
+        of_models: by model, the defaults of fields in which it differs.
+    """
     from ...augment.settings import plain_type, words_of
 
     kind = plain_type(field.annotation)
@@ -220,35 +244,43 @@ def from_field(
     flag = FLAGS.get(name) or f"--{name.replace('_', '-')}"
     help = _with_default(name, field, of_models)
     if get_origin(kind) is tuple:
-        made = several(flag if name in FLAGS else flag.removesuffix("s"), name, help, choices=words, empty="none")
+        singular = flag if name in FLAGS else flag.removesuffix("s")
+        option = several(singular, name, help, choices=words, empty="none")
     elif words:
-        made = one_of(flag, words, help)
+        option = one_of(flag, words, help)
     elif kind is bool:
+        # A switch away from the default: --refined, --no-browser. Not given it is None, and sets nothing.
         negative = flag if flag.startswith("--no-") else f"--no-{flag[2:]}"
-        shown = negative if field.default else flag
-        made = click.option(shown, name, flag_value=not field.default, is_flag=True, default=None, help=help)
+        switch = negative if field.default else flag
+        option = click.option(switch, name, flag_value=not field.default, is_flag=True, default=None, help=help)
     else:
         metavars = {int: "N", float: "NUMBER", Path: "PATH", str: "NAME"}
-        made = click.option(flag, name, type=FOLDER if kind is Path else kind, metavar=metavars[kind], help=help)
+        option = click.option(flag, name, type=FOLDER if kind is Path else kind, metavar=metavars[kind], help=help)
 
     def command() -> None: ...
 
-    (option,) = vars(made(command))["__click_params__"]
-    return option
+    # A decorator of click leaves the option with the function; the parameter alone is wanted here.
+    (parameter,) = vars(option(command))["__click_params__"]
+    return parameter
 
 
-def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, Any]]) -> str:
+def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, FlagValue]]) -> str:
     """The description of a field as help, with its default and those of single models."""
-    plain = isinstance(field.default, (int, float, str, tuple)) and not isinstance(field.default, bool)
-    known = [_listed(field.default)] if plain and field.default not in ("", ()) else []
-    known += [f"{model} {as_text(settings[name])}" for model, settings in of_models.items() if name in settings]
+    defaults = []
+    is_plain = isinstance(field.default, (int, float, str, tuple)) and not isinstance(field.default, bool)
+    if is_plain and field.default not in ("", ()):
+        defaults.append(_listed(field.default))
+    defaults += [f"{model} {as_text(settings[name])}" for model, settings in of_models.items() if name in settings]
     text = field.description or ""
-    text = text if field.default else text.replace("; none: ", "; default: ")
-    default = f"; default: {', '.join(known).replace(',', ', ').replace(',  ', ', ')}" if known else ""
-    return f"{text[:1].upper()}{text[1:]}{default}."
+    if not field.default:  # "none: all" in the description of an optional field is what happens without the flag
+        text = text.replace("; none: ", "; default: ")
+    if defaults:
+        listed = ", ".join(defaults).replace(",", ", ").replace(",  ", ", ")
+        text += f"; default: {listed}"
+    return f"{text[:1].upper()}{text[1:]}."
 
 
-def _listed(value: Any) -> str:
+def _listed(value: object) -> str:
     """A default as help shows it: `uniform_*` in place of the operators of papers, which have those names."""
     if not isinstance(value, tuple):
         return as_text(value)
@@ -256,7 +288,7 @@ def _listed(value: Any) -> str:
     return as_text((*names, "uniform_*") if len(names) < len(value) else value)
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A value of a setting as --set takes it: `cosine`, `noun,numeral`, `true`, `none`."""
     if isinstance(value, (tuple, list)):
         return ",".join(map(as_text, value)) or "none"
@@ -270,7 +302,7 @@ class Location(click.Path):
         super().__init__()
         self.local = local
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def convert(self, value: FlagValue, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path; raises UsageError for one that cannot be."""
         from ..engine.places import local_path, place
 

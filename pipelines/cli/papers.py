@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,7 +13,7 @@ from ...schemas.messages import number_of
 from . import options
 from .group import alone, negcap, say, to_json, with_workers
 from .models import overwrite
-from .options import FOLDER, PHASES, PROBES
+from .options import FOLDER, PHASES, PROBES, FlagValue
 
 results = options.folder("Folder of the results.")
 
@@ -24,7 +23,7 @@ results = options.folder("Folder of the results.")
 @click.option("--winoground", type=FOLDER, metavar="DIR", help="Also write them in Winoground's form to this folder.")
 @options.overwrite
 @options.quiet
-def counterparts(run: Path, winoground: Path | None, **given: Any) -> None:
+def counterparts(run: Path, winoground: Path | None, **given: FlagValue) -> None:
     """Draw pictures in which negatives of scenes are true.
 
     Takes the first negative of each operator and draws the scene with the smallest change after which the negative is
@@ -36,6 +35,7 @@ def counterparts(run: Path, winoground: Path | None, **given: Any) -> None:
     from ..stages.scenes import CounterpartsConfig, make_counterparts, write_winoground
 
     counts = make_counterparts(run, CounterpartsConfig.of(given), alone(given))
+    # Counters are named <operator>.negatives and <operator>.pictures; those without a dot are sums.
     for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
         negatives = number_of(counts[f"{name}.negatives"], "negative")
         print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {negatives} drawn")
@@ -84,7 +84,13 @@ def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
 @click.option("--query", "queries", multiple=True, metavar="TEXT", help="pictures: what to look for. May be repeated.")
 @options.quiet
 def probe(
-    task: str, run: Path, models: tuple[Path, ...], output: Path | None, photos: Path | None, quiet: bool, **given: Any
+    task: str,
+    run: Path,
+    models: tuple[Path, ...],
+    output: Path | None,
+    photos: Path | None,
+    quiet: bool,
+    **given: FlagValue,
 ) -> None:
     """Measure what models have learned, by the probes of papers.
 
@@ -116,6 +122,7 @@ def probe(
     from ..models.config import PictureConfig
     from ..models.settings import LengthConfig, ProbeConfig, SaliencyConfig
 
+    # These two compare several models with word vectors; the others look into one.
     if task in ("words", "blanks"):
         if output is None or given["vectors"] is None:
             raise ValueError(f"{task} needs --vectors and --output")
@@ -150,7 +157,7 @@ def probe(
 @negcap.command(configs="models.settings:HypernymConfig", flags="rows false_pairs seeds epochs concepts device threads")
 @results
 @options.quiet
-def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
+def hypernyms(output: Path, quiet: bool, **given: FlagValue) -> None:
     """Predict hypernyms of WordNet's nouns by order-embeddings.
 
     Table 1 of Vendrov et al. (2016): the transitive closure of the known pairs, word2gauss, a symmetric and a bilinear
@@ -174,7 +181,7 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
 @click.argument("test", type=FOLDER)
 @results
 @options.quiet
-def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool, **given: Any) -> None:
+def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool, **given: FlagValue) -> None:
     """Train and test textual entailment by order-embeddings.
 
     Table 3 of Vendrov et al. (2016): is a hypothesis entailed by its premise? TRAIN, DEV and TEST are files of SNLI
@@ -199,7 +206,7 @@ def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool,
 @options.folder("Folder of the captioner to write.", metavar="MODEL")
 @overwrite
 @options.quiet
-def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: FlagValue) -> None:
     """Train a conditional GAN that writes captions.
 
     Trains first the generator by maximum likelihood, then the discriminator, then both by policy gradient with
@@ -222,7 +229,7 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
 @options.run
 @options.one_of("--phase", PHASES, "Generator after maximum likelihood (mle) or policy gradient (gan); default: gan.")
 @options.workers
-def caption(model: Path, run: Path, phase: str | None, **given: Any) -> None:
+def caption(model: Path, run: Path, phase: str | None, **given: FlagValue) -> None:
     """Write captions for a run's images with a captioner.
 
     Writes them to the table generated; those that are degenerate, repeated or equal to an existing caption of the image

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ...schemas.messages import number_of
 from . import options
 from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
-from .options import FOLDER, PLACE
+from .options import FOLDER, PLACE, FlagValue
 
 
 @negcap.command(configs="stages.refine:RefineConfig", flags="operators splits per_caption vetted seed")
 @options.run
 @options.workers
-def refine(run: Path, **given: Any) -> None:
+def refine(run: Path, **given: FlagValue) -> None:
     """Select negatives that cannot be guessed without the images.
 
     This is adversarial filtering: it writes at most one negative per caption and operator to the table refined,
@@ -43,7 +42,7 @@ def refine(run: Path, **given: Any) -> None:
 @options.run
 @options.refined
 @options.as_json
-def blind(run: Path, as_json: bool, **given: Any) -> None:
+def blind(run: Path, as_json: bool, **given: FlagValue) -> None:
     """Measure how well negatives can be guessed without the images.
 
     Prints the accuracy with which text-only baselines distinguish a caption from its negative (one negative per
@@ -59,15 +58,15 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     """
     from ..quality.bias.measure import BlindConfig, measure_run, to_text
 
-    found = measure_run(run, BlindConfig.of(given, together=True))
-    print(to_json(found.plain()) if as_json else to_text(found))
+    bias = measure_run(run, BlindConfig.of(given, together=True))
+    print(to_json(bias.plain()) if as_json else to_text(bias))
 
 
 @negcap.command(configs="quality.audit.figures:AuditConfig", flags="n refined splits blind max_pairs images seed")
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
 @options.quiet
-def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
+def audit(run: Path, output: Path | None, quiet: bool, **given: FlagValue) -> None:
     """Write an HTML page about the quality of the negatives.
 
     Coverage, retention, rejections, text-only baselines, lengths, positions and words of edits, and random examples per
@@ -94,7 +93,7 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
 @options.folder("CSV to write the sheet to.", metavar="FILE")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV to write the answers to; default: beside it, *.key.csv.")
 @options.overwrite
-def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
+def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: FlagValue) -> None:
     """Write an annotation sheet for people, and its answer key.
 
     Each row shows a caption and its negative, unlabelled. Annotators answer which of the two texts describes the image,
@@ -141,7 +140,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 @click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder to write to, empty or new.")
 @options.overwrite
 @options.quiet
-def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
+def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: FlagValue) -> int:
     """Write a test set in a published format.
 
     Adds a data card, Croissant metadata and checksums. Writes nothing, and ends with status 1, if a text-only baseline
@@ -155,6 +154,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     from ..publish.publish import RefusedError, print_refusal
     from ..publish.publish import publish as write
 
+    # A refusal is no error: the set was measured, and what was found is printed as the result.
     try:
         written = write(run, output, PublishConfig.of(given), overwrite=overwrite, say=lambda line: warn([line]))
     except RefusedError as refused:

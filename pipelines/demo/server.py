@@ -8,9 +8,10 @@ import json
 import sys
 import threading
 import warnings
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from pydantic import Field
 
@@ -22,6 +23,9 @@ from ...schemas.fields import description
 from ...schemas.negatives import NEGATIVES, POSITIVE, REASONS
 from ..report.pages import page_environment, script
 from ..report.rows import Row, summary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HOST = "127.0.0.1"
 ENDED = "the page is closed"
@@ -49,19 +53,15 @@ class Demo(ThreadingHTTPServer):
             super().__init__((HOST, port), Handler)
         except OSError as error:
             raise OSError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from error
+        # Host headers that lead here by a name of this machine; a rebound name of a foreign site is another one.
         self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
         self.turn = threading.Lock()  # warnings are caught, and models used, by one thread at a time
         code, allowed = script(__package__, "rows.js", "demo.js")
         self.policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; connect-src 'self'; "
         self.policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        page = page_environment(__package__).get_template("page.html.jinja")
-        operators = [name for name, one in OPERATORS.items() if one.family != POSITIVE]
-        says = {name: description(NEGATIVES.field(name)).partition(";")[0].partition(", by ")[0] for name in MEASURES}
-        fields = {name: field.default for name, field in Question.model_fields.items()}
-        shown = {"example": EXAMPLE, "presets": PRESETS, "operators": operators, "limits": LIMITS, "says": says}
-        self.page = page.render(script=code, fields=fields, **shown).encode()
+        self.page = _page(code).encode()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Any, client_address: object) -> None:
         """Say nothing of a connection that the browser has closed, as it does when a page is loaded anew."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
@@ -72,16 +72,36 @@ class Demo(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/"
 
     def load(self) -> threading.Thread:
-        """Load the models in the background: questions wait."""
-        question = Question(captions=EXAMPLE)
+        """Load the models in the background, by a question of its own: those of visitors wait."""
+        question = DemoQuestion(captions=EXAMPLE)
         thread = threading.Thread(target=self.answer, args=(question,), daemon=True)
         thread.start()
         return thread
 
-    def answer(self, question: Question) -> dict[str, Any]:
+    def answer(self, question: DemoQuestion) -> DemoAnswer:
         """The answer to a question, when the others are answered."""
         with self.turn:
             return answer(question)
+
+
+def _page(code: str) -> str:
+    """The page with its script, and what its form shows."""
+    operators = [name for name, operator in OPERATORS.items() if operator.family != POSITIVE]
+    # The description of a column begins with what it measures; how follows behind a semicolon or "by".
+    meanings = {name: description(NEGATIVES.field(name)).partition(";")[0].partition(", by ")[0] for name in MEASURES}
+    return (
+        page_environment(__package__)
+        .get_template("page.html.jinja")
+        .render(
+            script=code,
+            fields={name: field.default for name, field in DemoQuestion.model_fields.items()},
+            example=EXAMPLE,
+            presets=PRESETS,
+            operators=operators,
+            limits=LIMITS,
+            says=meanings,
+        )
+    )
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -103,11 +123,12 @@ class Handler(BaseHTTPRequestHandler):
         """Answer a question."""
         length = self.headers.get("Content-Length", "")
         origin = self.headers.get("Origin")
-        self.close_connection = True
+        self.close_connection = True  # what is refused is not read, so its body would be taken for the next request
         if not self._is_local() or (origin is not None and origin.removeprefix("http://") not in self.server.hosts):
             return self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask")
         if self.path != "/negatives":
             return self._refuse(HTTPStatus.NOT_FOUND, "no such page")
+        # A form of a foreign page cannot send this type without being asked by the browser first.
         if self.headers.get_content_type() != "application/json":
             return self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question must be application/json")
         if not (length.isascii() and length.isdigit()):
@@ -115,13 +136,13 @@ class Handler(BaseHTTPRequestHandler):
         if len(length) > 9 or int(length) > MOST:
             return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a question must have at most {MOST:,} bytes")
         try:
-            given = json.loads(self.rfile.read(int(length)))
-            if not isinstance(given, dict):
+            fields = json.loads(self.rfile.read(int(length)))
+            if not isinstance(fields, dict):
                 raise ValueError("a question must be an object")
-            found = self.server.answer(Question(**given))
+            reply = self.server.answer(DemoQuestion(**fields))
         except (ValueError, TypeError, RecursionError) as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
-        self._send(HTTPStatus.OK, json.dumps(found).encode(), "application/json")
+        self._send(HTTPStatus.OK, json.dumps(reply).encode(), "application/json")
 
     def _is_local(self) -> bool:
         return self.headers.get("Host") in self.server.hosts
@@ -130,15 +151,21 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps({"error": error}).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
-        headers |= {"Content-Security-Policy": self.server.policy, "X-Content-Type-Options": "nosniff"}
+        headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": self.server.policy,
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+        }
         self.send_response(status)
-        for name, value in {**headers, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing on stderr."""
 
 
@@ -149,6 +176,7 @@ def serve(config: DemoConfig) -> None:
     with Demo(config.port) as server:
         print(f"{server.address} (Ctrl-C ends it)", flush=True)
         server.load()
+        # The page is there at once; its first question waits until the models are loaded.
         if config.browser:
             webbrowser.open(server.address)
         try:
@@ -175,7 +203,7 @@ negcap show outputs/demo --n 100 --rejections
 """
 
 
-class Question(Settings):
+class DemoQuestion(Settings):
     """Captions of one image, and how negatives are to be made of them. operators: a preset, or operators by name."""
 
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -185,59 +213,114 @@ class Question(Settings):
     max_unnatural: MaxUnnatural = MAX_UNNATURAL
     max_compatible: MaxCompatible = MAX_COMPATIBLE
 
+    def lines(self) -> list[str]:
+        """The captions, each on one line, as the rows of a run have them: another line would be one of the commands.
+        Raises ValueError if all are blank.
+        """
+        lines = [" ".join(text.split()) for text in self.captions]
+        lines = [line for line in lines if line]
+        if not lines:
+            raise ValueError("captions must have one that is not blank")
+        return lines
+
+    def checked_operators(self) -> str | list[str]:
+        """A preset, or operators by name. Raises ValueError for a text that is no preset."""
+        if not isinstance(self.operators, str):
+            return list(self.operators)
+        if self.operators not in PRESETS:
+            presets = ", ".join(PRESETS)
+            raise ValueError(f"operators must be a preset ({presets}) or a list of operators, was: {self.operators}")
+        return self.operators
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of `negcap.negatives` beside the operators, without limits that are the defaults."""
+        limits = {name: getattr(self, name) for name in LIMITS}
+        changed = {name: value for name, value in limits.items() if value != type(self).model_fields[name].default}
+        return {"lexicon": LEXICON, "excluded": True, **changed}
+
+
+class CaptionRows(TypedDict):
+    """A caption, its scene graph, and its negatives and rejections, these by reason, as `report.rows.summary` gives
+    them.
+    """
+
+    caption: str
+    graph: dict[str, object]
+    negatives: list[list[object]]
+    rejections: dict[str, list[list[object]]]
+
+
+class DemoAnswer(TypedDict):
+    """What the page shows: the rows of each caption, what the reasons of rejections mean, notes for the visitor, and
+    Python and commands that make the same rows.
+    """
+
+    captions: list[CaptionRows]
+    reasons: dict[str, str]
+    notes: list[str]
+    python: str
+    commands: str
+
 
 LIMITS = ("max_true", "preferred_unnatural", "max_unnatural", "max_compatible")
 
 
-def answer(question: Question) -> dict[str, Any]:
-    """The rows of each caption, notes for the visitor, and code for the same rows, as values that JSON can represent:
-    `captions`, each with `caption`, `graph`, `negatives` and `rejections` (by reason; see `reasons`), rows as
-    `report.rows.summary` gives them; `notes`; `python`; `commands`. Raises ValueError for a setting or captions that
-    cannot be used.
-    """
+def answer(question: DemoQuestion) -> DemoAnswer:
+    """The answer to a question. Raises ValueError for a setting or captions that cannot be used."""
     import pandas as pd
 
     from ... import graph, negatives  # as the code that is shown
 
-    # A caption is one line, as the rows of a run have it: another line would be one of the commands.
-    captions = [line for text in question.captions if (line := " ".join(text.split()))]
-    if not captions:
-        raise ValueError("captions must have one that is not blank")
-    if isinstance(question.operators, str) and question.operators not in PRESETS:
-        presets = ", ".join(PRESETS)
-        raise ValueError(f"operators must be a preset ({presets}) or a list of operators, was: {question.operators}")
-    default = {name: Question.model_fields[name].default for name in LIMITS}
-    limits = {name: value for name in LIMITS if (value := getattr(question, name)) != default[name]}
-    chosen = question.operators if isinstance(question.operators, str) else list(question.operators)
-    arguments = {"operators": chosen, "lexicon": LEXICON, "excluded": True, **limits}
+    captions = question.lines()
+    operators = question.checked_operators()
+    settings = question.settings()
     frame = pd.DataFrame({"image": "photo", "caption": captions})
     with warnings.catch_warnings(record=True) as noted:
+        # Python shows a warning once; each answer is to have its own.
         warnings.simplefilter("always")
-        made, rejected = negatives(frame, rejections=True, **arguments)
-    found: dict[str, dict[str, Any]] = {}
-    for row in _rows(pd.concat([rejected, made])):  # every operator has made something of a caption, or rejected it
-        found.setdefault(row["caption_id"], {"caption": row["caption"], "negatives": [], "rejections": {}})
-    for row in _rows(made):
-        found[row["caption_id"]]["negatives"].append(summary(row))
-    for row in _rows(rejected):
-        found[row["caption_id"]]["rejections"].setdefault(row["reason"], []).append(summary(row))
-    for one in found.values():
-        one["graph"] = graph(one["caption"])._asdict()
-    named = [f"--preset {chosen}"] if isinstance(chosen, str) else [f"--operator {name}" for name in chosen]
-    rows = io.StringIO()
-    csv.writer(rows, lineterminator="\n").writerows([("image", "caption"), *(("photo", text) for text in captions)])
-    sets = [f"--set {name}={value}" for name, value in arguments.items() if name != "operators"]
+        made, rejected = negatives(frame, operators=operators, rejections=True, **settings)
+    made_rows = _rows(made)
+    rejected_rows = _rows(rejected)
+
+    by_caption: dict[str, CaptionRows] = {}
+    for row in [*rejected_rows, *made_rows]:  # every operator has made something of a caption, or rejected it
+        caption_id = row["caption_id"]
+        if caption_id not in by_caption:
+            scene_graph = graph(row["caption"])._asdict()
+            by_caption[caption_id] = CaptionRows(caption=row["caption"], graph=scene_graph, negatives=[], rejections={})
+    for row in made_rows:
+        by_caption[row["caption_id"]]["negatives"].append(summary(row))
+    for row in rejected_rows:
+        by_caption[row["caption_id"]]["rejections"].setdefault(row["reason"], []).append(summary(row))
+
+    # A caption's id ends with its number.
+    in_order = sorted(by_caption, key=lambda caption_id: int(caption_id.rpartition(":")[2]))
     return {
-        "captions": [found[caption_id] for caption_id in sorted(found, key=lambda name: int(name.rpartition(":")[2]))],
-        "reasons": {reason: REASONS[reason] for one in found.values() for reason in one["rejections"]},
-        "notes": [str(one.message) for one in noted if issubclass(one.category, UserWarning)],
-        "python": PYTHON.format(
-            captions=captions, arguments=", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        ),
-        "commands": COMMANDS.format(rows=rows.getvalue(), flags=" ".join([*named, *sets, "--scheduler synchronous"])),
+        "captions": [by_caption[caption_id] for caption_id in in_order],
+        "reasons": {reason: REASONS[reason] for rows in by_caption.values() for reason in rows["rejections"]},
+        "notes": [str(note.message) for note in noted if issubclass(note.category, UserWarning)],
+        "python": _python(captions, operators, settings),
+        "commands": _commands(captions, operators, settings),
     }
 
 
-def _rows(frame: Any) -> list[Row]:
+def _python(captions: list[str], operators: str | list[str], settings: Mapping[str, object]) -> str:
+    """Code for the same rows."""
+    arguments = {"operators": operators, **settings}
+    shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    return PYTHON.format(captions=captions, arguments=shown)
+
+
+def _commands(captions: list[str], operators: str | list[str], settings: Mapping[str, object]) -> str:
+    """Commands of a shell for the same rows."""
+    rows = io.StringIO()
+    csv.writer(rows, lineterminator="\n").writerows([("image", "caption"), *(("photo", text) for text in captions)])
+    flags = [f"--preset {operators}"] if isinstance(operators, str) else [f"--operator {name}" for name in operators]
+    flags += [f"--set {name}={value}" for name, value in settings.items()]
+    return COMMANDS.format(rows=rows.getvalue(), flags=" ".join([*flags, "--scheduler synchronous"]))
+
+
+def _rows(frame: pd.DataFrame) -> list[Row]:
     """The rows of a frame, with None for what is missing."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in record.items()} for record in records]

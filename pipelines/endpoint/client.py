@@ -13,22 +13,30 @@ from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
 
 from ..engine.errors import EngineError, require_libraries
 from ..engine.places import local_path
 from ..engine.progress import Progress
 from ..engine.storage import refuse_link
 from .keys import without_key
-from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
+from .messages import ChatAnswer, EndpointConfig, Json, Request, parse_answer, request_key
 
-ONE = (400, 413, 415, 422)  # of HTTP: this request is not accepted; by others the endpoint cannot be used
-REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
-GRACE = (
-    3.0  # seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
-)
+if TYPE_CHECKING:
+    from httpx2 import Response
+
+T = TypeVar("T")
+# HTTP statuses by which one request is not accepted; by others the endpoint cannot be used at all
+REFUSED_ALONE = (400, 413, 415, 422)
+# Refusals without any answer before them, after which the server counts as refusing everything: one request may be bad,
+# but a wrong model or setting must not be tried a thousand times.
+REFUSALS = 5
+# Seconds that requests in flight have, once all stops, to be answered: what is paid for is kept if it can be
+GRACE = 3.0
 SAID = 200  # characters of what a server says that an error repeats
-AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
+# Requests that are made before the first is answered, for each that is in flight: enough to keep all in flight while
+# one waits, without holding the requests of a whole run.
+AHEAD = 4
 _OPEN = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -52,6 +60,16 @@ class Spent(NamedTuple):
     tokens: int = 0
 
 
+class EndpointIdentity(TypedDict):
+    """An endpoint as a run's manifest names it; extra: further fields of each request, as JSON."""
+
+    model: str
+    url: str
+    temperature: float | None
+    seed: int | None
+    extra: str
+
+
 class AnswerCache:
     """Answers by the key of their request, and what was spent by purpose ("propose", "vet" …), in a SQLite file. An
     answer and its price are one transaction, flushed to the disk: it is there and counted, or was not received.
@@ -63,6 +81,7 @@ class AnswerCache:
         self._path = path
         self._lock = threading.Lock()
         try:
+            # One connection for all threads, with a lock; 60 s are for other processes that write to the file.
             self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
             self._database.executescript(_OPEN)
         except sqlite3.DatabaseError as error:
@@ -116,8 +135,10 @@ class Endpoint:
         self._cache = AnswerCache(cache)
         self._purpose = purpose
         self._reserved = Spent()
-        self._answered = self._refused = 0
-        self._headers: Any = {} if self._key else {"Authorization": openai.Omit()}
+        self._answered = 0
+        self._refused = 0
+        # The library would send its made-up key; a server without keys may refuse that.
+        self._headers = {} if self._key else {"Authorization": openai.Omit()}
         self._client = openai.AsyncOpenAI(
             base_url=config.url,
             api_key=self._key or "none",  # the library insists on one, servers need not
@@ -125,7 +146,8 @@ class Endpoint:
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
             http_client=BoundedClient(config.timeout, config.max_bytes),
         )
-        self._create = self._client.chat.completions.with_raw_response.create  # here, as it imports much
+        # Here and not with the first request, whose time it would take: the property imports much.
+        self._create = self._client.chat.completions.with_raw_response.create
         # Requests are tasks of one event loop in a thread of its own: a task can be given up at any moment.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
@@ -145,24 +167,31 @@ class Endpoint:
         self._cache.close()
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What determines the answers beside the requests, as plain JSON: model, url, temperature …"""
-        return {name: getattr(self._config, name) for name in ("model", "url", "temperature", "seed", "extra")}
+    def identity(self) -> EndpointIdentity:
+        """What determines the answers beside the requests, as plain JSON."""
+        config = self._config
+        return {
+            "model": config.model,
+            "url": config.url,
+            "temperature": config.temperature,
+            "seed": config.seed,
+            "extra": config.extra,
+        }
 
     @property
     def spent(self) -> Spent:
         """What has been spent for this purpose since the cache was made."""
         return self._cache.spent(self._purpose)
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
+    def ask(self, requests: Iterable[Request]) -> Iterator[ChatAnswer]:
         """Yield the answer to each request, in order. Cached ones cost nothing; equal requests are sent once; failures
         that may pass (no connection, timeout, HTTP 408, 409, 429, 5xx) are tried again after growing waits or
         Retry-After. Raises EndpointError when `attempts` were in vain or the server refuses everything. Then, or if the
         caller stops, no new request is sent, answers that come within GRACE seconds are kept, and others given up.
         """
         self._stopping = False
-        futures: dict[str, Future[Answer | None]] = {}
-        waiting: deque[Future[Answer | None]] = deque()
+        futures: dict[str, Future[ChatAnswer | None]] = {}
+        waiting: deque[Future[ChatAnswer | None]] = deque()
         try:
             for request in requests:
                 body = request.body(self._config)
@@ -170,14 +199,13 @@ class Endpoint:
                 if key not in futures:
                     futures[key] = self._in_loop(self._answer(key, body, request.tokens(self._config)))
                 waiting.append(futures[key])
-                while len(waiting) > AHEAD * self._config.concurrency:
-                    yield from filter(None, [waiting.popleft().result()])  # None if another stops all
-            while waiting:
-                yield from filter(None, [waiting.popleft().result()])  # None if another stops all
+                if len(waiting) > AHEAD * self._config.concurrency:
+                    yield from _results(waiting, 1)
+            yield from _results(waiting, len(waiting))
         finally:
             self._in_loop(self._stop()).result()
 
-    def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+    def _in_loop(self, work: Coroutine[object, None, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _stop(self) -> None:
@@ -192,13 +220,13 @@ class Endpoint:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def _answer(self, key: str, body: bytes, tokens: int) -> Answer | None:
+    async def _answer(self, key: str, body: bytes, tokens: int) -> ChatAnswer | None:
         """The answer to a request, which is kept and counted; None if another one stops all."""
         async with self._slots:
             if (kept := self._cache.get(key)) is not None:
                 return parse_answer(kept, cached=True)
             if not await self._reserve(tokens):
-                return None if self._stopping else Answer("budget", detail="the budget is spent")
+                return None if self._stopping else ChatAnswer("budget", detail="the budget is spent")
             try:
                 return await self._send(key, json.loads(body), tokens)
             except BaseException:
@@ -209,17 +237,18 @@ class Endpoint:
                 async with self._changed:
                     self._changed.notify_all()
 
-    async def _send(self, key: str, value: dict[str, Any], tokens: int) -> Answer:
+    async def _send(self, key: str, body: Json, tokens: int) -> ChatAnswer:
         """Ask; count the cost and keep the answer. Raises EndpointError."""
         import openai
 
         url = self._config.chat_url
-        model = value.pop("model", "")
-        messages = value.pop("messages")
+        model = body.pop("model", "")
+        messages = body.pop("messages")
         cost = Spent()
         response = None
         try:
-            raw = await self._create(model=model, messages=messages, extra_body=value, extra_headers=self._headers)
+            raw = await self._create(model=model, messages=messages, extra_body=body, extra_headers=self._headers)
+            # What is reserved counts as spent, until the answer says what it cost.
             cost = Spent(1, tokens)
             data = raw.content
             if len(data) > self._config.max_bytes:
@@ -229,30 +258,31 @@ class Endpoint:
             cost = Spent(1, tokens if answer.tokens is None else answer.tokens)
             self._answered += 1
             return answer
-        except ValueError as error:
-            why = self._shown(str(error))
+        except ValueError as error:  # no completion: it was paid for, and is not kept
+            problem = self._shown(str(error))
         except asyncio.CancelledError:
             cost = Spent(1, tokens)  # it may have to be paid
             raise
         except openai.APITimeoutError:
-            cost = Spent(1, tokens)
+            cost = Spent(1, tokens)  # likewise
             raise EndpointError(f"{url}: no answer within {self._config.timeout:g} s, at any attempt") from None
         except openai.APIConnectionError as error:
             cause = self._shown(_why_no_connection(error))
             raise EndpointError(f"{url}: no connection, at any attempt: {cause}") from None
         except openai.APIStatusError as error:
-            why = self._status(error.response)
-            if error.status_code not in ONE:
-                raise EndpointError(f"{url}: {why}") from None
+            problem = self._status(error.response)
+            if error.status_code not in REFUSED_ALONE:
+                raise EndpointError(f"{url}: {problem}") from None
         finally:
+            # Also if the request is given up or the answer is none: the server may have computed it.
             if cost.requests:
                 self._cache.spend(self._purpose, cost, key, response)
         self._refused += 1
         if not self._answered and self._refused >= REFUSALS:
-            raise EndpointError(f"{url}: refuses every request: {why}")
-        return Answer("refused", detail=why)
+            raise EndpointError(f"{url}: refuses every request: {problem}")
+        return ChatAnswer("refused", detail=problem)
 
-    def _status(self, response: Any) -> str:
+    def _status(self, response: Response) -> str:
         """What a response says that is no answer: HTTP status, and where it points or how its text begins."""
         status = self._shown(f"HTTP {response.status_code} {response.reason_phrase}")
         if response.has_redirect_location:
@@ -263,22 +293,41 @@ class Endpoint:
 
     def _shown(self, text: str) -> str:
         """The beginning of what a server says, in one line and without the API key."""
+        # The key is looked for in more than is shown, since a piece of it may be cut off at the end.
         return " ".join(without_key(text[: 10 * SAID], self._key).split())[:SAID]
 
     async def _reserve(self, tokens: int) -> bool:
         """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
+
+        def is_decided() -> bool:
+            # While others have reserved something, they may give it back: then it may fit.
+            return self._stopping or self._fits(tokens) or not self._reserved.requests
+
         async with self._changed:
-            # what others have reserved they may give back
-            await self._changed.wait_for(lambda: self._stopping or self._fits(tokens) or not self._reserved.requests)
+            await self._changed.wait_for(is_decided)
             if self._stopping or not self._fits(tokens):
                 return False
             self._reserved = Spent(self._reserved.requests + 1, self._reserved.tokens + tokens)
             return True
 
     def _fits(self, tokens: int) -> bool:
-        used = zip(self.spent, self._reserved, (1, tokens), strict=True)
-        limits = (self._config.max_requests, self._config.max_total_tokens)
-        return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))
+        """Whether a request of so many tokens is within the budget, with all that is spent and reserved."""
+        spent = self.spent
+        requests = spent.requests + self._reserved.requests + 1
+        all_tokens = spent.tokens + self._reserved.tokens + tokens
+        max_requests = self._config.max_requests
+        max_tokens = self._config.max_total_tokens
+        return (max_requests is None or requests <= max_requests) and (max_tokens is None or all_tokens <= max_tokens)
+
+
+def _results(waiting: deque[Future[ChatAnswer | None]], count: int) -> Iterator[ChatAnswer]:
+    """The first answers in order, when they are there; without those that another request's failure has stopped, as
+    its own future is still to raise.
+    """
+    for _ in range(count):
+        answer = waiting.popleft().result()
+        if answer is not None:
+            yield answer
 
 
 def _why_no_connection(error: BaseException) -> str:
@@ -298,7 +347,7 @@ def _why_no_connection(error: BaseException) -> str:
 class Answers(NamedTuple):
     """The answers in order, their hash, counts (answered, refused, not_asked, cached), and what this call spent."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[ChatAnswer, ...]
     sha256: str
     counts: dict[str, int]
     spent: Spent
@@ -313,7 +362,15 @@ def cache_path(run: Path) -> Path:
 
 
 def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
-    """Ask all `total` requests of the stage `name`. Raises EndpointError as `Endpoint.ask`; answers until then stay."""
+    """Ask all requests of a stage. Raises EndpointError as `Endpoint.ask`; answers until then stay in the cache.
+
+    Args:
+        name: of the stage.
+        endpoint: that is asked.
+        requests: what it is asked.
+        progress: is told of each answer.
+        total: how many requests there are.
+    """
     before = endpoint.spent
     answers = []
     digest = sha256()
@@ -321,6 +378,7 @@ def collect(name: str, endpoint: Endpoint, requests: Iterable[Request], progress
     with progress.stage(name, total, unit="requests"):
         for answer in endpoint.ask(requests):
             answers.append(answer)
+            # Not `tokens` and `cached`, which differ when the same answers are read again.
             digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())
             counts["not_asked" if answer.status == "budget" else answer.status] += 1
             counts["cached"] += answer.cached

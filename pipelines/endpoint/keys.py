@@ -23,13 +23,16 @@ def without_key(text: str, key: str) -> str:
     if len(key) < SHORTEST:
         return text
     pieces = _pieces(key)
-    hidden = [False] * len(text)
-    for start in _found(text, pieces):
-        hidden[start : start + len(pieces[0])] = [True] * len(pieces[0])
-    shown = "".join("\0" if hide else character for character, hide in zip(text, hidden, strict=True))
-    shown = re.sub("\0+", HIDDEN, shown)
-    if any(next(_found(spelt, pieces), None) is not None for spelt in _spellings(shown)):
-        return f"what it says is not shown, it has the {HIDDEN}"
+    size = len(pieces[0])
+    is_hidden = [False] * len(text)
+    for start in _piece_starts(text, pieces):
+        # Pieces overlap; what any of them covers is hidden.
+        is_hidden[start : start + size] = [True] * size
+    marked = "".join("\0" if hidden else letter for letter, hidden in zip(text, is_hidden, strict=True))
+    shown = re.sub("\0+", HIDDEN, marked)
+    for spelling in _spellings(shown):
+        if next(_piece_starts(spelling, pieces), None) is not None:
+            return f"what it says is not shown, it has the {HIDDEN}"
     return shown
 
 
@@ -40,11 +43,12 @@ def _pieces(key: str) -> list[str]:
     return [key[start : start + size] for start in range(len(key) - size + 1)]
 
 
-def _found(text: str, pieces: list[str]) -> Iterator[int]:
+def _piece_starts(text: str, pieces: list[str]) -> Iterator[int]:
     """Where pieces of the key begin in a text."""
     size = len(pieces[0])
     wanted = set(pieces)
-    lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)  # of the same length
+    # Only ASCII is lowered, as a key is: other letters may become two, and the places would no longer be the text's.
+    lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     for start in range(len(text) - size + 1):
         if lower[start : start + size] in wanted:
             yield start
@@ -55,12 +59,19 @@ def _spellings(text: str) -> Iterator[str]:
     yield unquote_plus(text)
     yield unquote_plus(unquote_plus(text))
     yield html.unescape(text)
-    yield _ESCAPED.sub(lambda match: chr(int(match[1] or match[2], 16)) if match[1] or match[2] else "", text)
+    yield _ESCAPED.sub(_unescaped, text)
     yield "".join(text.split())
     for token in _BASE64.findall(text):
-        for skipped in range(4):  # it may begin within the token
+        # Four letters are three bytes, so where the base64 begins within the token decides what it says.
+        for skipped in range(4):
             part = token[skipped:].replace("-", "+").replace("_", "/")
             try:
                 yield base64.b64decode(part[: len(part) // 4 * 4]).decode("latin-1")
             except binascii.Error:
                 continue
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """The letter that `\\x2d` or `\\u002d` stands for; nothing for another backslash."""
+    number = match[1] or match[2]
+    return chr(int(number, 16)) if number else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import mimetypes
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
@@ -18,6 +19,8 @@ from pydantic import Field, model_validator
 from ...augment.settings import AboveZero, AtLeastOne, NotNegative, NotNegativeNumber, Settings
 
 Value = TypeVar("Value")
+Json = dict[str, Any]  # an object of JSON
+Message = Json  # role and content, a text or parts; see OpenAI's API
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 MAX_TEXT = 2000  # characters of a negative in an answer
@@ -76,24 +79,33 @@ class EndpointConfig(Settings):
 class Request:
     """A chat request: its messages."""
 
-    messages: Sequence[Mapping[str, Any]]
+    messages: Sequence[Message]
 
     def body(self, config: EndpointConfig) -> bytes:
         """The request as JSON; equal requests give equal bytes."""
-        own = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
-        value = {"model": config.model, "messages": list(self.messages), **own, **json.loads(config.extra)}
-        value = {name: item for name, item in value.items() if item is not None}
-        return json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+        fields = {
+            "model": config.model,
+            "messages": list(self.messages),
+            "temperature": config.temperature,
+            "max_tokens": config.max_tokens,
+            "seed": config.seed,
+            **json.loads(config.extra),
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        return json.dumps(given, sort_keys=True, ensure_ascii=False).encode()
 
     def tokens(self, config: EndpointConfig) -> int:
         """An upper estimate of the tokens that the request costs, its answer included: 3 bytes of text a token."""
-        estimate = config.max_tokens or 0
-        size = 0
-        for content in (message["content"] for message in self.messages):
+        images = 0
+        size = 0  # bytes
+        for message in self.messages:
+            content = message["content"]
             for part in [{"text": content}] if isinstance(content, str) else content:
-                size += len(part.get("text", "").encode())
-                estimate += 0 if "text" in part else IMAGE_TOKENS
-        return estimate + -(-size // 3)
+                if "text" in part:
+                    size += len(part["text"].encode())
+                else:
+                    images += 1
+        return (config.max_tokens or 0) + images * IMAGE_TOKENS + math.ceil(size / 3)
 
 
 def request_key(config: EndpointConfig, body: bytes) -> str:
@@ -103,20 +115,29 @@ def request_key(config: EndpointConfig, body: bytes) -> str:
 
 def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
     """A request: system message unless empty, image files as data URLs, user message. OSError, ValueError: no image."""
-    shown = []
+    parts: list[Json] = []
     for path in images:
         kind = mimetypes.guess_type(path.name)[0] or ""
         if not kind.startswith("image/"):
             raise ValueError(f"image must be a file named as one (.jpg, .png …), was: {path}")
         data = base64.b64encode(path.read_bytes()).decode()
-        shown.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
-    content: Any = [*shown, {"type": "text", "text": user}] if shown else user
-    first = [{"role": "system", "content": system}] if system else []
-    return Request([*first, {"role": "user", "content": content}])
+        parts.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
+    messages: list[Message] = []
+    if system:
+        messages.append({"role": "system", "content": system})
+    messages.append({"role": "user", "content": [*parts, {"type": "text", "text": user}] if parts else user})
+    return Request(messages)
+
+
+class ParsedAnswer(NamedTuple, Generic[Value]):
+    """What stands in the text of an answer, and the problem if that is nothing: its status, or `malformed`."""
+
+    value: Value | None
+    problem: str
 
 
 @dataclass(frozen=True)
-class Answer:
+class ChatAnswer:
     """What became of a request. status: "answered"; "refused" (HTTP 4xx, or no chat completion; see `detail`);
     "budget": not sent, as that is spent. text: of the first choice. model, fingerprint: as the server names them, or
     "". tokens: of prompt and answer as it counts them, None if it does not, below 0, or beyond MAX_TOKENS. cached: from
@@ -131,31 +152,34 @@ class Answer:
     tokens: int | None = None
     cached: bool = False
 
-    def read(self, parse: Callable[[str], Value]) -> tuple[Value | None, str]:
-        """What `parse` finds in the text, and the problem if that is nothing: `malformed` if it raised ValueError."""
+    def read(self, parse: Callable[[str], Value]) -> ParsedAnswer[Value]:
+        """What `parse` finds in the text; it raises ValueError for a text that is malformed."""
         if self.status != "answered":
-            return None, self.status
+            return ParsedAnswer(None, self.status)
         try:
-            return parse(self.text), ""
+            return ParsedAnswer(parse(self.text), "")
         except ValueError:
-            return None, "malformed"
+            return ParsedAnswer(None, "malformed")
 
 
-def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
+def parse_answer(data: bytes, *, cached: bool = False) -> ChatAnswer:
     """The answer in the JSON of a response. Raises ValueError if it is not that of a chat completion."""
     try:
-        value = json.loads(data)
-        content = value["choices"][0]["message"]["content"]
-        usage = value.get("usage") or {}
-        named = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        counted = [count for count in named if isinstance(count, int) and 0 <= count <= MAX_TOKENS]
+        response = json.loads(data)
+        # A text, a list of parts, or null where a model has nothing to say.
+        content = response["choices"][0]["message"]["content"]
+        usage = response.get("usage") or {}
+        stated = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        counts = [count for count in stated if isinstance(count, int) and 0 <= count <= MAX_TOKENS]
         text = "".join(part.get("text", "") for part in content) if isinstance(content, list) else content or ""
         if not isinstance(text, str):
             raise TypeError(f"content must be text, was: {type(text).__name__}")
+        model = str(response.get("model") or "")
+        fingerprint = str(response.get("system_fingerprint") or "")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a chat completion: {type(error).__name__}: {error}") from error
-    model, fingerprint = (str(value.get(name) or "") for name in ("model", "system_fingerprint"))
-    return Answer("answered", text, "", model, fingerprint, sum(counted) if counted else None, cached)
+    tokens = sum(counts) if counts else None
+    return ChatAnswer("answered", text, model=model, fingerprint=fingerprint, tokens=tokens, cached=cached)
 
 
 def without_thoughts(text: str) -> str:
@@ -168,33 +192,38 @@ def without_thoughts(text: str) -> str:
     return "".join([*kept, text[position:]])
 
 
-def json_in(text: str) -> Any:
+def json_in(text: str) -> Json | list[Any]:
     """The JSON object or list in an answer: alone, fenced, or the last after other words. ValueError if none is."""
     text = without_thoughts(text)
-    *fenced, _ = text.split(_FENCE)  # the last one is not closed
-    for part in (*fenced[1::2], text):
+    # Split at fences, every second part is inside of two; the last part is behind the last fence, open or closed.
+    *parts, _ = text.split(_FENCE)
+    inside_fences = parts[1::2]
+    for part in (*inside_fences, text):
         value = _last_json(part)
         if value is not None:
             return value
     raise ValueError("must be JSON, has none")
 
 
-def _last_json(text: str) -> Any:
+def _last_json(text: str) -> Json | list[Any] | None:
     """The last JSON object or list in a text that is not inside another, or None. The time is linear in the text: of
     thousands of brackets that begin nothing, each would be tried on the rest of the text.
     """
     decoder = json.JSONDecoder()
     value = None
     position = 0
-    left = _EFFORT * max(len(text), _USUAL)  # characters
-    while left > 0 and (match := _START.search(text, position)):
+    budget = _EFFORT * max(len(text), _USUAL)  # characters that may still be read
+    while budget > 0 and (match := _START.search(text, position)):
         start = match.start()
         try:
             value, position = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            # an error counts the lines before its place, and a string that never ends was read to the end
-            is_placed = isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string")
-            left -= error.pos + 1 if is_placed else len(text)  # type: ignore[union-attr]
+            # How much was read: an error counts the lines before its place, and a string that never ends was read to
+            # the end of the text.
+            if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated string"):
+                budget -= error.pos + 1
+            else:
+                budget -= len(text)
             position = start + 1
     return value
 
@@ -202,11 +231,10 @@ def _last_json(text: str) -> Any:
 def negatives_in(text: str, k: int) -> list[str]:
     """The first k texts of {"negatives": ["…", …]}, or of such a list alone. Raises ValueError for another form."""
     value = json_in(text)
-    if isinstance(value, dict):
-        value = value.get("negatives")
-    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+    negatives = value.get("negatives") if isinstance(value, dict) else value
+    if not isinstance(negatives, list) or not negatives or not all(isinstance(item, str) for item in negatives):
         raise ValueError('must be {"negatives": [texts]}')
-    texts = [" ".join(item.split()) for item in value[:k]]
+    texts = [" ".join(item.split()) for item in negatives[:k]]
     if not all(0 < len(item) <= MAX_TEXT and item.isprintable() for item in texts):
         raise ValueError(f"each text must have 1 to {MAX_TEXT} printable characters")
     return texts

@@ -35,6 +35,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         try:
             async with asyncio.timeout(self._seconds):
                 response = await super().send(request, stream=True, **options)
+                # The library would follow to any host; here each place is looked at first.
                 for _ in range(MAX_REDIRECTS):
                     follow = response.next_request
                     if follow is None or not _is_same_host(request.url, follow.url):
@@ -51,6 +52,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
             raise httpx2.DecodingError(f"a packed answer is broken: {error}", request=request) from None
         return httpx2.Response(
             response.status_code,
+            # The content is unpacked and whole, which these headers would deny.
             headers=[header for header in response.headers.raw if header[0].lower() not in _OF_TRANSFER],
             content=content,
             request=response.request,
@@ -62,6 +64,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         packed = response.headers.get("Content-Encoding", "").strip().lower() in _PACKED
         unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed else None  # 32: gzip or zlib, by its head
         content = bytearray()
+        # One byte too many tells the caller that the answer is too large, and is all that is unpacked of a packed one.
         size = self._max_bytes + 1
         async for chunk in response.aiter_raw():
             content += unpacker.decompress(chunk, size - len(content)) if unpacker else chunk

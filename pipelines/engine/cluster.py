@@ -30,7 +30,7 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 from .errors import ClusterError, TaskError, cause
 
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
 SYNCHRONOUS = "synchronous"
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
 FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
+# Calls in flight for each worker: with two of them no worker waits, and memory use does not grow.
+IN_FLIGHT = 2
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
 LOOK_SECONDS = 5  # between looks at the workers while no call ends
-STILL_SECONDS = 45  # without a sign of a worker, which gives one each second or, in a long step of a library, later
+# How long a worker may give no sign before users are told. It gives one each second or, in a long step of a library,
+# later.
+STILL_SECONDS = 45
 STARTS = 2  # attempts to start worker processes
-QUIETLY = "2s"
+QUIETLY = "2s"  # between two looks of Dask at its own loops
 # Arrow's own pool keeps a finished shard's memory: 100 of the 400 MB of a worker of the stage `negatives`. By Dask's
 # thresholds malloc asks the system anew for every array of 128 KiB or more, which takes a fifth of the time of the
 # stage `balance`. With 4 MiB a worker takes 30 MB less than with 16 and 64, and `negatives` 2 % longer.
@@ -56,7 +59,9 @@ KILLED = "its worker was killed each time it was tried (out of memory?)"
 LOST = "the Dask scheduler was lost; run again to go on"
 TOPIC = "negcap-progress"
 
+Result = TypeVar("Result")
 OnReport = Callable[[int, int], None]  # (position of a call, captions it has done so far)
+# Where `report_done` reports to: set around each call, so that the functions of stages need no argument for it.
 _report: ContextVar[Callable[[int], None]] = ContextVar("report", default=lambda done: None)
 
 
@@ -65,46 +70,69 @@ def report_done(done: int) -> None:
     _report.get()(done)
 
 
-def _reporting(listener: Callable[[int], None], function: Callable[..., Any], *call: Any) -> Any:
-    """Return function(*call); what it reports goes to `listener`."""
+def _call_reporting_to(
+    listener: Callable[[int], None], function: Callable[..., Result], arguments: Sequence[object]
+) -> Result:
+    """Return function(*arguments); what it reports goes to `listener`."""
     token = _report.set(listener)
     try:
-        return function(*call)
+        return function(*arguments)
     finally:
         _report.reset(token)
 
 
-def _reporting_worker(sender: str, position: int, function: Callable[..., Any], *call: Any) -> Any:
-    """The same in a Dask worker: its reports become events of the scheduler, marked with `sender`."""
+def _call_in_worker(sender: str, position: int, function: Callable[..., Result], *arguments: object) -> Result:
+    """In a Dask worker, return function(*arguments); what it reports becomes events of the scheduler.
+
+    Args:
+        sender: marks the reports of one `map`, since all that use a scheduler hear the events of all.
+        position: of the call among those of its `map`.
+        function: what is called.
+        arguments: what it is called with.
+    """
     from distributed import get_worker
 
-    return _reporting(lambda done: get_worker().log_event(TOPIC, (sender, position, done)), function, *call)
+    def listener(done: int) -> None:
+        get_worker().log_event(TOPIC, (sender, position, done))
+
+    return _call_reporting_to(listener, function, arguments)
 
 
-def _run_packed(packed: bytes) -> tuple[str, str, Any]:
-    """In a Dask worker: "", the worker's address, and what a packed call returns; or why it cannot be unpacked there.
+class WorkerReply(TypedDict):
+    """What a worker answers to a call: its address, and the result, or why it cannot run negcap (else empty)."""
 
-    Dask has no answer for a call that a worker cannot unpack, as without negcap: it sends it to the worker again and
-    again, for ever. So what is called is sent as bytes, and this function with its source.
+    worker: str
+    unfit: str
+    # Whatever the called function returns.
+    result: Any
+
+
+def _run_packed(packed: bytes) -> WorkerReply:
+    """In a Dask worker, run a packed call, if it can be unpacked there.
+
+    Dask has no answer for a call that a worker cannot unpack, as without negcap: it sends the call to that worker again
+    and again, for ever. So the call is sent as bytes, and this function with its source. For the same reason it returns
+    a plain dictionary: a worker without negcap could not make an object of a type of this module.
     """
     from distributed import get_worker
     from distributed.protocol.pickle import loads
 
     address = get_worker().address
     try:
-        function, call = loads(packed)
+        function, arguments = loads(packed)
     except Exception as error:
-        return f"{type(error).__name__}: {error}", address, None
-    return "", address, function(*call)
+        return {"worker": address, "unfit": f"{type(error).__name__}: {error}", "result": None}
+    return {"worker": address, "unfit": "", "result": function(*arguments)}
 
 
-_run_packed.__module__ = "__main__"  # cloudpickle sends only the functions of this module with their source
+# cloudpickle sends the source of functions of the module `__main__`, and only the names of others.
+_run_packed.__module__ = "__main__"
 
 
-def _packed(function: Callable[..., Any], *call: Any) -> bytes:
+def _packed(function: Callable[..., object], *arguments: object) -> bytes:
     from distributed.protocol.pickle import dumps
 
-    return dumps((function, call))
+    return dumps((function, arguments))
 
 
 def _has_negcap() -> bool:
@@ -122,12 +150,15 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
         raise ValueError(f"workers must be >= 1, was: {workers}")
     if scheduler == SYNCHRONOUS:
         return Executor()
-    connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries)
-    return Distributed(connect if scheduler is None else _named(scheduler), scheduler)
+    if scheduler is not None:
+        return Distributed(_connection_to(scheduler), scheduler)
+    # The cores that this process may use can be fewer than the machine has.
+    cores = len(os.sched_getaffinity(0))
+    return Distributed(partial(_client_of_new_workers, workers or cores, retries))
 
 
 class Submitted(NamedTuple):
-    """The position of a call that was sent to workers: to any one, or to one of those in `only`."""
+    """The position of a call that was sent to workers. only: those that may run it; empty: any of them."""
 
     position: int
     only: list[str]
@@ -142,21 +173,42 @@ class Executor:
         """Stop the processes that this executor started."""
 
     def for_shards(self, number: int) -> Executor:
-        """What makes a table of so many shards: own workers, which are started, if it is several; else this process."""
+        """The executor for a table of so many shards: own workers, which are started, if they are several; else this
+        process.
+        """
         return self
 
     def map(
-        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, function(*calls[position])) as the calls finish; few are in flight. on_report gets what
-        running calls report (`report_done`), possibly in another thread. Raises TaskError when a call fails.
+        self,
+        function: Callable[..., Result],
+        calls: Sequence[tuple[object, ...]],
+        on_report: OnReport | None = None,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (position, function(*calls[position])) as the calls finish; few are in flight at a time.
+
+        Args:
+            function: what is called; importable by workers.
+            calls: the arguments of each call.
+            on_report: gets what running calls report (see `report_done`), possibly in another thread.
+
+        Raises:
+            TaskError: a call failed.
+            ClusterError: the scheduler or all workers were lost.
         """
-        for position, call in enumerate(calls):
+        for position, arguments in enumerate(calls):
+            listener = _report.get() if on_report is None else partial(on_report, position)
             try:
-                result = _reporting(partial(on_report, position) if on_report else _report.get(), function, *call)
+                result = _call_reporting_to(listener, function, arguments)
             except Exception as error:
                 raise TaskError(cause(error), position) from error
             yield position, result
+
+
+class LastSign(NamedTuple):
+    """When the scheduler had last heard of a worker, by its own clock, and since when we know that, by ours."""
+
+    heard: float
+    since: float
 
 
 class Distributed(Executor):
@@ -167,10 +219,10 @@ class Distributed(Executor):
         self.scheduler = scheduler
         self._connect = connect
         self._client: Client | None = None
-        self._unfit: dict[str, str] = {}  # by worker that cannot run negcap, why, and what to do
-        # by worker, when the scheduler had last heard of it, by its clock, and since when we know that, by ours
-        self._heard: dict[str, tuple[float, float]] = {}
-        self._still: set[str] = set()  # workers of which has been said that they stand still
+        # The workers that cannot run negcap, by address: why, and what to do.
+        self._unfit: dict[str, str] = {}
+        self._last_signs: dict[str, LastSign] = {}  # by address of a worker
+        self._still: set[str] = set()  # addresses of workers that users were told to stand still
 
     @property
     def client(self) -> Client:
@@ -191,9 +243,10 @@ class Distributed(Executor):
         pool = client.get_executor(pure=False)
         packed = _packed(_has_negcap)
         asked = [pool.submit(_run_packed, packed, workers=[worker]) for worker in client.nthreads()]
-        answered = wait(asked, CONNECT_SECONDS).done  # who is busy for so long will say it with its first call
-        answers = [future.result() for future in answered if future.exception() is None]
-        self._leave_out(client, {worker: why for why, worker, _ in answers if why})
+        # A worker that is busy for so long will tell with its first call.
+        answered = wait(asked, CONNECT_SECONDS).done
+        replies: list[WorkerReply] = [future.result() for future in answered if future.exception() is None]
+        self._leave_out(client, {reply["worker"]: reply["unfit"] for reply in replies if reply["unfit"]})
 
     def _leave_out(self, client: Client, unfit: Mapping[str, str]) -> None:
         """Leave workers out that cannot run negcap, and say so, once, with what to install. unfit: by worker, why.
@@ -215,28 +268,32 @@ class Distributed(Executor):
             raise ClusterError(next(self._unfit[worker] for worker in workers))
         return fit
 
-    def _say_who_stands_still(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
-        """Say, once, that the scheduler has not heard of a worker for STILL_SECONDS, and what to do. workers: what the
-        scheduler knows of each, by its address. Its clock may be another than ours: only changes count.
+    def _say_who_stands_still(self, last_seen: Mapping[str, float]) -> None:
+        """Say, once a worker, that the scheduler has not heard of it for STILL_SECONDS, and what to do.
+
+        last_seen: when the scheduler has last heard of each worker, by address. Its clock may differ from ours, so the
+        numbers are only compared with each other: a worker stands still if its number does not change.
         """
         now = time.monotonic()
-        for address, worker in workers.items():
-            heard, since = self._heard.get(address, (None, now))
-            if heard != worker["last_seen"]:
-                self._heard[address] = worker["last_seen"], now
+        for address, heard in last_seen.items():
+            before = self._last_signs.get(address)
+            if before is None or before.heard != heard:
+                self._last_signs[address] = LastSign(heard, since=now)
                 self._still.discard(address)
-            elif now - since > STILL_SECONDS and address not in self._still:
+            elif now - before.since > STILL_SECONDS and address not in self._still:
                 self._still.add(address)
-                if process := self._own_processes().get(address):
-                    who = f"the worker process {process}"
-                    how = f"kill -CONT {process} lets it go on if it was stopped, kill -9 {process} ends it"
-                else:
-                    who = f"the worker {address}"
-                    how = "let it go on, or end it"
-                still = (
-                    f"{who} has not been heard of for {now - since:.0f} s: it, or a disk that it reads, stands still"
-                )
-                print(f"negcap: {still}; {how}, and others do its work", file=sys.stderr, flush=True)
+                self._say_it_stands_still(address, now - before.since)
+
+    def _say_it_stands_still(self, address: str, seconds: float) -> None:
+        process = self._own_processes().get(address)
+        if process is None:
+            who = f"the worker {address}"
+            how = "let it go on, or end it"
+        else:
+            who = f"the worker process {process}"
+            how = f"kill -CONT {process} lets it go on if it was stopped, kill -9 {process} ends it"
+        still = f"{who} has not been heard of for {seconds:.0f} s: it, or a disk that it reads, stands still"
+        print(f"negcap: {still}; {how}, and others do its work", file=sys.stderr, flush=True)
 
     def _own_processes(self) -> dict[str, int]:
         """The process ids of the workers that this executor started, by address."""
@@ -255,12 +312,20 @@ class Distributed(Executor):
 
     def for_shards(self, number: int) -> Executor:
         """See Executor."""
-        own = self.scheduler is None and self._client is None
-        return self if not own or (number > 1 and self.client) else Executor()
+        has_no_workers_yet = self.scheduler is None and self._client is None
+        # Starting workers takes longer than making a single shard.
+        if has_no_workers_yet and number <= 1:
+            return Executor()
+        if has_no_workers_yet:
+            _ = self.client  # starts them
+        return self
 
     def map(
-        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
-    ) -> Iterator[tuple[int, Any]]:
+        self,
+        function: Callable[..., Result],
+        calls: Sequence[tuple[object, ...]],
+        on_report: OnReport | None = None,
+    ) -> Iterator[tuple[int, Result]]:
         """See Executor."""
         if not calls:
             return
@@ -270,22 +335,34 @@ class Distributed(Executor):
 
         pool = client.get_executor(pure=False)
         sender = secrets.token_hex(8)
+        # The positions of the calls that no worker has got yet.
         waiting = iter(range(len(calls)))
-        running = dict[Future[Any], Submitted]()
+        running: dict[Future[WorkerReply], Submitted] = {}
         threads = 0
-        counted = -math.inf
+        counted = -math.inf  # when the workers were counted last
 
-        def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
+        def receive(event: tuple[object, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
             if to == sender and on_report is not None:
                 on_report(position, done)
 
         def submit(position: int) -> None:
+            # All workers are fit as a rule, and then Dask may also use those that come later. Once one is unfit, the
+            # call must name the fit ones.
             only = self._fit_workers(client) if self._unfit else []
-            packed = _packed(_reporting_worker, sender, position, function, *calls[position])
+            packed = _packed(_call_in_worker, sender, position, function, *calls[position])
             future = pool.submit(_run_packed, packed, workers=only or None)
             running[future] = Submitted(position, only)
 
+        def submit_again_where_workers_have_gone(addresses: Sequence[str]) -> None:
+            for future, submitted in list(running.items()):
+                if submitted.only and not {*submitted.only}.intersection(addresses):
+                    future.cancel()
+                    del running[future]
+                    submit(submitted.position)
+
+        # Each turn looks after the workers, fills up what is in flight, and yields what has ended. A call whose worker
+        # turns out to lack negcap, or whose only workers have gone, is submitted again.
         try:
             client.subscribe_topic(TOPIC, receive)
             while True:
@@ -293,28 +370,25 @@ class Distributed(Executor):
                     workers = client.scheduler_info()["workers"]
                     threads = sum(worker["nthreads"] for worker in workers.values())
                     counted = time.monotonic()
-                    self._say_who_stands_still(workers)
-                    for future, submitted in list(running.items()):
-                        if submitted.only and not {*submitted.only} & workers.keys():  # all of them have gone
-                            future.cancel()
-                            del running[future]
-                            submit(submitted.position)
-                room = IN_FLIGHT * max(1, threads) - len(running)
-                for position in islice(waiting, max(0, room)):
+                    self._say_who_stands_still({address: worker["last_seen"] for address, worker in workers.items()})
+                    submit_again_where_workers_have_gone(list(workers))
+                free_places = IN_FLIGHT * max(1, threads) - len(running)
+                for position in islice(waiting, max(0, free_places)):
                     submit(position)
                 if not running:
                     return
                 for future in wait(running, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED).done:
                     position = running.pop(future).position
-                    if (error := future.exception()) is not None:
+                    error = future.exception()
+                    if error is not None:
                         why = KILLED if isinstance(error, KilledWorker) else cause(error)
                         raise TaskError(why, position) from error
-                    unfit, worker, result = future.result()
-                    if unfit:
-                        self._leave_out(client, {worker: unfit})
+                    reply = future.result()
+                    if reply["unfit"]:
+                        self._leave_out(client, {reply["worker"]: reply["unfit"]})
                         submit(position)
                     else:
-                        yield position, result
+                        yield position, reply["result"]
         except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
             raise ClusterError(LOST) from error
         finally:
@@ -323,63 +397,69 @@ class Distributed(Executor):
                 client.unsubscribe_topic(TOPIC)
 
 
-def _named(scheduler: str) -> Callable[[], Client]:
+def _connection_to(scheduler: str) -> Callable[[], Client]:
     """What connects to the scheduler at an address, in a scheduler file, or made by an importable `module:function`.
     Raises ValueError for any other text or if there is no such function, ClusterError for a file without an address.
     """
     if ADDRESS.fullmatch(scheduler):
-        return partial(_at, scheduler)
+        return partial(_client_of_address, scheduler)
     if Path(scheduler).is_file():
         try:
-            return partial(_at, str(json.loads(Path(scheduler).read_bytes())["address"]))
+            return partial(_client_of_address, str(json.loads(Path(scheduler).read_bytes())["address"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             why = f"must be the file of a Dask scheduler, holds no address: {cause(error)}"
             raise ClusterError(f"{scheduler} {why}") from error
-    if not (called := FUNCTION.fullmatch(scheduler)):
+    named = FUNCTION.fullmatch(scheduler)
+    if named is None:
         forms = f"tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}"
         raise ValueError(f"scheduler must be {forms}, was: {scheduler}")
+    # As in `python -m`, so that a module beside the user's files is importable.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        make = getattr(import_module(called[1]), called[2])
+        make = getattr(import_module(named[1]), named[2])
     except Exception as error:
         raise ValueError(f"scheduler {scheduler} cannot be imported: {cause(error)}") from error
     if not callable(make):
         raise ValueError(f"scheduler must be module:function, {scheduler} is no function")
-    return partial(_made_by, scheduler, make)
+    return partial(_client_of_function, scheduler, make)
 
 
-def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:
+def _client_of_function(scheduler: str, make: Callable[[], object]) -> Client:
     """The client of the cluster that a function makes. Raises ClusterError if it fails or makes something else."""
     from distributed import Client
     from distributed.deploy.cluster import Cluster
 
     try:
-        made = make()
-        client = Client(made, set_as_default=False) if isinstance(made, Cluster) else made
+        cluster_or_client = make()
+        client = cluster_or_client
+        if isinstance(cluster_or_client, Cluster):
+            client = Client(cluster_or_client, set_as_default=False)
     except Exception as error:  # each kind of cluster has errors of its own
         raise ClusterError(f"{scheduler} failed: {cause(error)}") from error
     if not isinstance(client, Client):
-        raise ClusterError(f"{scheduler} must return a Dask cluster or client, returned: {made!r:.80}")
+        raise ClusterError(f"{scheduler} must return a Dask cluster or client, returned: {client!r:.80}")
     if not client.nthreads():
         print(f"negcap: {scheduler} has no workers yet; the work begins with the first", file=sys.stderr)
     return client
 
 
-def _at(address: str) -> Client:
+def _client_of_address(address: str) -> Client:
     """The client of a running scheduler. Raises ClusterError if none answers within CONNECT_SECONDS."""
     from distributed import Client
     from distributed.core import rpc
     from distributed.security import Security
 
-    async def kind() -> str:
+    async def kind_of_process() -> str:
         security = Security().get_connection_args("client")
         async with rpc(address, timeout=CONNECT_SECONDS, connection_args=security) as remote:
             return str((await remote.identity())["type"])
 
-    try:  # a Client that fails to start waits for a minute before it is gone
-        if (found := asyncio.run(asyncio.wait_for(kind(), CONNECT_SECONDS + 1))) != "Scheduler":
-            raise ValueError(f"it is the address of a {found}")
+    try:
+        # asked first, as a Client that fails to start waits for a minute before it is gone
+        kind = asyncio.run(asyncio.wait_for(kind_of_process(), CONNECT_SECONDS + 1))
+        if kind != "Scheduler":
+            raise ValueError(f"it is the address of a {kind}")
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:  # each kind of connection has errors of its own
         reason = next(iter(str(error).splitlines()), "") or f"{type(error).__name__} after {CONNECT_SECONDS} s"
@@ -387,18 +467,19 @@ def _at(address: str) -> Client:
     return _with_workers(client, f"the scheduler at {address} has no workers")
 
 
-def _started(workers: int, retries: int) -> Client:
+def _client_of_new_workers(workers: int, retries: int) -> Client:
     """The client of new worker processes with one thread each. Raises ClusterError if one dies at every attempt."""
     for _ in range(STARTS):
         try:
             return _local(workers, retries)
         except (RuntimeError, OSError, TimeoutError) as error:
-            first: BaseException = error
-    while first.__cause__ is not None:
-        first = first.__cause__
+            root: BaseException = error
+    # The outer errors only say that a worker did not start.
+    while root.__cause__ is not None:
+        root = root.__cause__
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     why = f"out of memory, or too few file descriptors? ulimit -n is {files}"
-    raise ClusterError(f"worker processes died while they started ({why}): {first}") from first
+    raise ClusterError(f"worker processes died while they started ({why}): {root}") from root
 
 
 def _local(workers: int, retries: int) -> Client:
@@ -407,6 +488,8 @@ def _local(workers: int, retries: int) -> Client:
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
+    # Stealing has nothing to do where no worker has more than IN_FLIGHT calls. Routes and profiles are for the
+    # dashboard, which does not run here.
     environment = dask.config.get("distributed.nanny.pre-spawn-environ")
     settings = {
         "distributed.nanny.pre-spawn-environ": {**environment, **MEMORY},
@@ -428,6 +511,7 @@ def _local(workers: int, retries: int) -> Client:
             protocol="tls://",
             security=Security.temporary(),
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},  # any free port
+            # Dask would pause or kill workers by its own estimate; here the system decides.
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
@@ -440,6 +524,7 @@ def _local(workers: int, retries: int) -> Client:
 
 
 def _with_workers(client: Client, otherwise: str) -> Client:
+    """The client, once it has a worker. Raises ClusterError, saying `otherwise`, if none comes in WORKER_SECONDS."""
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
     except TimeoutError as error:
@@ -452,7 +537,8 @@ def dask_setup(worker: object) -> None:
     """Dask calls it in each worker started here. Ctrl-C and hangups are for the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    atexit.register(os._exit, 0)  # else it takes a second to free all objects, one by one, before the process ends
+    # Else it takes a second to free all objects, one by one, before the process ends.
+    atexit.register(os._exit, 0)
     spare_pandas()
 
 
@@ -461,8 +547,9 @@ def spare_pandas() -> None:
     import pyarrow as pa
 
     if "pandas" not in sys.modules:
-        sys.modules["pandas"] = old = ModuleType("pandas")
+        old = ModuleType("pandas")
         old.__dict__["__version__"] = "0.0"
+        sys.modules["pandas"] = old
         with warnings.catch_warnings(action="ignore"):
             pa.array([])
         del sys.modules["pandas"]

@@ -7,7 +7,8 @@ from importlib import import_module
 
 from ...schemas.messages import missing_library
 
-# what torch says, as a RuntimeError or TypeError, of arrays that no memory holds, on a processor or a GPU
+# What torch says, as a RuntimeError or TypeError, of arrays that no memory holds, on a processor or a GPU. There is no
+# common type: other libraries raise MemoryError.
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|size calculation overflowed|overflow when unpacking", re.I)
 
 
@@ -62,14 +63,16 @@ def cause(error: BaseException) -> str:
     """A one-line description of an error."""
     if isinstance(error, EngineError):
         return str(error)
-    if missing := missing_library(error):
+    missing = missing_library(error)
+    if missing:
         return missing
-    if is_out_of_memory(error):  # it mostly has no message
-        said = next(iter(str(error).splitlines()), "").partition(" - ")[0][:200]
-        return f"{OUT_OF_MEMORY}: {said}" if said else OUT_OF_MEMORY
+    first_line = next(iter(str(error).splitlines()), "")
+    if is_out_of_memory(error):
+        details = first_line.partition(" - ")[0][:200]  # mostly empty
+        return f"{OUT_OF_MEMORY}: {details}" if details else OUT_OF_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+    return f"{type(error).__name__}: {first_line}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

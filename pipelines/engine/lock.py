@@ -32,8 +32,9 @@ from .storage import STAGED, names
 LOCK = ".lock"  # the file's name
 HEARTBEAT_SECONDS = 10
 STALE_SECONDS = 60  # on a store
-SETTLE_SECONDS = 1  # until the later of two that take over a lock has replaced that of the other
-# of folders that cannot be written, and of file systems without locks
+# How long it takes at most until the later of two that take over a lock has replaced the lock of the other.
+SETTLE_SECONDS = 1
+# Errors of folders that cannot be written, and of file systems without locks: there, a command goes on without a lock.
 _UNLOCKED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _OWNER = re.compile(r".*, process (?P<process>\d+) on (?P<node>.*)")
 MOST_OF_AN_OWNER = 1000  # characters
@@ -58,7 +59,7 @@ def locked(run: Path) -> Iterator[None]:
         return
     if not run.is_dir() and run.exists():
         raise ValueError(f"{run}: the output must be a folder, is a file")
-    with _object(run) if isinstance(run, RemotePath) else _file(run, folder):
+    with _locked_object(run) if isinstance(run, RemotePath) else _locked_file(run, folder):
         token = _held.set(_held.get() | {folder})
         try:
             yield
@@ -92,42 +93,51 @@ def _say_left(run: PurePath, owner: str) -> None:
 
 
 @contextmanager
-def _file(run: Path, folder: Path) -> Iterator[None]:
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+def _locked_file(run: Path, folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder on a disk. run: the folder as messages name it, `folder` the same without links."""
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     file = None
     try:
         try:
-            file = _open(run, folder / LOCK)
+            file = _open_locked(run, folder / LOCK)
         except OSError as error:
             if error.errno not in _UNLOCKED or not folder.exists():
                 raise
+            # The file may have been made before locking it failed.
             with suppress(OSError):
                 (folder / LOCK).unlink()
         yield
     finally:
         if file is not None:
-            (folder / LOCK).unlink(missing_ok=True)  # before another can lock it
+            # Before it is unlocked: the next one makes a new file. In the other order it might lock this one, which
+            # then vanishes under it, and a third one would lock a new file beside it.
+            (folder / LOCK).unlink(missing_ok=True)
             file.close()
         with suppress(OSError):  # what is not empty stays
-            for path in new:
+            for path in new_folders:
                 path.rmdir()
 
 
-def _open(run: Path, lock: Path) -> IO[str]:
+def _open_locked(run: Path, lock: Path) -> IO[str]:
     """Make and lock a file, and write the owner into it. Raises LockedError when another process has it, OSError."""
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError), ExitStack() as opened:  # who was here before has just removed file or folder
+        # Whoever had the lock before may just have removed the file or the folder: try again.
+        with suppress(FileNotFoundError), ExitStack() as opened:
             file = opened.enter_context(_plain_file(lock))
             file.seek(0)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise _refused(run, file.read(MOST_OF_AN_OWNER)) from None
-            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+            # Its owner may have removed it between our opening and our locking it: then it is no longer the file of
+            # this name, and another one may lock that. Try again.
+            is_still_there = os.path.samestat(os.fstat(file.fileno()), lock.stat())
+            if is_still_there:
                 owner = file.read(MOST_OF_AN_OWNER)
                 if owner and not _OWNER.fullmatch(owner):
                     raise ValueError(f"{lock} {NO_LOCK}")
+                # A file with an owner, but not locked: its owner has ended without removing it.
                 if owner:
                     _say_left(run, owner)
                 file.truncate(0)
@@ -142,72 +152,93 @@ def _plain_file(lock: Path) -> IO[str]:
     second name of some file, or no file at all: a folder from elsewhere may hold one, and the lock's text would replace
     what is there. FileNotFoundError if the folder has just been removed.
     """
-    try:  # a named pipe would block for as long as nobody else opens it
-        number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    # Else a named pipe would block for as long as nobody else opens it.
+    flags |= os.O_NONBLOCK
+    try:
+        descriptor = os.open(lock, flags, 0o666)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise ValueError(f"{lock} {NO_LOCK}") from None
         raise
-    state = os.fstat(number)
+    state = os.fstat(descriptor)
     if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
-        os.close(number)
+        os.close(descriptor)
         raise ValueError(f"{lock} {NO_LOCK}")
-    return open(number, "a+", encoding="utf-8", errors="replace")
+    return open(descriptor, "a+", encoding="utf-8", errors="replace")
 
 
 @contextmanager
-def _object(run: RemotePath) -> Iterator[None]:
+def _locked_object(run: RemotePath) -> Iterator[None]:
+    """Hold the lock of a folder on a store: an object whose content a thread writes anew, until the block ends."""
     lock = run / LOCK
-    mine = f"{_myself()}\n{secrets.token_hex(8)}".encode()
+    # No two owners are equal, not even two of one process.
+    content = f"{_myself()}\n{secrets.token_hex(8)}".encode()
     ended = threading.Event()
 
     def beat() -> None:
         while not ended.wait(HEARTBEAT_SECONDS):
-            with suppress(OSError):
-                if lock.read_bytes() == mine:
-                    lock.write_bytes(mine)
+            with suppress(OSError):  # a store that fails for a moment; the lock lasts for STALE_SECONDS
+                if lock.read_bytes() == content:
+                    lock.write_bytes(content)
 
-    _acquire(run, lock, mine)
+    _acquire(run, lock, content)
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
-        thread.join()  # else it may write the lock anew after it was removed
+        # Else it may write the lock anew after it was removed.
+        thread.join()
         with suppress(OSError):
-            if lock.read_bytes() == mine:
+            if lock.read_bytes() == content:
                 lock.unlink()
 
 
-def _acquire(run: RemotePath, lock: RemotePath, mine: bytes) -> None:
-    left = None
+def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
+    """Write a lock with this content if there is none, or one whose owner has ended. Raises LockedError, which names
+    the owner, if another one has it.
+    """
+    left_by = None
     while True:
         try:
-            lock.write_bytes(mine, new=True)
+            lock.write_bytes(content, new=True)
             break
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
-                here = _OWNER.fullmatch(owner)
-                ended = here and here["node"] == platform.node() and not Path(f"/proc/{here['process']}").exists()
-                ended = ended and Path("/proc/self").exists()
-                if not ended and _age(lock) < STALE_SECONDS:
+                if not _has_ended(owner) and _age(lock) < STALE_SECONDS:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)
-                left = owner
-    if left is not None:
+                left_by = owner
+    if left_by is not None:
+        # Two may have found the same old lock: the slower one removes the new lock of the other and writes its own.
+        # So both wait, and who then finds another lock than its own gives way.
         time.sleep(SETTLE_SECONDS)
-        if lock.exists() and (now := lock.read_bytes()) != mine:
-            raise _refused(run, now.decode().partition("\n")[0])
-        _say_left(run, left)
+        if lock.exists():
+            present = lock.read_bytes()
+            if present != content:
+                raise _refused(run, present.decode().partition("\n")[0])
+        _say_left(run, left_by)
+
+
+def _has_ended(owner: str) -> bool:
+    """Whether the owner of a lock was a process of this machine that does not exist any more. False where that cannot
+    be known: on other machines, and on systems without /proc.
+    """
+    process = _OWNER.fullmatch(owner)
+    if process is None or process["node"] != platform.node() or not Path("/proc/self").exists():
+        return False
+    return not Path(f"/proc/{process['process']}").exists()
 
 
 def _age(lock: RemotePath) -> float:
     """Seconds since the last heartbeat of a lock, by the clock of its store."""
-    now = lock.with_name(f"{lock.name}.{os.getpid()}")
-    now.write_bytes(b"now")
+    # The clock of the store may differ from ours, so an object that is written now tells what time it is there.
+    probe = lock.with_name(f"{lock.name}.{os.getpid()}")
+    probe.write_bytes(b"now")
     try:
-        return now.stat().st_mtime - lock.stat().st_mtime
+        return probe.stat().st_mtime - lock.stat().st_mtime
     finally:
-        now.unlink(missing_ok=True)
+        probe.unlink(missing_ok=True)

@@ -12,28 +12,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TypedDict, cast
 
 from ...augment.settings import Settings
 from .places import RemotePath
-from .storage import files_below, names, sha256_file, write_json
+from .storage import Json, files_below, names, sha256_file, write_json
 
+Config = Settings | Mapping[str, object]  # what determines the rows of a stage, besides its inputs and its code
 MANIFESTS = "_manifests"
 PACKAGE = Path(__file__).parents[2]
-NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines whose code is in no stage
+NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines whose code makes no row of a stage
 
 
-def code_of(*functions: Callable[..., Any] | str) -> str:
+def code_of(*functions: Callable[..., object] | str) -> str:
     """A hash of negcap's source code that decides rows, and of the modules outside of it that define `functions` (a str
     is a module's name). If any of it changes, tables are made again.
     """
+    # Code inside of the package is hashed as a whole, since it is not known which of its functions call each other. Of
+    # other modules, as of stages that users write, the file counts.
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
     return hash_value([_package_code_hash(), *others])
 
 
-def check_code(sha256: str, *functions: Callable[..., Any] | str) -> None:
+def check_code(sha256: str, *functions: Callable[..., object] | str) -> None:
     """Raise RuntimeError if the code of functions in this process (a worker) is not that of the main process."""
     if code_of(*functions) != sha256:
         raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
@@ -51,13 +54,20 @@ def _package_code_hash() -> str:
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything that determines the bytes of a stage's output. config: plain JSON. metadata: provenance, for the
-    Parquet files. tables: those made, the primary one last. code: see `code_of`. inputs: the hash of each input table
-    (or file), by name. sharded: the input that is read shard by shard, if any.
+    """Everything that determines the bytes of a stage's output.
+
+    Attributes:
+        stage: its name.
+        config: its settings, as plain JSON.
+        metadata: provenance, for the Parquet files.
+        tables: those made, the primary one last.
+        code: the hash of the code that makes them, see `code_of`.
+        inputs: the hash of each input table (or file), by name.
+        sharded: the input that is read shard by shard, if any.
     """
 
     stage: str
-    config: Mapping[str, Any]
+    config: Mapping[str, Json]
     metadata: Mapping[str, str]
     tables: Sequence[str]
     code: str
@@ -69,6 +79,7 @@ class Identity:
         shard that it is made of, of the table `sharded`; every other input counts by the hash of its whole table. If
         `shard` is empty, all inputs count so.
         """
+        # If one shard of the input changes, only the shard that is made of it has another key, and is made again.
         whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
         return hash_value([self.stage, self.config, self.metadata, list(self.tables), self.code, whole, shard])
 
@@ -78,23 +89,40 @@ class Identity:
 
     def difference(self, new: Identity) -> str:
         """The first difference of another identity: `seed was 1, is now 2`; empty if there is none."""
-        stages = {"stage": self.stage}, {"stage": new.stage}
-        for was, now in (stages, (self.config, new.config), (self.metadata, new.metadata)):
+        if self.stage != new.stage:
+            return f"stage was {self.stage}, is now {new.stage}"
+        for was, now in ((self.config, new.config), (self.metadata, new.metadata)):
             for name in sorted({*was, *now}):
                 if _canonical(was.get(name)) != _canonical(now.get(name)):
                     return f"{name} was {_shown(was.get(name))}, is now {_shown(now.get(name))}"
-        names_now = {digest: name for name, digest in new.inputs.items()}
-        for table in sorted({*self.inputs, *new.inputs}):
-            before = self.inputs.get(table)
-            after = new.inputs.get(table)
-            if before is not None and after is None and before in names_now:
-                return f"its input {table} is now called {names_now[before]}"
-            renamed = before is None and after in self.inputs.values()  # is said by the turn of the old name
-            if before != after and not renamed:
-                return f"its input {table} has changed"
+        changed_input = self._difference_of_inputs(new)
+        if changed_input:
+            return changed_input
         if list(self.tables) != list(new.tables):
             return f"its tables were {', '.join(self.tables)}, are now {', '.join(new.tables)}"
         return "another version of negcap's code wrote it" if self.code != new.code else ""
+
+    def _difference_of_inputs(self, new: Identity) -> str:
+        """The first difference of the inputs of another identity. A table with the bytes of one that is no longer read
+        counts as renamed.
+        """
+        new_names = {digest: name for name, digest in new.inputs.items()}
+        for table in sorted({*self.inputs, *new.inputs}):
+            before = self.inputs.get(table)
+            after = new.inputs.get(table)
+            if before is not None and after is None and before in new_names:
+                return f"its input {table} is now called {new_names[before]}"
+            is_new_name = before is None and after in self.inputs.values()  # reported when its old name comes
+            if before != after and not is_new_name:
+                return f"its input {table} has changed"
+        return ""
+
+
+class StatedShard(TypedDict):
+    """What a manifest states of a shard of a table."""
+
+    rows: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -105,7 +133,7 @@ class Manifest:
 
     identity: Identity
     complete: bool = False
-    shards: Sequence[Mapping[str, Mapping[str, Any]]] = ()
+    shards: Sequence[Mapping[str, StatedShard]] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     processor: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -129,9 +157,12 @@ def read_manifest(folder: Path) -> Manifest | None:
         value = json.loads(path.read_bytes())
         identity = value.pop("identity")
         shards = tuple(dict(shard) for shard in value.pop("shards"))
-        if not all(isinstance(entry["sha256"], str) and entry["rows"] >= 0 for one in shards for entry in one.values()):
-            raise ValueError("rows and sha256 of its shards")
-        return Manifest(Identity(**identity | {"tables": tuple(identity["tables"])}), shards=shards, **value)
+        for shard in shards:
+            for stated in shard.values():
+                if not isinstance(stated["sha256"], str) or stated["rows"] < 0:
+                    raise ValueError("rows and sha256 of its shards")
+        identity["tables"] = tuple(identity["tables"])
+        return Manifest(Identity(**identity), shards=shards, **value)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -147,12 +178,19 @@ def manifest_names(run: Path) -> Iterator[str]:
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
     """The manifest that lists a table, its own or of its stage's primary table, or None. ValueError if broken."""
-    read = (read_manifest(run / name) for name in dict.fromkeys([table, *manifest_names(run)]))
-    return next((manifest for manifest in read if manifest and table in manifest.identity.tables), None)
+    # Its own manifest first: most tables are primary ones.
+    for name in dict.fromkeys([table, *manifest_names(run)]):
+        manifest = read_manifest(run / name)
+        if manifest is not None and table in manifest.identity.tables:
+            return manifest
+    return None
 
 
-def _shown(value: Any) -> str:
-    return "unset" if value is None else value if isinstance(value, str) and value else json.dumps(value)
+def _shown(value: Json) -> str:
+    """A value of a config as messages show it: texts without quotes, unless they are empty."""
+    if value is None:
+        return "unset"
+    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 @cache
@@ -165,7 +203,7 @@ def processor() -> dict[str, str]:
     return {"machine": platform.machine()} | ({"blas": kernels[0]} if kernels else {})
 
 
-def describe(config: Any) -> Any:
+def describe(config: object) -> Json:
     """A config, or a value in one, as plain JSON; a Path, which must exist, is its name and a hash of its content."""
     if isinstance(config, Settings):
         return {name: describe(getattr(config, name)) for name in type(config).model_fields}
@@ -181,15 +219,16 @@ def describe(config: Any) -> Any:
 def hash_path(path: Path) -> str:
     """The sha256 of a file, or of the names and hashes of a folder's files."""
     if path.is_dir():
-        inside = [p for p in files_below(path) if "__pycache__" not in p.parts]
-        return hash_value({p.relative_to(path).as_posix(): sha256_file(p) for p in inside})
+        files = [file for file in files_below(path) if "__pycache__" not in file.parts]
+        return hash_value({file.relative_to(path).as_posix(): sha256_file(file) for file in files})
     return sha256_file(path)
 
 
-def hash_value(value: Any) -> str:
+def hash_value(value: Json) -> str:
     """The sha256 of a plain JSON value, in hex; the order of keys does not matter."""
     return hashlib.sha256(_canonical(value)).hexdigest()
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: Json) -> bytes:
+    """The value as JSON in the one form of it that is hashed and compared."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from .errors import OtherConfigError
-from .manifest import MANIFESTS, Identity, Manifest, processor, read_manifest, write_manifest
+from .manifest import MANIFESTS, Identity, Manifest, StatedShard, processor, read_manifest, write_manifest
 from .progress import STATISTICS
 from .shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from .stage import StageResult
 from .storage import refuse_link, remove_leftovers
 
-Made = Mapping[str, Shard]  # the shards of one number, by table
+ShardsOfTables = Mapping[str, Shard]  # the shards of one number, by table
 
 
 class Output:
@@ -26,6 +26,7 @@ class Output:
         """Raises OtherConfigError, naming the first difference, if the run has other ones, unless `overwrite`;
         ValueError if a folder that will be written is a link.
         """
+        # Before anything is written: a folder from elsewhere may hold links, and what is written would follow them.
         for name in (*schemas, MANIFESTS, STATISTICS):
             refuse_link(run / name)
         self.run = run
@@ -34,16 +35,18 @@ class Output:
         self.key = identity.key()
         self.folder = run / identity.tables[-1]
         self.manifest: Manifest | None = None  # of these tables with this identity
+        # Why the present tables cannot be continued; empty if they can.
+        reason = ""
         try:
-            found = read_manifest(self.folder)
-            reason = found.identity.difference(identity) if found is not None else ""
-            if found is None and list_shards(self.folder):
+            manifest = read_manifest(self.folder)
+            if manifest is not None:
+                reason = manifest.identity.difference(identity)
+            elif list_shards(self.folder):
                 reason = "it has shards but no manifest"
         except ValueError as error:
-            found = None
             reason = str(error)
         if not reason:
-            self.manifest = found
+            self.manifest = manifest
         elif not overwrite:
             raise OtherConfigError(
                 f"{self.folder} was made with other settings or input: {reason} (--overwrite replaces it; another "
@@ -60,57 +63,67 @@ class Output:
             write_manifest(self.folder, Manifest(self.identity))
         remove_leftovers(self.run / MANIFESTS)
 
-    def current(self, index: int, key: str, tables: Iterable[str] | None = None) -> Made | None:
+    def current(self, index: int, key: str, tables: Iterable[str] | None = None) -> ShardsOfTables | None:
         """The shards of a number, if those of all `tables` (None: of the stage) are intact and have this key."""
-        made: dict[str, Shard] = {}
+        shards: dict[str, Shard] = {}
         for table in self.schemas if tables is None else tables:
             shard = sealed(shard_path(self.run / table, index))
             if shard is None or shard.key != key:
                 return None
-            made[table] = shard
-        return made
+            shards[table] = shard
+        return shards
 
-    def all_current(self, keys: Sequence[str]) -> dict[int, Made]:
+    def all_current(self, keys: Sequence[str]) -> dict[int, ShardsOfTables]:
         """Those shards, by number, that need not be made; `keys`: one per number."""
         with ThreadPoolExecutor(4) as threads:
-            made = threads.map(self.current, range(len(keys)), keys)
-            return {index: shards for index, shards in enumerate(made) if shards is not None}
+            shards_of_each_number = threads.map(self.current, range(len(keys)), keys)
+            return {index: shards for index, shards in enumerate(shards_of_each_number) if shards is not None}
 
     def finished(self) -> Manifest | None:
         """The manifest, if it is complete and all shards are intact."""
-        found = self.manifest
-        if found is None or not found.complete:
+        manifest = self.manifest
+        if manifest is None or not manifest.complete:
             return None
-        intact = all(self.current(index, self.key, tables) for index, tables in enumerate(found.shards))
-        return found if intact else None
+        intact = all(self.current(index, self.key, tables) for index, tables in enumerate(manifest.shards))
+        return manifest if intact else None
 
-    def write(self, index: int, result: StageResult, key: str = "") -> Made:
+    def write(self, index: int, result: StageResult, key: str = "") -> ShardsOfTables:
         """Write the shards of a number of a result's tables, the primary one last. key: empty: that of all inputs."""
-        made = {}
+        shards = {}
         provenance = self.identity.provenance()
         for name, schema in self.schemas.items():
             if name in result.tables:
                 path = shard_path(self.run / name, index)
                 counts = result.counts if name == self.folder.name else None
-                made[name] = write_shard(result.tables[name], path, schema, key or self.key, provenance, counts)
-        return made
+                shards[name] = write_shard(result.tables[name], path, schema, key or self.key, provenance, counts)
+        return shards
 
-    def finish(self, made: Sequence[Made]) -> dict[str, int]:
-        """Remove surplus shards and complete the manifest; returns the summed counters of the shards `made`."""
+    def finish(self, finished: Sequence[ShardsOfTables]) -> dict[str, int]:
+        """Remove shards beyond those that are finished, and complete the manifest.
+
+        finished: the shards of each number. Returns their summed counters.
+        """
+        # An earlier run may have had more shards, of more input. They go before the manifest says that all is complete.
         for table in self.schemas:
-            for shard in list_shards(self.run / table):
-                if shard_index(shard) >= len(made):
-                    shard.unlink(missing_ok=True)
-        shards = tuple({n: {"rows": one.rows, "sha256": one.sha256} for n, one in each.items()} for each in made)
-        counts = self.summed_counts(made)
+            for path in list_shards(self.run / table):
+                if shard_index(path) >= len(finished):
+                    path.unlink(missing_ok=True)
+        stated = tuple(
+            {table: StatedShard(rows=shard.rows, sha256=shard.sha256) for table, shard in shards.items()}
+            for shards in finished
+        )
+        counts = self.summed_counts(finished)
         old = self.manifest
-        if old is None or (old.complete, old.shards, old.counts) != (True, shards, counts):
-            write_manifest(self.folder, Manifest(self.identity, True, shards, counts, processor()))
+        is_new = old is None or (old.complete, old.shards, old.counts) != (True, stated, counts)
+        # An unchanged one keeps its time, so that a run that is up to date is not touched.
+        if is_new:
+            complete = Manifest(self.identity, complete=True, shards=stated, counts=counts, processor=processor())
+            write_manifest(self.folder, complete)
         return counts
 
-    def summed_counts(self, made: Iterable[Made]) -> dict[str, int]:
+    def summed_counts(self, finished: Iterable[ShardsOfTables]) -> dict[str, int]:
         """The sum of each counter over the shards of the primary table, sorted by name."""
         counts: Counter[str] = Counter()
-        for shards in made:
+        for shards in finished:
             counts.update(shards[self.folder.name].counts)
         return dict(sorted(counts.items()))

@@ -12,22 +12,41 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from ...schemas.messages import missing_protocol
 
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 FOLDERS = ("hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb")  # where a folder must exist before its files
 STORES = (*("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"), *FOLDERS, "memory")
 IS_THERE = ("PreconditionFailed", "ConditionalRequestConflict")  # what S3 says when a file must be new, but is not
-KNOWN = {  # errors of stores: how they are told
-    FileNotFoundError: (errno.ENOENT, "no such file or folder"),
-    FileExistsError: (errno.EEXIST, "it exists already"),
-    PermissionError: (errno.EACCES, "no permission: {}"),
+
+
+class StoreError(NamedTuple):
+    """How an error of a store is told: the number of an OSError, and a message in which {} is what the store says."""
+
+    number: int
+    message: str
+
+
+KNOWN_ERRORS = {
+    FileNotFoundError: StoreError(errno.ENOENT, "no such file or folder"),
+    FileExistsError: StoreError(errno.EEXIST, "it exists already"),
+    PermissionError: StoreError(errno.EACCES, "no permission: {}"),
 }
-UNKNOWN = (errno.EIO, "the store failed: {}")
-_SCHEME = re.compile(r"([a-z0-9_]+):/(?!/)")
+OTHER_ERROR = StoreError(errno.EIO, "the store failed: {}")
+_SCHEME = re.compile(r"([a-z0-9_]+):/(?!/)")  # pathlib has made one of the two slashes of a URL
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+._-]+):/|.*::")
+
+
+class OnStore(NamedTuple):
+    """A file system of fsspec, and a path on it, without the protocol."""
+
+    system: AbstractFileSystem
+    path: str
 
 
 class RemotePath(PurePosixPath):
@@ -50,24 +69,27 @@ class RemotePath(PurePosixPath):
         return self.parts[0].removesuffix(":")
 
     @contextmanager
-    def _system(self) -> Iterator[tuple[Any, str]]:
+    def _system(self) -> Iterator[OnStore]:
         """The file system, and this path on it. Raises OSError for any error in the block, ImportError as fsspec."""
         import fsspec
 
         try:
             system, path = fsspec.core.url_to_fs(str(self))
+            # fsspec would give an old listing again, without what other processes have written since.
             system.invalidate_cache(path)
-            yield system, path
+            yield OnStore(system, path)
         except ImportError as error:
             raise ImportError(missing_protocol(self.protocol, error)) from error
         except Exception as error:  # each store has errors of its own
-            said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            number, why = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNKNOWN)
-            raise OSError(number, why.format(said), str(self)) from error
+            details = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            known = (told for kind, told in KNOWN_ERRORS.items() if isinstance(error, kind))
+            told = next(known, OTHER_ERROR)
+            raise OSError(told.number, told.message.format(details), str(self)) from error
 
-    def _call(self, method: str, *given: Any, **options: Any) -> Any:
+    def _call(self, method: str, **options: bool) -> Any:
+        """What a method of the file system returns for this path."""
         with self._system() as (system, path):
-            return getattr(system, method)(path, *given, **options)
+            return getattr(system, method)(path, **options)
 
     def exists(self) -> bool:
         """Whether there is such a file or folder."""
@@ -88,8 +110,11 @@ class RemotePath(PurePosixPath):
     def entries(self) -> dict[str, int]:
         """The names in this folder, with the sizes of files in bytes."""
         with self._system() as (system, path):
-            listed = [entry for entry in system.ls(path, detail=True) if entry["name"].strip("/") != path.strip("/")]
-        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in listed}
+            listed = system.ls(path, detail=True)
+        entries = [
+            entry for entry in listed if entry["name"].strip("/") != path.strip("/")
+        ]  # some list the folder, too
+        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in entries}
 
     def iterdir(self) -> Iterator[RemotePath]:
         """The files and folders in this folder."""
@@ -130,6 +155,7 @@ class RemotePath(PurePosixPath):
                 try:
                     system.pipe_file(path, bytes(data), mode="create" if new else "overwrite")
                 except OSError as error:
+                    # s3fs tells a failed precondition as a plain OSError; its cause is the answer of S3
                     code = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
                     if new and code in IS_THERE:
                         raise FileExistsError from error
@@ -172,11 +198,11 @@ def place(given: str | PathLike[str], what: str = "path") -> Path:
     if urlsplit(text).password or "?" in text:
         raise ValueError(f"{what} must be a {scheme} URL without a password and ?…: fsspec's configuration holds these")
     rest = text[len(scheme) + 1 :]
-    host = "default" if rest.startswith("///") and "hdfs" in scheme else ""
-    found = RemotePath(f"{scheme}://{host}/{rest.lstrip('/')}")
-    if len(found.parts) < 2 or ".." in found.parts:
+    host = "default" if rest.startswith("///") and "hdfs" in scheme else ""  # hdfs:///run: of Hadoop's configuration
+    path = RemotePath(f"{scheme}://{host}/{rest.lstrip('/')}")
+    if len(path.parts) < 2 or ".." in path.parts:
         raise ValueError(f"{what} must name a folder, was: {text}")
-    return cast(Path, found)
+    return cast(Path, path)
 
 
 def local_path(given: str | PathLike[str], what: str = "path") -> Path:

@@ -24,8 +24,10 @@ from .storage import names, write_atomically
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+# Between two lines of a long stage where there is no terminal.
 LINE_SECONDS = 5
-RATED_SECONDS = 1  # what takes less has no rate: the time is mostly that of starting
+# What takes less time than this has no rate: the time is mostly that of starting.
+RATED_SECONDS = 1
 STATISTICS = "_statistics"
 KILOBYTE = 1 if sys.platform == "darwin" else 1024  # in which the system counts the memory of a process
 
@@ -88,7 +90,8 @@ class Progress:
         self._unit = unit
         self._steps = 0.0
         self._captions = 0
-        self._began = self._printed = time.perf_counter()
+        self._began = time.perf_counter()
+        self._printed = self._began
         terminal = self._stream is not None and self._stream.isatty()
         with self._drawn(total) if terminal else nullcontext() as self._bar:
             yield
@@ -131,14 +134,17 @@ class Progress:
 
 
 class Reports:
-    """Counts what calls report: each the total it has done; it may start again, come late, from any thread."""
+    """Turns what calls report, each the total it has done so far, into what is new. A call whose worker died starts
+    again from nothing, and a report may come late, from any thread: what was counted before is not counted twice.
+    """
 
     def __init__(self, advance: Callable[[int, int], None]) -> None:
         """advance: called with the position of a call and how much of it is new, never in two threads at once."""
         self._advance = advance
         self._lock = Lock()
         self._done: Counter[int] = Counter()
-        self.begun: Counter[int] = Counter()  # how often each call has reported that it has done nothing so far
+        # How often each call has reported that it begins: more than once if its worker died.
+        self.begun: Counter[int] = Counter()
 
     def __call__(self, call: int, done: int) -> None:
         """Take note that a call has done so much so far."""
@@ -151,9 +157,18 @@ class Reports:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What making a shard took on `worker` (host:process): captions seen; refused candidates by reason; wall seconds,
-    and cpu; the most memory so far, in bytes; retries after workers that died.
+class ShardStatistics:
+    """What making one shard took. The names are those of the JSON that statistics are kept in.
+
+    Attributes:
+        shard: its number.
+        worker: who made it, host:process.
+        captions: how many captions the stage has seen.
+        seconds: wall time.
+        cpu: processor time of the worker, in seconds.
+        memory: the most that the worker has needed since it started, in bytes.
+        refused: refused candidates by reason.
+        retries: how often the shard was begun again after its worker had died.
     """
 
     shard: int
@@ -166,32 +181,45 @@ class Measured:
     retries: int = 0
 
 
-def measured(shard: int, began: tuple[float, float], counts: Mapping[str, int]) -> Measured:
-    """The time, memory and rejections that a shard took. began: time.perf_counter() and time.process_time() at the
-    start. counts: the counters of the stage for this shard.
-    """
-    refused: Counter[str] = Counter()
-    for name, count in counts.items():
-        if name.startswith("rejected."):
-            refused[name.rpartition(".")[2]] += count
-    seconds = round(time.perf_counter() - began[0], 3), round(time.process_time() - began[1], 3)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
-    worker = f"{platform.node()}:{os.getpid()}"
-    return Measured(shard, worker, counts.get("captions", 0), *seconds, memory, dict(sorted(refused.items())))
+class Stopwatch:
+    """Measures what a shard takes, from the moment when it is made."""
+
+    def __init__(self) -> None:
+        self._wall = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def statistics(self, shard: int, counts: Mapping[str, int]) -> ShardStatistics:
+        """What it took to make a shard, by number, up to now. counts: the counters of the stage for this shard, of
+        which those called `rejected.<operator>.<reason>` are summed by reason.
+        """
+        refused: Counter[str] = Counter()
+        for name, count in counts.items():
+            if name.startswith("rejected."):
+                refused[name.rpartition(".")[2]] += count
+        return ShardStatistics(
+            shard=shard,
+            worker=f"{platform.node()}:{os.getpid()}",
+            captions=counts.get("captions", 0),
+            seconds=round(time.perf_counter() - self._wall, 3),
+            cpu=round(time.process_time() - self._cpu, 3),
+            memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE,
+            refused=dict(sorted(refused.items())),
+        )
 
 
-def read_statistics(run: Path, stage: str) -> list[Measured]:
+def read_statistics(run: Path, stage: str) -> list[ShardStatistics]:
     """The lines of a stage, sorted by shard; those that cannot be read are left out."""
     lines = []
     with suppress(OSError, UnicodeDecodeError):
         for text in (run / STATISTICS / f"{stage}.jsonl").read_text("utf-8").splitlines():
             with suppress(ValueError, TypeError, RecursionError):
-                lines.append(Measured(**json.loads(text)))
+                lines.append(ShardStatistics(**json.loads(text)))
     return lines
 
 
-def write_statistics(run: Path, stage: str, new: Sequence[Measured]) -> None:
+def write_statistics(run: Path, stage: str, new: Sequence[ShardStatistics]) -> None:
     """Add lines to those of a stage, in place of older ones of the same shards. A full disk is left to others."""
+    # A later line of a shard replaces an earlier one, as the shard itself was replaced.
     lines = {line.shard: line for line in (*read_statistics(run, stage), *new)}
     text = "".join(json.dumps(asdict(lines[shard])) + "\n" for shard in sorted(lines))
     with suppress(OSError):

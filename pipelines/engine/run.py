@@ -5,14 +5,13 @@ this process from anything else.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import parent_process
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +19,18 @@ import pyarrow as pa
 from .cluster import Executor, report_done
 from .errors import ClusterError, StageError, TaskError, cause
 from .lock import locked
-from .manifest import Identity, check_code, code_of, describe
-from .output import Made, Output
-from .progress import Measured, Progress, Reports, measured, write_statistics
+from .manifest import Config, Identity, check_code, code_of, describe
+from .output import Output, ShardsOfTables
+from .progress import Progress, Reports, ShardStatistics, Stopwatch, write_statistics
 from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, package, provenance, shards_of
 
-_begun: list[Stage | ReduceStage] = []  # the stage that this process ran last
-FAN_IN = 8  # partial results of a ReduceStage that are combined at once
+_last_stage: list[Stage | ReduceStage] = []  # the stage that this process ran last, if it ran any
+# How many partial results of a ReduceStage are combined at once.
+FAN_IN = 8
 Parts = Iterable[Callable[[], StageResult]]
+Combine = Callable[[list[pa.Table]], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Job:
     """What all calls of one stage share; sent to the workers with each call."""
 
     stage: Stage | ReduceStage
-    config: Any
+    config: Config
     output: Output
     whole: Mapping[str, WholeTable]
 
@@ -56,13 +57,14 @@ class Job:
         RuntimeError if the code in this process is not that of the main process.
         """
         check_code(self.output.identity.code, *self.stage.functions)
-        if parent_process() is None:  # the main process, which may parse again
+        # The main process frees nothing: it may run an earlier stage again, and need its model.
+        if parent_process() is None:
             return
-        before = [*_begun]
-        _begun[:] = [self.stage]
-        for stage in before:
-            if stage.name != self.stage.name and isinstance(stage, Stage) and stage.free is not None:
-                stage.free()
+        earlier_stages = [*_last_stage]
+        _last_stage[:] = [self.stage]
+        for earlier in earlier_stages:
+            if earlier.name != self.stage.name and isinstance(earlier, Stage) and earlier.free is not None:
+                earlier.free()
 
     def read(self, shard: Shard) -> pa.Table:
         """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `begin`."""
@@ -73,132 +75,163 @@ class Job:
 def run_stage(
     stage: Stage | ReduceStage,
     run: Path,
-    config: Any,
+    config: Config,
     execution: Execution,
     *,
     metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
-    """Bring a stage's output in `run` up to date with its input, config and code, on which alone its bytes depend;
-    returns its summed counters. Shards that are up to date are kept. metadata: provenance beside that of inputs and
-    config. Raises FileNotFoundError without the input, ValueError when it is unfinished, OtherConfigError when the
-    output was made from something else unless `execution` overwrites, EngineError when a shard fails, workers are lost,
-    the run is locked, or a whole table is damaged (then nothing is written).
+    """Bring a stage's output in `run` up to date with its input, config and code, on which alone its bytes depend.
+    Shards that are up to date are kept.
+
+    Args:
+        stage: what makes the output.
+        run: the folder of the run.
+        config: settings of the stage.
+        execution: where it runs, what is shown, whether it overwrites.
+        metadata: provenance, besides that of inputs and config.
+
+    Returns:
+        The counters of the stage, summed over all shards.
+
+    Raises:
+        FileNotFoundError: the input is missing.
+        ValueError: the input is unfinished.
+        OtherConfigError: the output was made from something else, and `execution` does not overwrite.
+        EngineError: a shard fails, workers are lost, the run is locked, or a whole table is damaged (then nothing is
+            written).
     """
     with locked(run):
-        read = (stage.input, *stage.whole)
-        code = code_of(*stage.functions)
-        inputs = hash_inputs(run, read)
-        sharded = stage.input if isinstance(stage, Stage) else ""
-        tables = tuple(stage.outputs)
-        metadata = {**provenance(run, read, config), **metadata}
-        identity = Identity(stage.name, describe(config), metadata, tables, code, inputs, sharded)
-        whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
+        input_tables = (stage.input, *stage.whole)
+        hashes = hash_inputs(run, input_tables)
+        identity = Identity(
+            stage=stage.name,
+            config=describe(config),
+            metadata={**provenance(run, input_tables, config), **metadata},
+            tables=tuple(stage.outputs),
+            code=code_of(*stage.functions),
+            inputs=hashes,
+            sharded=stage.input if isinstance(stage, Stage) else "",
+        )
+        whole = {name: WholeTable((run / name).absolute(), hashes[name]) for name in stage.whole}
+        # Shards of the input are checked as they are read. Whole tables are checked here, once for all workers.
         for table in whole.values():
             table.check()
         output = Output(run.absolute(), identity, stage.outputs, execution.overwrite)
         output.begin()
-        make = _map if isinstance(stage, Stage) else _reduce
-        return output.finish(make(Job(stage, config, output, whole), execution))
+        make_shards = _map if isinstance(stage, Stage) else _reduce
+        return output.finish(make_shards(Job(stage, config, output, whole), execution))
 
 
-def _map(job: Job, execution: Execution) -> list[Made]:
+def _map(job: Job, execution: Execution) -> list[ShardsOfTables]:
     """Make every shard of a Stage that is not up to date; returns all of them."""
     stage = job.stage
     output = job.output
     progress = execution.progress
     inputs = shards_of(output.run, stage.input)
     keys = [output.identity.key(shard.sha256) for shard in inputs]
-    made = output.all_current(keys)
-    pending = [index for index in range(len(keys)) if index not in made]
-    lines: list[Measured] = []
+    finished = output.all_current(keys)
+    pending = [index for index in range(len(keys)) if index not in finished]  # position of a call -> index of a shard
+    statistics: list[ShardStatistics] = []
     executor = execution.executor.for_shards(len(inputs) if pending else 0)
 
     def advance(position: int, captions: int) -> None:
         progress.advance(captions, captions / inputs[pending[position]].rows)
 
-    with progress.stage(stage.name, len(keys), len(made)):
+    with progress.stage(stage.name, len(keys), len(finished)):
         reports = Reports(advance)
         try:
             calls = [(job, index, inputs[index], keys[index]) for index in pending]
-            for position, (shards, line) in executor.map(make_shard, calls, reports):
-                made[pending[position]] = shards
-                if rows := inputs[pending[position]].rows:
-                    reports(position, rows)
+            for position, result in executor.map(make_shard, calls, reports):
+                index = pending[position]
+                finished[index] = result.shards
+                if inputs[index].rows:
+                    # Reports of a worker may come later than its result, or be lost: the rest counts now.
+                    reports(position, inputs[index].rows)
                 else:
                     progress.advance(0)
-                lines.append(replace(line, retries=max(0, reports.begun[position] - 1)))
+                # a call reports once that it begins; each further time, its worker had died
+                statistics.append(replace(result.statistics, retries=max(0, reports.begun[position] - 1)))
         except TaskError as failed:
             raise _stopped(stage, pending[failed.position], failed) from failed.__cause__
         finally:
-            if execution.statistics and lines:
-                write_statistics(output.run, stage.name, lines)
-    return [made[index] for index in range(len(keys))]
+            if execution.statistics and statistics:
+                write_statistics(output.run, stage.name, statistics)
+    return [finished[index] for index in range(len(keys))]
 
 
-def _reduce(job: Job, execution: Execution) -> list[Made]:
+def _reduce(job: Job, execution: Execution) -> list[ShardsOfTables]:
     """Make the only shard of a ReduceStage, unless it is up to date; returns it."""
     progress = execution.progress
     stage = job.stage
     assert isinstance(stage, ReduceStage)
-    if made := job.output.current(0, job.output.key):
+    current = job.output.current(0, job.output.key)
+    if current is not None:
         with progress.stage(stage.name, 1, 1):
-            return [made]
+            return [current]
     inputs = shards_of(job.output.run, stage.input)
     executor = execution.executor.for_shards(len(inputs))
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-        results = dict(executor.map(run_call, [(job, function, *map(pack, tables)) for tables in calls]))
+        packed_calls = [(job, function, *map(pack, tables)) for tables in calls]
+        results = dict(executor.map(run_call, packed_calls))
         return [unpack(results[position]) for position in range(len(calls))]
 
     total = None
     with progress.stage(stage.name, len(inputs) + 1):  # the last step is `finish`
         try:
             results = executor.map(make_partial, [(job, shard) for shard in inputs])
-            parts = _in_order(results, lambda position: progress.advance(inputs[position].rows))
-            total = _combined(parts, lambda tables: stage.combine(tables, job.config))
+            partial_results = _in_order(results, lambda position: progress.advance(inputs[position].rows))
+            total = _combined(partial_results, lambda tables: stage.combine(tables, job.config))
             with collector_paused():
-                given = {**job.whole, "spread": spread} if stage.spreads else job.whole
-                result = stage.finish(total, job.config, **given)
+                spreading = {"spread": spread} if stage.spreads else {}
+                result = stage.finish(total, job.config, **job.whole, **spreading)
         except ClusterError:
             raise
         except Exception as error:
+            # It failed in `partial`, so that its position is that of a shard.
             if isinstance(error, TaskError) and total is None:
                 raise _stopped(stage, error.position, error) from error.__cause__
             raise StageError(f"{stage.name} stopped: {cause(error)}") from error
-        made = job.output.write(0, result)
+        shards = job.output.write(0, result)
         progress.advance(0)
-        return [made]
+        return [shards]
 
 
 def _stopped(stage: Stage | ReduceStage, index: int, failed: TaskError) -> StageError:
     return StageError(f"{stage.name} stopped at {shard_path(Path(stage.input), index)}: {failed}")
 
 
-def _in_order(results: Iterator[tuple[int, bytes]], done: Callable[[int], None]) -> Iterator[pa.Table]:
-    """Packed tables that come in any order, in that of their positions. done: called with each position."""
+def _in_order(results: Iterator[tuple[int, bytes]], report_arrival: Callable[[int], None]) -> Iterator[pa.Table]:
+    """Yield packed tables, which come in any order, in the order of their positions: what is made of them must be the
+    same bytes however many workers there are. report_arrival: called with each position, as it comes.
+    """
+    # The tables that came before their turn, by position.
     early: dict[int, bytes] = {}
-    first = 0
+    next_position = 0
     for position, packed in results:
         early[position] = packed
-        done(position)
-        while first in early:
-            yield unpack(early.pop(first))
-            first += 1
+        report_arrival(position)
+        while next_position in early:
+            yield unpack(early.pop(next_position))
+            next_position += 1
 
 
-def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa.Table]) -> pa.Table:
-    """All tables in one; combined in a tree, so that each is combined few times and few are kept."""
-    levels: list[list[pa.Table]] = []
+def _combined(tables: Iterator[pa.Table], combine: Combine) -> pa.Table:
+    """All tables in one. They are combined in a tree of FAN_IN branches, so that each row is combined few times and few
+    tables are in memory at once.
+    """
+    levels: list[list[pa.Table]] = []  # levels[k] holds up to FAN_IN - 1 tables, each of FAN_IN ** k of the input
     for table in tables:
         for level in levels:
             level.append(table)
             if len(level) < FAN_IN:
                 break
-            table = combine(level)
+            table = combine(level)  # goes up to the next level
             level.clear()
         else:
             levels.append([table])
     rest: list[pa.Table] = []
+    # From low to high: tables of higher levels come earlier in the input.
     for level in levels:
         rest = [*level, *rest]
         rest = [combine(rest)] if len(rest) > 1 else rest
@@ -208,28 +241,39 @@ def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa
 # what runs in workers
 
 
-def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Measured]:
-    """Make shard `index` of each output table of a Stage from a shard of its input; returns them, and what it took."""
+class ShardResult(NamedTuple):
+    """What a worker sends back for one shard: what it wrote for each table, and what that took."""
+
+    shards: ShardsOfTables
+    statistics: ShardStatistics
+
+
+def make_shard(job: Job, index: int, shard: Shard, key: str) -> ShardResult:
+    """Make shard `index` of each output table of a Stage from a shard of its input. key: that of the new shards."""
     assert isinstance(job.stage, Stage)
-    began = time.perf_counter(), time.process_time()
+    stopwatch = Stopwatch()
     table = job.read(shard)
     results: list[StageResult] = []
-    report_done(done := 0)
+    done = 0
+    # A report of nothing says that the shard is begun: retries are counted by these.
+    report_done(done)
     for batch in batches(table, job.stage.batch or len(table)):
         with collector_paused():
             results.append(job.stage.apply(batch, job.config, **job.whole))
         done += len(batch)
         report_done(done)
-    made = job.output.write(index, _joined(results), key)
-    return made, measured(index, began, made[job.output.folder.name].counts)
+    shards = job.output.write(index, _joined(results), key)
+    primary_table = job.output.folder.name
+    return ShardResult(shards, stopwatch.statistics(index, shards[primary_table].counts))
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     """Cut a table into parts of at least `rows` rows (the last may be smaller), images unsplit; at least one part."""
-    first = 0
+    first = 0  # row where the current part begins
     if len(table) > rows:
         images = table["image_id"].to_numpy()
-        for start in (np.flatnonzero(images[1:] != images[:-1]) + 1).tolist():
+        starts_of_images = np.flatnonzero(images[1:] != images[:-1]) + 1
+        for start in starts_of_images.tolist():
             if start - first >= rows:
                 yield table.slice(first, start - first)
                 first = start
@@ -272,6 +316,7 @@ def pack(table: pa.Table) -> bytes:
 
 def unpack(data: bytes) -> pa.Table:
     """The table that `pack` packed."""
+    # Copied once: Arrow's buffers are aligned, those that arrive from other processes need not be.
     aligned = pa.allocate_buffer(len(data))
     pa.FixedSizeBufferWriter(aligned).write(data)
     return pa.ipc.open_stream(aligned).read_all()
@@ -282,7 +327,7 @@ def run_source(
     name: str,
     outputs: Mapping[str, pa.Schema],
     parts: Parts,
-    config: Any,
+    config: Config,
     execution: Execution,
     *,
     inputs: Mapping[str, str] | Sequence[str] = (),
@@ -310,26 +355,36 @@ def run_source(
         check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
     progress = execution.progress
-    shards = len(parts) if isinstance(parts, Sequence) else None
+    # The number of shards, if it is known before all are made.
+    number = len(parts) if isinstance(parts, Sequence) else None
     with locked(run):
         hashes = inputs if isinstance(inputs, Mapping) else hash_inputs(run, inputs)
-        made_by = {**package(), **metadata}
-        identity = Identity(name, describe(config), made_by, tuple(outputs), code_of(), dict(hashes))
+        identity = Identity(
+            stage=name,
+            config=describe(config),
+            metadata={**package(), **metadata},
+            tables=tuple(outputs),
+            code=code_of(),
+            inputs=dict(hashes),
+        )
         output = Output(run, identity, outputs, execution.overwrite)
-        if shards is None and (found := output.finished()) is not None:
+        complete = output.finished() if number is None else None
+        if complete is not None:
             with progress.stage(name, None, unit=unit):
-                check(found.counts)
-            return dict(found.counts)
-        made = output.all_current([output.key] * (shards or 0))
-        made = {index: tables for index, tables in made.items() if intact(index)}
-        finished: list[Made] = []
-        with progress.stage(name, None if shards is None else shards + steps, len(made), unit):
+                check(complete.counts)
+            return dict(complete.counts)
+        current = output.all_current([output.key] * (number or 0))
+        kept = {index: shards for index, shards in current.items() if intact(index)}
+        finished: list[ShardsOfTables] = []
+        with progress.stage(name, None if number is None else number + steps, len(kept), unit):
             for index, make in enumerate(parts):
+                # Not earlier: `parts` may fail to read its source, and then nothing must be written.
                 if index == 0:
                     output.begin()
-                if index not in made:
-                    made[index] = output.write(index, make())
+                if index in kept:
+                    finished.append(kept[index])
+                else:
+                    finished.append(output.write(index, make()))
                     progress.advance(0)
-                finished.append(made[index])
             check(output.summed_counts(finished))
         return output.finish(finished)

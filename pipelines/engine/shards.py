@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,10 +30,12 @@ from .storage import UNSEALED, is_sealed, names, seal, write_atomically
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
 MADE = "negcap.made"
 SEAL = "negcap.seal"
-SEALED = re.compile(SEAL.encode() + rb"\x18\x40([0-9a-f]{64})")  # as Thrift writes a text of 64 characters
+# The seal in the bytes of a file. Thrift, in which a Parquet footer is written, puts 0x18 (a text follows) and 0x40 (it
+# has 64 bytes) between key and value.
+SEALED = re.compile(SEAL.encode() + rb"\x18\x40([0-9a-f]{64})")
 # 150,000 rows of negatives (58 MB in memory) at zstd 3: 3.7 MB in 0.07 s. Level 6 saves 8 % of the bytes for twice the
 # time, level 1 saves no time; leaving statistics or the dictionaries of unique columns out saves 0.01 s.
-PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 3}
+PARQUET = {"compression": "zstd", "compression_level": 3}
 COMMANDS = {  # stage or table: the command that makes it
     **dict.fromkeys(("captions", "rejected_records", "source_columns"), "ingest"),
     **dict.fromkeys(("components", "component_vocabulary", "component_exclusions"), "components"),
@@ -41,15 +43,29 @@ COMMANDS = {  # stage or table: the command that makes it
     **dict.fromkeys(("features", "features_map", "rejected_images"), "features"),
     **dict.fromkeys(("generated", "refused_captions"), "caption"),
     **{name: name for name in ("lexicon", "truth", "balance", "scenes", "counterparts")},
-    **{"parses": "parse", "refined": "refine", "verdicts": "vet", "proposals": "propose", "judged": "import"},
+    "parses": "parse",
+    "refined": "refine",
+    "verdicts": "vet",
+    "proposals": "propose",
+    "judged": "import",
 }
 OF_BUILD = ("ingest", "parse", "lexicon", "components", "truth", "balance", "negatives")  # stages of one command
 OF_SOURCES = ("ingest", "features", "caption", "import", "scenes")  # commands that take more than the run
 
 
+class MadeFrom(TypedDict):
+    """What the metadata of a shard state of it, as JSON: the key of what it was made from, rows, counters."""
+
+    key: str
+    rows: int
+    counts: dict[str, int]
+
+
 @dataclass(frozen=True)
 class Shard:
-    """A shard with the rows and sha256 that it must have; key, counts: what it was made from and counters, if asked."""
+    """A shard with the rows and sha256 that it must have. key, counts: what it was made from and the counters of its
+    stage, for a shard that was read (`sealed`) or written; empty for one that a manifest states.
+    """
 
     path: Path
     rows: int
@@ -77,12 +93,17 @@ class Shard:
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
         """The rows; columns: these, in order; encoded: texts as dictionaries. ValueError names missing columns."""
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
-        if missing := [name for name in columns or () if name not in file.schema_arrow.names]:
+        missing = [name for name in columns or () if name not in file.schema_arrow.names]
+        if missing:
             raise ValueError(f"{self.name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
-        table = file.read(columns=None if columns is None else list(columns), use_threads=False)
-        table = table if columns is None else table.select(list(columns))
-        own = (MADE.encode(), SEAL.encode())
-        return table.replace_schema_metadata({k: v for k, v in (table.schema.metadata or {}).items() if k not in own})
+        if columns is None:
+            table = file.read(use_threads=False)
+        else:  # `read` gives the columns in the file's order, `select` in the order that was asked for
+            table = file.read(columns=list(columns), use_threads=False).select(list(columns))
+        metadata = dict(table.schema.metadata or {})
+        for name in (MADE, SEAL):  # of the file, not of its rows
+            metadata.pop(name.encode(), None)
+        return table.replace_schema_metadata(metadata)
 
 
 def shard_path(folder: Path, index: int) -> Path:
@@ -115,20 +136,32 @@ def write_shard(
     """Check a table against its schema (ValueError), and write it as a shard with provenance in its metadata."""
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **(provenance or {})})
-    table = table.cast(described)  # the types are the same: only the columns' descriptions are new
-    made: dict[str, Any] = {"key": key, "rows": len(table), "counts": dict(counts or {})}
+    # The types are the same: only the columns' descriptions are new.
+    table = table.cast(described)
+    made_from = MadeFrom(key=key, rows=len(table), counts=dict(counts or {}))
     sink = pa.BufferOutputStream()
+    # Written to memory first: the seal is a hash of the whole file, and stands inside it.
     with pq.ParquetWriter(sink, described, **PARQUET) as writer:
-        if len(table):  # the library `datasets` cannot read a row group without rows
+        # The library `datasets` cannot read a row group without rows.
+        if len(table):
             writer.write_table(table)
-        writer.add_key_value_metadata({MADE: json.dumps(made, sort_keys=True), SEAL: UNSEALED.decode()})
+        writer.add_key_value_metadata({MADE: json.dumps(made_from, sort_keys=True), SEAL: UNSEALED.decode()})
     data = bytearray(sink.getvalue())
-    *_, place = SEALED.finditer(data)
-    seal(data, slice(*place.span(1)))
-    for folder in (path.parent, path.parent.parent / MANIFESTS):
+    place = _place_of_seal(data)
+    assert place is not None
+    seal(data, place)
+    manifests = path.parent.parent / MANIFESTS
+    for folder in (path.parent, manifests):
         folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, memoryview(data), path.parent.parent / MANIFESTS)
-    return Shard(path, sha256=hashlib.sha256(data).hexdigest(), **made)
+    # The temporary file is not in the table's own folder, which any Parquet reader may open at any time.
+    write_atomically(path, memoryview(data), manifests)
+    return Shard(path, sha256=hashlib.sha256(data).hexdigest(), **made_from)
+
+
+def _place_of_seal(data: bytes | bytearray) -> slice | None:
+    """Where the seal is in a file: the last place of that form, as texts of the rows before it may look like one."""
+    places = [match.span(1) for match in SEALED.finditer(data)]
+    return slice(*places[-1]) if places else None
 
 
 def sealed(path: Path) -> Shard | None:
@@ -137,11 +170,11 @@ def sealed(path: Path) -> Shard | None:
         data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):
         return None
-    *_, place = (None, *SEALED.finditer(data))
-    if place is None or not is_sealed(data, slice(*place.span(1))):
+    place = _place_of_seal(data)
+    if place is None or not is_sealed(data, place):
         return None
-    made = json.loads(pq.read_metadata(pa.BufferReader(data)).metadata[MADE.encode()])
-    return Shard(path, sha256=hashlib.sha256(data).hexdigest(), **made)
+    made_from: MadeFrom = json.loads(pq.read_metadata(pa.BufferReader(data)).metadata[MADE.encode()])
+    return Shard(path, sha256=hashlib.sha256(data).hexdigest(), **made_from)
 
 
 NAMES = {"refined": "refined negatives", "generated": "generated captions"}  # of tables, where a table's own says less
@@ -151,8 +184,10 @@ def command(name: str, run: Path | None = None) -> str:
     """The command that makes a table or runs a stage: `negcap build --output RUN --only parse`, `negcap refine RUN`."""
     verb = COMMANDS.get(name, name)
     if verb in OF_BUILD:
-        return f"negcap build{'' if run is None else f' --output {run}'} --only {verb}"
-    return f"negcap {verb}{'' if run is None or verb in OF_SOURCES else f' {run}'}"
+        output = "" if run is None else f" --output {run}"
+        return f"negcap build{output} --only {verb}"
+    argument = "" if run is None or verb in OF_SOURCES else f" {run}"
+    return f"negcap {verb}{argument}"
 
 
 def damaged(path: Path, why: str) -> DamagedShardError:
@@ -161,7 +196,10 @@ def damaged(path: Path, why: str) -> DamagedShardError:
         manifest = manifest_of(path.parent.parent, path.parent.name)
     except ValueError:
         manifest = None
-    how = "the command that made it" if manifest is None else command(manifest.identity.stage)
-    if manifest is not None and manifest.identity.stage in OF_BUILD:  # with --only, other settings would be missed
+    if manifest is None:
+        how = "the command that made it"
+    elif manifest.identity.stage in OF_BUILD:  # `build --only STAGE` alone would lack the settings of that build
         how = "the same build"
+    else:
+        how = command(manifest.identity.stage)
     return DamagedShardError(f"{path} {why}; {how} makes it again")

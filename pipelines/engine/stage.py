@@ -6,9 +6,10 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
+
+from .manifest import Config
 
 BATCH = 500  # captions; a parser or the operators take a second or less for them
 
@@ -23,12 +24,19 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage that makes each output shard from one shard of the table `input`. name: the subcommand. outputs: schemas
-    by table; the last is the primary one, written last, with the manifest. apply: an importable pure function (table,
-    config, **whole) -> StageResult, with a counter `captions`, called in a worker. columns: those read; None: all.
-    whole: tables read besides, keyword arguments of type WholeTable. batch: least rows per call, None: a shard; no
-    image is split, whose rows must not depend on other images. free: frees what `apply` has loaded and other stages do
-    not need; called in a worker process that ran it, when that begins another one.
+    """A stage that makes each output shard from one shard of the table `input`.
+
+    Attributes:
+        name: the subcommand.
+        input: the table whose shards are read.
+        outputs: schemas by table; the last is the primary one, written last, with the manifest.
+        apply: an importable pure function (table, config, **whole) -> StageResult, with a counter `captions`, called in
+            a worker.
+        columns: those of the input that are read; None: all.
+        whole: tables read besides, keyword arguments of type WholeTable.
+        batch: least rows per call, None: a shard. No image is split; rows must not depend on other images.
+        free: frees what `apply` has loaded and other stages do not need; called in a worker process that ran it, when
+            that begins another one.
     """
 
     name: str
@@ -41,31 +49,36 @@ class Stage:
     free: Callable[[], None] | None = None
 
     @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
+    def functions(self) -> tuple[Callable[..., object], ...]:
         """The functions that make the rows."""
         return (self.apply,)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """A stage that makes tables of a single shard from all of `input`, such as counts over a corpus. partial: (table,
-    config) -> a small table, of each shard, in a worker. combine: (list of such tables, config) -> one; associative,
-    since it runs in a tree. finish: (the combined table, config, **whole) -> StageResult. All are importable. spreads:
-    `finish` gets `spread` (a Spread), too, to run slow parts in workers. Other fields: as of Stage.
+    """A stage that makes tables of a single shard from all of `input`, such as counts over a corpus. Its three
+    functions are importable.
+
+    Attributes:
+        partial: (table, config) -> a small table, of each shard, in a worker.
+        combine: (list of such tables, config) -> one; associative, since it runs in a tree.
+        finish: (the combined table, config, **whole) -> StageResult.
+        spreads: `finish` gets `spread` (a Spread), too, to run slow parts in workers.
+        name, input, outputs, columns, whole: as of Stage.
     """
 
     name: str
     input: str
     outputs: Mapping[str, pa.Schema]
-    partial: Callable[[pa.Table, Any], pa.Table]
-    combine: Callable[[list[pa.Table], Any], pa.Table]
+    partial: Callable[..., pa.Table]
+    combine: Callable[..., pa.Table]
     finish: Callable[..., StageResult]
     columns: tuple[str, ...] | None = None
     whole: tuple[str, ...] = ()
     spreads: bool = False
 
     @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
+    def functions(self) -> tuple[Callable[..., object], ...]:
         """The functions that make the rows."""
         return (self.partial, self.combine, self.finish)
 
@@ -105,12 +118,12 @@ class TableInMemory:
         return self.table if columns is None else self.table.select(list(columns))
 
 
-def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
+def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Config) -> StageResult:
     """Run a stage on its input and whole tables in memory, by name; the rows are as those of shards on disk."""
     table = tables[stage.input]
     if stage.columns is not None:
         table = table.select(list(stage.columns))
-    whole: dict[str, Any] = {name: TableInMemory(tables[name]) for name in stage.whole}
+    whole = {name: TableInMemory(tables[name]) for name in stage.whole}
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         return [function(*call, config, **whole) for call in calls]
@@ -118,5 +131,5 @@ def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], co
     with collector_paused():
         if isinstance(stage, Stage):
             return stage.apply(table, config, **whole)
-        given = {**whole, "spread": spread} if stage.spreads else whole
-        return stage.finish(stage.partial(table, config), config, **given)
+        spreading = {"spread": spread} if stage.spreads else {}
+        return stage.finish(stage.partial(table, config), config, **whole, **spreading)

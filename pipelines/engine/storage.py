@@ -18,7 +18,9 @@ from typing import Any
 
 from .places import RemotePath
 
-TEMPORARY = ".tmp"
+Json = Any  # what json.loads returns and json.dumps accepts
+TEMPORARY = ".tmp"  # the end of the names of files that are not whole yet
+# The folder of files that are moved into place together, once all are whole.
 STAGED = ".unfinished"
 
 
@@ -27,8 +29,8 @@ def sizes(folder: Path) -> dict[str, int]:
     try:
         if isinstance(folder, RemotePath):
             return folder.entries()
-        with os.scandir(folder) as found:
-            return {entry.name: entry.stat().st_size for entry in found}
+        with os.scandir(folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries}
     except (FileNotFoundError, NotADirectoryError):
         return {}
 
@@ -59,6 +61,7 @@ UNSEALED = b"0" * 64
 
 def seal(data: bytearray, place: slice) -> None:
     """Replace the UNSEALED at this place of a file's bytes by their sha256, by which `is_sealed` knows them again."""
+    # The hash is of the bytes with zeros in its own place, so that it can be checked without knowing it.
     data[place] = hashlib.sha256(data).hexdigest().encode()
 
 
@@ -82,6 +85,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
+            # Without it, after a power cut, the new name may stand for an empty file.
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
@@ -91,7 +95,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
         temporary.unlink(missing_ok=True)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Json) -> None:
     """Write a value as indented JSON with sorted keys, atomically."""
     write_atomically(path, (json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode())
 

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from ...schemas.messages import did_you_mean
 from .errors import DamagedShardError
-from .manifest import MANIFESTS, Manifest, hash_value, manifest_names, manifest_of, read_manifest
+from .manifest import MANIFESTS, Config, Manifest, hash_value, manifest_names, manifest_of, read_manifest
 from .shards import COMMANDS, NAMES, OF_BUILD, Shard, command, damaged, list_shards, sealed, shard_path
 from .storage import names
 
@@ -51,7 +50,10 @@ class WholeTable:
 
 def has_table(run: Path, name: str) -> bool:
     """Whether a run has a table, with shards or a manifest that states some. Raises ValueError if that is broken."""
-    return bool(list_shards(run / name) or ((run / name).is_dir() and _stated(run, name, manifest_of(run, name))))
+    if list_shards(run / name):
+        return True
+    # A folder whose shards are gone is a damaged table, not a missing one: who reads it is told so.
+    return (run / name).is_dir() and bool(_stated(run, name, manifest_of(run, name)))
 
 
 def no_table(run: Path, name: str) -> FileNotFoundError:
@@ -79,11 +81,14 @@ def _how_to_make(name: str, run: Path) -> str:
     """How a run gets a table that it lacks: by the same build again if one has stopped, else by a command."""
     stage = COMMANDS[name]
     if stage in OF_BUILD:
-        finished = {manifest.identity.stage for table in names(run) if (manifest := _finished(run, table))}
+        manifests = [_finished(run, table) for table in names(run)]
+        finished = {manifest.identity.stage for manifest in manifests if manifest is not None}
         done = [stage for stage in OF_BUILD if stage in finished]
-        if not done:  # its captions are of another command, such as negcap scenes
+        # No stage of a build has run: the captions are of another command, such as negcap scenes.
+        if not done:
             return f"run negcap build --output {run}"
-        if OF_BUILD.index(stage) > OF_BUILD.index(done[-1]):  # a stage alone would lack those before it, and settings
+        # A later stage is missing. Run alone, it would lack those before it, and the settings of the build.
+        if OF_BUILD.index(stage) > OF_BUILD.index(done[-1]):
             return STOPPED.format("import" if "import" in finished else "build", f"after {done[-1]}")
     return f"run {command(name, run)}"
 
@@ -115,6 +120,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         stage = manifest.identity.stage
         again = STOPPED.format("build", f"within {stage}") if stage in OF_BUILD else f"run {command(stage, run)} again"
         raise ValueError(f"{run / name} is not complete: {again}")
+    # Names alone are compared here, which costs one listing; the bytes are checked as each shard is read.
     stated = _stated(run, name, manifest)
     paths = {shard.path for shard in stated}
     for path in sorted(paths.symmetric_difference(present)):
@@ -144,7 +150,7 @@ def package() -> dict[str, str]:
     return {"negcap_version": version("negcap")}
 
 
-def provenance(run: Path, inputs: Sequence[str], config: Any) -> dict[str, str]:
+def provenance(run: Path, inputs: Sequence[str], config: Config) -> dict[str, str]:
     """Metadata of `inputs` (of the lexicon also its hash), and the config's parser, seed and operators."""
     metadata = package()
     for table in inputs:
@@ -165,12 +171,15 @@ def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> It
 
 
 def _stated(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:
-    entries = enumerate(manifest.shards if manifest is not None else ())
-    return [Shard(shard_path(run / name, index), **shard[name]) for index, shard in entries if name in shard]
+    """The shards of a table that a manifest states, whether they are there or not."""
+    shards = manifest.shards if manifest is not None else ()
+    return [
+        Shard(shard_path(run / name, index), **tables[name]) for index, tables in enumerate(shards) if name in tables
+    ]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunCheck:
     """What `verify` checked (numbers of tables, shards and rows), and the problems found, one line each."""
 
     tables: int
@@ -179,11 +188,11 @@ class Verdict:
     problems: tuple[str, ...]
 
 
-def verify(run: Path) -> Verdict:
+def verify(run: Path) -> RunCheck:
     """Check all shards' bytes, and that each stage is complete and current. FileNotFoundError without any table."""
     problems: list[str] = []
     shards: list[Shard] = []
-    named: set[str] = set()
+    named: set[str] = set()  # tables that a manifest names
     for name in manifest_names(run):
         named.add(name)
         try:
@@ -195,14 +204,15 @@ def verify(run: Path) -> Verdict:
             named |= {*manifest.identity.tables}
             shards += [shard for table in manifest.identity.tables for shard in _stated(run, table, manifest)]
             problems += _problems(run, name, manifest)
-    strangers = sorted({*names(run)} - named)
-    problems += [f"{name}: no manifest names its shards" for name in strangers if list_shards(run / name)]
+    unnamed = sorted({*names(run)} - named)
+    problems += [f"{name}: no manifest names its shards" for name in unnamed if list_shards(run / name)]
     if not named and not problems:
         raise no_run(run)
     with ThreadPoolExecutor(4) as threads:
-        problems += filter(None, threads.map(_damage, shards))
+        problems += [problem for problem in threads.map(_damage, shards) if problem]
     tables = {shard.path.parent for shard in shards}
-    return Verdict(len(tables), len(shards), sum(shard.rows for shard in shards), tuple(problems))
+    rows = sum(shard.rows for shard in shards)
+    return RunCheck(tables=len(tables), shards=len(shards), rows=rows, problems=tuple(problems))
 
 
 def _problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
@@ -210,12 +220,16 @@ def _problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
     identity = manifest.identity
     if not manifest.complete:
         yield f"{name}: unfinished, run {identity.stage} again"
-    for table in identity.tables if manifest.complete else ():
-        stated = {shard.path for shard in _stated(run, table, manifest)}
-        for path in list_shards(run / table):
-            if path not in stated:
-                yield f"{table}/{path.name}: not in the manifest of {identity.stage}"
-    for table, digest in identity.inputs.items() if identity.sharded or identity.stage not in SOURCES else ():
+    if manifest.complete:
+        for table in identity.tables:
+            stated = {shard.path for shard in _stated(run, table, manifest)}
+            for path in list_shards(run / table):
+                if path not in stated:
+                    yield f"{table}/{path.name}: not in the manifest of {identity.stage}"
+    if identity.stage in SOURCES and not identity.sharded:
+        # The inputs are files outside the run, which may be gone.
+        return
+    for table, digest in identity.inputs.items():
         try:
             if hash_shards(_stated(run, table, manifest_of(run, table))) != digest:
                 yield f"{name}: was made from other {table}, run {identity.stage} again with --overwrite"

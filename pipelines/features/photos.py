@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,33 @@ from ..engine.tables import has_table, read_table
 from ..readers.files import first_line
 from ..tables.images import Images
 from .preprocess import UnreadableError, normalised
-from .source import FeaturesConfig, SourceImage, source_images
+from .source import FeaturesConfig, ReadFeatures, SourceImage, source_images
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 EXPECTED = "an ONNX model with one image input"
 FLOATS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"])
+
+
+class ModelInput(NamedTuple):
+    """What an ONNX model reads: the name of its input, its type, and where the channels are.
+
+    Attributes:
+        name: of the input.
+        dtype: float32 or float16.
+        channels_last: images are (height, width, 3), not (3, height, width).
+        batch: how many images it reads at once; 0: any number.
+        size: height and width in pixels; where any will do, a name instead of a number.
+    """
+
+    name: str
+    dtype: str
+    channels_last: bool
+    batch: int
+    size: tuple[int | str | None, ...]
 
 
 class Photos:
@@ -34,62 +55,62 @@ class Photos:
         """Load the model, list and hash the photos. source: a run, or a folder of photos. Raises FileNotFoundError for
         a missing model or photos, ValueError naming the model and the rule, ImportError without ONNX Runtime.
         """
+        model = config.onnx or Path()
         self._config = config
         self._threads = config.threads or len(os.sched_getaffinity(0))
-        self._path = model = config.onnx or Path()
+        self._path = model
         self._session = _session(model, config.device, self._threads)
-        outputs = [one.name for one in self._session.get_outputs()]
+        outputs = [output.name for output in self._session.get_outputs()]
         self._layer = config.layer or outputs[0]
         if self._layer not in outputs:
             raise ValueError(f"{model}: layer must be an output of the model, {', '.join(outputs)}; was: {self._layer}")
-        given = self._session.get_inputs()
-        shape = given[0].shape if len(given) == 1 and len(given[0].shape) == 4 and given[0].type in FLOATS else [0] * 4
-        self._channels_last = shape[3] == 3 and shape[1] != 3
-        if isinstance(shape[1], int) and shape[1] != 3 and not self._channels_last:
-            were = ", ".join(f"{one.name} {one.type} {one.shape}" for one in given) or "none"
-            raise ValueError(f"{model}: must be {EXPECTED}, floats (batch, 3, height, width) or (…, 3), has {were}")
-        self._input = given[0].name
-        self._dtype = FLOATS[given[0].type]
-        self._prescribed = shape[0] if isinstance(shape[0], int) else 0  # the batch, 0: any
-        size = shape[1:3] if self._channels_last else shape[2:]
-        if any(isinstance(side, int) and side != config.crop for side in size):
-            raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {config.crop}")
-        self._folder, self.images = find_photos(source, config.images)
+        self._input = _image_input(self._session, model)
+        if any(isinstance(side, int) and side != config.crop for side in self._input.size):
+            size = self._input.size
+            raise ValueError(f"crop must be {size[0]} as {model.name} reads {size}, was: {config.crop}")
+        found = find_photos(source, config.images)
+        self._folder = found.folder
+        self.images = found.images
         self.backbone = f"{model.name}:{self._layer}{' grid' if self._config.grid else ''}"
-        self.dtype = config.dtype or "float32"
+        self.dtype: str = config.dtype or "float32"
+        # a black image tells the shape: models need not state that of their outputs
         self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
-        # exporters put weights beyond 2 GB into files that are named as the model, with something behind the name
-        models = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
-        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in models}
+        self.inputs = {**_hashes_of_model(model), "photos": self._hash_of_photos()}
+
+    def _hash_of_photos(self) -> str:
+        """The number of photos, and a hash of their names and contents."""
         names = sorted({image.file for image in self.images if image.file})
         digest = hashlib.sha256()
         with ThreadPoolExecutor(self._threads) as pool:
-            for name, found in zip(names, pool.map(lambda name: sha256_file(self._folder / name), names), strict=True):
-                digest.update(f"{name}\0{found}\n".encode(errors="surrogateescape"))
-        self.inputs["photos"] = f"{len(names)} files, sha256 {digest.hexdigest()}"
+            hashes = pool.map(lambda name: sha256_file(self._folder / name), names)
+            for name, sha256 in zip(names, hashes, strict=True):
+                digest.update(f"{name}\0{sha256}\n".encode(errors="surrogateescape"))
+        return f"{len(names)} files, sha256 {digest.hexdigest()}"
 
-    def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """Compute features, see `.source`. Threads decode the photos of the next batch while the model runs."""
+    def read(self, start: int, stop: int) -> ReadFeatures:
+        """See FeatureSource. Threads decode the photos of the next batch while the model runs."""
         images = self.images[start:stop]
-        readable = [at for at, image in enumerate(images) if not image.reason]
+        # Batches are of readable images, so that a missing file makes no batch smaller. The pool works one batch ahead.
+        readable = [position for position, image in enumerate(images) if not image.reason]
         step = self._config.batch
-        batches = [readable[at : at + step] for at in range(0, len(readable), step)]
+        batches = [readable[first : first + step] for first in range(0, len(readable), step)]
         parts = [np.empty((0, *self.shape), np.float32)]
         with ThreadPoolExecutor(self._threads) as pool:
-            ahead: list[Future] = []
-            for batch, following in pairwise([[], *batches, []]):
-                now = ahead
-                ahead = [pool.submit(self._pixels, images[at].file) for at in following]
+            decoding: list[Future[np.ndarray]] = []  # the photos of the current batch
+            for batch, next_batch in pairwise([[], *batches, []]):
+                current = decoding
+                decoding = [pool.submit(self._pixels, images[position].file) for position in next_batch]
                 pixels = []
-                for at, future in zip(batch, now, strict=True):
+                for position, future in zip(batch, current, strict=True):
                     try:
                         pixels.append(future.result())
                     except UnreadableError as error:
-                        images[at] = images[at]._replace(reason=error.reason, detail=error.detail)
+                        images[position] = images[position]._replace(reason=error.reason, detail=error.detail)
                 if pixels:
                     parts.append(self._encode(np.stack(pixels)))
+        # What is too large for the type becomes infinite, and is refused later.
         with np.errstate(over="ignore"):
-            return images, np.concatenate(parts).astype(self.dtype)
+            return ReadFeatures(images, np.concatenate(parts).astype(self.dtype))
 
     def _pixels(self, file: str) -> np.ndarray:
         try:
@@ -105,31 +126,61 @@ class Photos:
         elements. Without `grid`, their mean. Raises ValueError when the output has another shape or the model cannot be
         run on such images.
         """
-        given = images.transpose(0, 2, 3, 1) if self._channels_last else images
-        step = self._prescribed or len(given)
-        missing = -len(given) % step  # a prescribed batch is full
-        given = np.pad(given, [(0, missing), (0, 0), (0, 0), (0, 0)]).astype(self._dtype)
+        pixels = images.transpose(0, 2, 3, 1) if self._input.channels_last else images
+        step = self._input.batch or len(pixels)
+        # The last batch is filled up with black images, where the model wants full ones.
+        missing = -len(pixels) % step
+        pixels = np.pad(pixels, [(0, missing), (0, 0), (0, 0), (0, 0)]).astype(self._input.dtype)
+        outputs = []
         try:
-            starts = range(0, len(given), step)
-            run = (self._session.run([self._layer], {self._input: given[at : at + step]}) for at in starts)
-            made = np.concatenate([output for (output,) in run])
+            for start in range(0, len(pixels), step):
+                [output] = self._session.run([self._layer], {self._input.name: pixels[start : start + step]})
+                outputs.append(output)
+            output = np.concatenate(outputs)
         except Exception as error:  # ONNX Runtime's own
-            shape = given.shape[1:]
+            shape = pixels.shape[1:]
             raise ValueError(f"{self._path}: cannot be run on images of {shape}: {first_line(error)}") from None
-        said = f"{self._path}: layer {self._layer} must be"
-        if made.ndim not in (2, 3, 4) or len(made) != len(given) or made.dtype.kind != "f":
-            was = f"{made.dtype} {made.shape} of {len(images)} images"
-            raise ValueError(f"{said} floats, one row per image, was: {was}")
-        made = made[: len(images)].astype(np.float32, copy=False)
-        if made.ndim == 4:
-            made = made if self._channels_last else made.transpose(0, 2, 3, 1)
-            made = made.reshape(len(made), -1, made.shape[3])
-        if made.ndim == 2 and self._config.grid:
-            raise ValueError(f"{said} a map (C, h, w) or tokens (R, D) per image, was: {made.shape[1:]}")
-        return made if made.ndim == 2 or self._config.grid else made.mean(axis=1, dtype="float32")
+        layer = f"{self._path}: layer {self._layer} must be"
+        if output.ndim not in (2, 3, 4) or len(output) != len(pixels) or output.dtype.kind != "f":
+            was = f"{output.dtype} {output.shape} of {len(images)} images"
+            raise ValueError(f"{layer} floats, one row per image, was: {was}")
+        features = output[: len(images)].astype(np.float32, copy=False)
+        if features.ndim == 4:  # a map: (n, C, h, w), or (n, h, w, C) -> (n, h * w, C)
+            features = features if self._input.channels_last else features.transpose(0, 2, 3, 1)
+            features = features.reshape(len(features), -1, features.shape[3])
+        if features.ndim == 2 and self._config.grid:
+            raise ValueError(f"{layer} a map (C, h, w) or tokens (R, D) per image, was: {features.shape[1:]}")
+        return features if features.ndim == 2 or self._config.grid else features.mean(axis=1, dtype="float32")
 
 
-def _session(model: Path, device: str, threads: int) -> Any:
+def _image_input(session: InferenceSession, model: Path) -> ModelInput:
+    """The only input of a model. Raises ValueError if it is not one of images in floats."""
+    inputs = session.get_inputs()
+    if len(inputs) == 1 and len(inputs[0].shape) == 4 and inputs[0].type in FLOATS:
+        shape = inputs[0].shape  # a name stands for any number
+        channels_last = shape[3] == 3 and shape[1] != 3
+        if channels_last or shape[1] == 3 or not isinstance(shape[1], int):
+            return ModelInput(
+                name=inputs[0].name,
+                dtype=FLOATS[inputs[0].type],
+                channels_last=channels_last,
+                batch=shape[0] if isinstance(shape[0], int) else 0,
+                size=tuple(shape[1:3] if channels_last else shape[2:]),
+            )
+    were = ", ".join(f"{given.name} {given.type} {given.shape}" for given in inputs) or "none"
+    raise ValueError(f"{model}: must be {EXPECTED}, floats (batch, 3, height, width) or (…, 3), has {were}")
+
+
+def _hashes_of_model(model: Path) -> dict[str, str]:
+    """The hashes of a model's files: exporters put weights beyond 2 GB into files that are named as the model, with
+    something behind the name.
+    """
+    files = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
+    return {path.name: f"sha256 {sha256_file(path)}" for path in files}
+
+
+def _session(model: Path, device: str, threads: int) -> InferenceSession:
+    """Load a model. Raises ImportError without the libraries, FileNotFoundError, ValueError naming what is wrong."""
     require_libraries('photos need ONNX Runtime and Pillow: pip install "negcap[features]"', "onnxruntime", "PIL")
     import onnxruntime
 
@@ -147,47 +198,60 @@ def _session(model: Path, device: str, threads: int) -> Any:
         raise ValueError(f"{model}: must be {EXPECTED}, cannot be read: {first_line(error)}") from None
 
 
-def find_photos(source: Path, folder: Path | None) -> tuple[Path, list[SourceImage]]:
+class FoundPhotos(NamedTuple):
+    """The folder of photos, and its images: each with its file, or with the reason why it has none."""
+
+    folder: Path
+    images: list[SourceImage]
+
+
+def find_photos(source: Path, folder: Path | None) -> FoundPhotos:
     """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
-    folder: of the photos; None: `source`, which must then be no run. Returns this folder and the images, each with its
-    file, or with the reason why it has none (a path out of the folder, a repeated id, a missing file). Links are
-    followed. Raises FileNotFoundError when there is no such folder or no photo can be read.
+    folder: of the photos; None: `source`, which must then be no run. Images without a file have a path out of the
+    folder, a repeated id, or a missing file. Links are followed. Raises FileNotFoundError when there is no such folder
+    or no photo can be read.
     """
     is_run = has_table(source, "captions")
     if is_run and folder is None:
         raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
-    there = Images(folder or source)
-    named: dict[str, str] = {}
-    for table in read_table(source, "captions", ("image_id", "image")) if is_run else ():
-        named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
-    images = source_images(named.items() if is_run else (("", name) for name in sorted(_walk(there.folder))))
-    for at, image in enumerate(images):
-        if not image.reason:
-            try:
-                file = there.find(image.image) or ""
-                reason = "missing"
-                detail = "must be a file in the image folder, is missing"
-            except ValueError as error:
-                file = ""
-                reason = "unsafe_path"
-                detail = str(error)
-            images[at] = image._replace(file=file) if file else image._replace(reason=reason, detail=detail)
+    photos = Images(folder or source)
+    if is_run:
+        named: dict[str, str] = {}
+        for table in read_table(source, "captions", ("image_id", "image")):
+            named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
+        images = source_images(named.items())
+    else:
+        images = source_images(("", name) for name in sorted(_walk(photos.folder)))
+    images = [image if image.reason else _with_file(image, photos) for image in images]
     if all(image.reason for image in images):
         first = f", the first: {images[0].image}: {images[0].reason}" if images else ""
         listed = ", ".join(sorted(SUFFIXES))
-        raise FileNotFoundError(f"{there.folder}: must have photos ({listed}), has none to read{first}")
-    return there.folder, images
+        raise FileNotFoundError(f"{photos.folder}: must have photos ({listed}), has none to read{first}")
+    return FoundPhotos(photos.folder, images)
+
+
+def _with_file(image: SourceImage, photos: Images) -> SourceImage:
+    """The image with its file, or with the reason why it has none."""
+    try:
+        file = photos.find(image.image)
+    except ValueError as error:
+        return image._replace(reason="unsafe_path", detail=str(error))
+    if not file:
+        return image._replace(reason="missing", detail="must be a file in the image folder, is missing")
+    return image._replace(file=file)
 
 
 def _walk(folder: Path) -> Iterator[str]:
     """The paths of the photo files below a folder, relative to it."""
     seen: set[str] = set()
     for where, folders, names in os.walk(folder, followlinks=True):
-        place = os.path.realpath(where)
-        if place in seen:  # a link to a folder above
+        real_folder = os.path.realpath(where)
+        if real_folder in seen:  # a link to a folder above
             folders.clear()
             continue
-        seen.add(place)
-        paths = (Path(where, name) for name in names)
-        yield from (path.relative_to(folder).as_posix() for path in paths if path.suffix.lower() in SUFFIXES)
+        seen.add(real_folder)
+        for name in names:
+            path = Path(where, name)
+            if path.suffix.lower() in SUFFIXES:
+                yield path.relative_to(folder).as_posix()

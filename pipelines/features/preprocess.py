@@ -12,14 +12,17 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+# of ImageNet's pixels, red, green, blue: models of torchvision are trained on photos that are normalised by these
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 RESIZE = 256
 CROP = 224  # pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 100_000_000
-AT_ONCE = 1 << 25  # pixels of the photos of a batch that are in memory together: 100 MB
-SHORTER = 2048  # pixels of the shorter side, beyond which no model of images and texts sees anything
+# How many pixels of the photos of a batch are in memory together: 100 MB.
+PIXELS_TOGETHER = 1 << 25
+# Pixels of the shorter side, beyond which no model of images and texts sees anything.
+SHORTER = 2048
 
 
 class UnreadableError(ValueError):
@@ -41,11 +44,12 @@ def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
         with Image.open(io.BytesIO(data), formats=FORMATS) as file:
             _check_size(file.width, file.height, "has")
             if min(file.size) >= 2 * shorter:
-                file.draft(None, (shorter, shorter))  # a JPEG is decoded at 1/2, 1/4 or 1/8
+                # A JPEG is decoded at 1/2, 1/4 or 1/8.
+                file.draft(None, (shorter, shorter))
             ImageOps.exif_transpose(file, in_place=True)
             mode = "RGBA" if file.has_transparency_data else "RGB"
             factor = min(file.size) // shorter
-            photo = file if factor > 1 and file.mode == mode else file.convert(mode)
+            photo = file if factor > 1 and file.mode == mode else file.convert(mode)  # `reduce` makes a copy anyway
             if factor > 1:
                 photo = photo.reduce(factor)
             if mode == "RGBA":
@@ -68,25 +72,26 @@ def open_image(file: Path, shorter: int = MAX_PIXELS) -> Image:
         raise ValueError(f"{file}: {error.detail}") from error
 
 
-def open_images(files: Sequence[Path]) -> Iterator[list[Image]]:
+def open_images(files: Sequence[Path], most_pixels: int = PIXELS_TOGETHER) -> Iterator[list[Image]]:
     """The images of a batch in RGB, upright, large ones reduced to a shorter side of SHORTER pixels or more. They come
-    in lists of at most AT_ONCE pixels together, or of one image. Raises as `open_image`.
+    in lists of at most `most_pixels` together, or of one image. Raises as `open_image`.
     """
-    found: list[Image] = []
+    together: list[Image] = []
     pixels = 0
     for file in files:
         image = open_image(file, SHORTER)
         pixels += image.width * image.height
-        if found and pixels > AT_ONCE:
-            yield found
-            found = []
+        if together and pixels > most_pixels:
+            yield together
+            together = []
             pixels = image.width * image.height
-        found.append(image)
-    if found:
-        yield found
+        together.append(image)
+    if together:
+        yield together
 
 
 def _check_size(width: int, height: int, has: str) -> None:
+    """Raise UnreadableError for too many pixels. has: the words before the sides in the message."""
     if width * height > MAX_PIXELS:
         raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels, {has} {width} x {height}")
 
@@ -101,7 +106,8 @@ def cropped(photo: Image, resize: int = RESIZE, crop: int = CROP) -> Image:
     size = (resize, resize * height // width) if width <= height else (resize * width // height, resize)
     _check_size(*size, f"{width} x {height} resized has")
     photo = photo if size == photo.size else photo.resize(size, Image.Resampling.BILINEAR)
-    left, top = (round((side - crop) / 2) for side in size)
+    left = round((size[0] - crop) / 2)
+    top = round((size[1] - crop) / 2)
     return photo.crop((left, top, left + crop, top + crop))
 
 

@@ -1,10 +1,5 @@
 """Sources of features: images in a fixed order, each with a feature or the reason why it has none; those of arrays.
 
-A source, of arrays or of photos, has `images`; `backbone`, the name of the model that makes the features; `shape` and
-`dtype` of one feature; `inputs`, a name and a hash for each file that is read; and `read(start, stop)`, which gives
-images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason. It raises
-ValueError, naming the file, when one cannot be read.
-
 Arrays have the VSE++ "precomp" layout (Faghri et al. 2018): `{split}_ims.npy` beside the captions of
 `negcap.pipelines.readers.formats`. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or
 five equal rows per image, one per caption. In an array of uint8 a byte u stands for low + u / 255 * (high - low), with
@@ -14,10 +9,10 @@ five equal rows per image, one per caption. In an array of uint8 a byte u stands
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Protocol, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -89,6 +84,33 @@ class SourceImage(NamedTuple):
     file: str = ""
 
 
+class ReadFeatures(NamedTuple):
+    """A part of a source: its images, now with all reasons, and the features (n, *shape) of the n without one."""
+
+    images: list[SourceImage]
+    features: np.ndarray
+
+
+class FeatureSource(Protocol):
+    """Where features come from: arrays, or photos and a model.
+
+    Attributes:
+        images: all of them, in a fixed order, with those reasons that are known before features are read.
+        backbone: the name of the model that makes the features.
+        shape, dtype: of one feature.
+        inputs: for each file that is read its name and a hash.
+    """
+
+    images: list[SourceImage]
+    backbone: str
+    shape: tuple[int, ...]
+    dtype: str
+    inputs: dict[str, str]
+
+    def read(self, start: int, stop: int) -> ReadFeatures:
+        """Read the features of images[start:stop]. Raises ValueError, naming the file, when one cannot be read."""
+
+
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
     """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason, an empty id is
     replaced by one from the name. Ids and rules are those of captions, so that both tables can be joined.
@@ -126,45 +148,55 @@ class Arrays:
         self._paths = find_arrays(source, config.array)
         paths = list(self._paths.values())
         mapped = [open_array(path) for path in paths]
+        first = mapped[0]
         kinds = [f"{rows.dtype} {rows.shape[1:]}" for rows in mapped]
         for path, kind in zip(paths, kinds, strict=True):
             if kind != kinds[0]:
                 raise ValueError(f"{path}: must have rows of {kinds[0]} as {paths[0].name}, has {kind}")
-        self.shape = tuple(int(size) for size in mapped[0].shape[1:])
-        self.dtype = config.dtype or ("float16" if mapped[0].dtype in ("float16", "uint8") else "float32")
+        self.shape = tuple(int(size) for size in first.shape[1:])
+        self.dtype: str = config.dtype or ("float16" if first.dtype in ("float16", "uint8") else "float32")
         array = source.stem.rpartition("_")[2] if source.is_file() else config.array
         self.backbone = config.backbone or f"precomp {array}"
-        scales = [paths[0].with_name(f"{array}_scale.npz")] if mapped[0].dtype == "uint8" else []
+        scales = [paths[0].with_name(f"{array}_scale.npz")] if first.dtype == "uint8" else []
         self._scale = read_scale(scales[0], self.shape) if scales else None
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in (*paths, *scales)}
         images: list[str] = []
-        self._starts = [0]
+        self._starts = [0]  # of each array, the index of its first image in `images`; then the number of all images
         for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
             images += image_names(split, len(rows), path)
             self._starts.append(len(images))
         self.images = source_images(("", image) for image in images)
 
-    def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """Read features. Raises ValueError when the five rows of an image differ."""
+    def read(self, start: int, stop: int) -> ReadFeatures:
+        """See FeatureSource. Raises ValueError when the five rows of an image differ."""
+        # A shard may begin in one array and end in another: read from each what lies between start and stop.
         parts = []
         for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):
-            low = max(start, first) - first
+            low = max(start, first) - first  # images of this array, counted from its first
             high = min(stop, end) - first
             if low < high:
-                array = open_array(path)
-                rows = array.reshape(end - first, -1, *self.shape)[low:high]  # (images, 1 or 5, *shape)
-                same = ((rows == rows[:, :1]) | (rows != rows)).reshape(high - low, -1).all(axis=1)
-                if not same.all():
-                    rule = f"must have {CAPTIONS_PER_IMAGE} equal rows per image"
-                    raise ValueError(f"{path}: {rule}, those of image {low + int(np.argmin(same))} differ")
-                numbers = rows[:, 0]
-                if self._scale is not None:
-                    low_value, high_value = self._scale
-                    numbers = low_value + numbers / np.float32(255) * (high_value - low_value)
-                with np.errstate(over="ignore"):
-                    parts.append(numbers.astype(self.dtype))
+                parts.append(self._read_array(path, end - first, slice(low, high)))
         images = self.images[start:stop]
-        return images, np.concatenate(parts)[[not image.reason for image in images]]
+        has_feature = [not image.reason for image in images]
+        return ReadFeatures(images, np.concatenate(parts)[has_feature])
+
+    def _read_array(self, path: Path, images: int, chosen: slice) -> np.ndarray:
+        """The features (n, *shape) of n chosen images of an array. images: how many it has."""
+        rows = open_array(path).reshape(images, -1, *self.shape)[chosen]  # (n, 1 or 5 rows of an image, *shape)
+        # A number that is not a number differs from itself, too. It counts as equal here, and is refused later.
+        is_nan = rows != rows
+        is_same = ((rows == rows[:, :1]) | is_nan).reshape(len(rows), -1).all(axis=1)
+        if not is_same.all():
+            image = chosen.start + int(np.argmin(is_same))
+            rule = f"must have {CAPTIONS_PER_IMAGE} equal rows per image"
+            raise ValueError(f"{path}: {rule}, those of image {image} differ")
+        numbers = rows[:, 0]
+        if self._scale is not None:
+            span = self._scale.high - self._scale.low
+            numbers = self._scale.low + numbers / np.float32(255) * span
+        # What is too large for the type becomes infinite, and is refused later.
+        with np.errstate(over="ignore"):
+            return numbers.astype(self.dtype)
 
 
 def find_arrays(source: Path, array: str) -> dict[str, Path]:
@@ -181,11 +213,11 @@ def find_arrays(source: Path, array: str) -> dict[str, Path]:
     if not source.is_dir():
         raise FileNotFoundError(f"{source}: no such file or folder")
     suffix = f"_{array}.npy"
-    found = {path.name.removesuffix(suffix): path for path in source.glob(f"?*{suffix}")}
-    if not found:
+    paths = {path.name.removesuffix(suffix): path for path in source.glob(f"?*{suffix}")}
+    if not paths:
         arrays = ", ".join(sorted(path.name for path in source.glob("*.npy"))[:5]) or "no .npy files"
         raise FileNotFoundError(f"{source}: must have arrays named <split>{suffix}, has {arrays}")
-    return {split: found[split] for split in sorted(found, key=split_order)}
+    return {split: paths[split] for split in sorted(paths, key=split_order)}
 
 
 def open_array(path: Path) -> np.ndarray:
@@ -201,33 +233,42 @@ def open_array(path: Path) -> np.ndarray:
     return array
 
 
-def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """What the bytes 0 and 255 stand for, each broadcast to a feature's shape. Raises ValueError naming the file."""
+class Scale(NamedTuple):
+    """What the bytes 0 and 255 stand for: float32 of a feature's shape."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+
+def read_scale(path: Path, shape: Sequence[int]) -> Scale:
+    """The scale of arrays of uint8, broadcast to a feature's shape. Raises ValueError naming the file."""
     try:
         with np.load(path, allow_pickle=False) as stored:
-            low, high = (np.broadcast_to(stored[name].astype(np.float32), shape) for name in ("low", "high"))
+            low = np.broadcast_to(stored["low"].astype(np.float32), shape)
+            high = np.broadcast_to(stored["high"].astype(np.float32), shape)
     except (ValueError, KeyError, OSError, EOFError, BadZipFile, AttributeError, TypeError) as error:
         rule = f"must hold the numbers low and high of arrays of uint8, for features of {shape}"
         raise ValueError(f"{path}: {rule}, cannot be read: {first_line(error)}") from None
     if not (np.isfinite(high - low) & (low <= high)).all():
         raise ValueError(f"{path}: low and high must be finite, low <= high")
-    return low, high
+    return Scale(low, high)
 
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:
     """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
     Raises ValueError unless rows, of the array, are one or five per image (per five lines of `{split}_caps.txt`).
     """
-    names, captions = (array.with_name(f"{split}_{kind}.txt") for kind in ("images", "caps"))
+    names = array.with_name(f"{split}_images.txt")
+    captions = array.with_name(f"{split}_caps.txt")
     if names.is_file():
-        found = list(lines(str(names), "a list of image names"))
+        images = list(lines(str(names), "a list of image names"))
         rule = f"one row, or five, per line of {names.name}"
     elif captions.is_file():
         count = sum(1 for _ in lines(str(captions), VSEPP_LINES)) // CAPTIONS_PER_IMAGE
-        found = [f"{split}_{index}" for index in range(count)]
+        images = [f"{split}_{index}" for index in range(count)]
         rule = f"one row per image or caption of {captions.name}"
     else:
         return [f"{split}_{index}" for index in range(rows)]
-    if rows not in (len(found), len(found) * CAPTIONS_PER_IMAGE):
-        raise ValueError(f"{array}: must have {rule}: {len(found)} or {len(found) * CAPTIONS_PER_IMAGE}, has {rows}")
-    return found
+    if rows not in (len(images), len(images) * CAPTIONS_PER_IMAGE):
+        raise ValueError(f"{array}: must have {rule}: {len(images)} or {len(images) * CAPTIONS_PER_IMAGE}, has {rows}")
+    return images

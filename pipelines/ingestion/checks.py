@@ -34,7 +34,7 @@ _WORDS = re.compile(r"[^\W\d_]{2,}")
 _REPEATED = 4
 BANDS = 9
 BAND_ROWS = 13
-SHINGLE = 5
+SHINGLE = 5  # letters in a row
 _OTHER = re.compile(r"[\W_]+")
 Check = Callable[[Record], Rejected | None]
 
@@ -64,13 +64,13 @@ def in_languages(languages: tuple[str, ...]) -> Check:
         raise ValueError(f"languages must be among those of py3langid, was: {unknown[0]}")
 
     def check(record: Record) -> Rejected | None:
-        ranked = identifier.rank(record.text)
-        other, likely = next((one for one in ranked if one[0] not in languages), ("", 0.0))
-        wanted = max((chance for language, chance in ranked if language in languages), default=0.0)
-        if likely < ODDS * wanted:
+        ranked = identifier.rank(record.text)  # all languages with their probabilities, the most likely first
+        p_wanted = max((p for language, p in ranked if language in languages), default=0.0)
+        other, p_other = next(((language, p) for language, p in ranked if language not in languages), ("", 0.0))
+        if p_other < ODDS * p_wanted:
             return None
         listed = " or ".join(languages)
-        return reject(record, "other_language", f"language must be {listed}, is {other}, {likely:.0%} likely")
+        return reject(record, "other_language", f"language must be {listed}, is {other}, {p_other:.0%} likely")
 
     return check
 
@@ -81,30 +81,36 @@ def is_boilerplate(record: Record) -> Rejected | None:
         if pattern.fullmatch(record.text):
             return reject(record, "boilerplate", f"caption must not be boilerplate, has a {rule}")
     words = [word.lower() for word in _WORDS.findall(record.text)]
+    # Half of the characters must be of words, or the text is a list of numbers, a code, an address.
     if not words or 2 * sum(map(len, words)) < len(record.text.replace(" ", "")):
         return reject(record, "boilerplate", "caption must be of words, is mostly of other characters")
-    if any(len(set(words[at : at + _REPEATED])) == 1 for at in range(len(words) - _REPEATED + 1)):
+    windows = (words[start : start + _REPEATED] for start in range(len(words) - _REPEATED + 1))
+    if any(len(set(window)) == 1 for window in windows):
         return reject(record, "boilerplate", f"caption must not say a word {_REPEATED} times in a row")
     return None
 
 
 def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
     """The keys of each text, 64-bit numbers: of its letters and digits and, with `near` (datasketch), of its bands."""
+    # Compared without case, punctuation and spaces; near repetitions by words, with one space between.
     plain = [_OTHER.sub(" ", text.casefold()).strip() for text in texts]
-    found = [[_hash(b"\0", text.replace(" ", "").encode())] for text in plain]
+    keys_of_texts = [[_hash(b"\0", text.replace(" ", "").encode())] for text in plain]
     if near:
         require_libraries("near_duplicates needs datasketch: pip install 'negcap[web]'", "datasketch")
         from datasketch import MinHash
 
-        shingled = (
-            {text[at : at + SHINGLE].encode() for at in range(max(1, len(text) - SHINGLE + 1))} for text in plain
-        )
-        for own, minhash in zip(
-            found, MinHash.generator(map(list, shingled), num_perm=BANDS * BAND_ROWS, seed=1), strict=True
-        ):
-            row = minhash.hashvalues.astype("<u8").reshape(BANDS, BAND_ROWS)
-            own += [_hash(bytes([number]), band.tobytes()) for number, band in enumerate(row, 1)]
-    return found
+        shingles = map(_shingles, plain)
+        minhashes = MinHash.generator(shingles, num_perm=BANDS * BAND_ROWS, seed=1)
+        for own_keys, minhash in zip(keys_of_texts, minhashes, strict=True):
+            bands = minhash.hashvalues.astype("<u8").reshape(BANDS, BAND_ROWS)
+            # The number of the band as salt: equal bands at different places say nothing.
+            own_keys += [_hash(bytes([number]), band.tobytes()) for number, band in enumerate(bands, 1)]
+    return keys_of_texts
+
+
+def _shingles(text: str) -> list[bytes]:
+    """The sets of letters in a row that a text has, each once; of a shorter text, itself."""
+    return list({text[start : start + SHINGLE].encode() for start in range(max(1, len(text) - SHINGLE + 1))})
 
 
 def _hash(salt: bytes, value: bytes) -> int:

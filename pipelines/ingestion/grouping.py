@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,23 +26,29 @@ from pydantic import Field, model_validator
 
 from ...augment.settings import AtLeastOne, matching
 from ...schemas.captions import CAPTIONS
-from ..readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected, excerpt
+from ..readers.record import MAX_CAPTIONS, Cell, ReadOptions, Record, Rejected, excerpt
 from .checks import keys
 
-PART_BITS = 40  # a part has at most 2**40 records
+Connection: TypeAlias = Any  # a duckdb.DuckDBPyConnection; DuckDB is imported when it is needed
+
+# A position is the number of the part, then 40 bits for the row in it, so positions sort as the source's records do
+# and a part can be read without those before it.
+PART_BITS = 40
 BLOCK_ROWS = 8_192
-KEPT = "kept:"
-DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
-LEAST = 1_000
-SHARDS = 2_048
-MOST_MB = 1
-MEMORY = 48_000_000
+KEPT = "kept:"  # what the names of columns to keep begin with, so that none is that of a field of records
+# Columns that decide which rows become captions.
+DECIDING = ("image_id", "image", "number", "keys")
+LEAST = 1_000  # captions of a shard
+SHARDS = 2_048  # at most, as far as MOST_MB allows
+MOST_MB = 1  # of text in a shard
+MEMORY = 48_000_000  # bytes for DuckDB, beside those of the keys
 MEMORY_OF_KEY = 5  # bytes: DuckDB fails with much less
 DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
 # before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
-ROWS = "CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM found"
+# DuckDB sees a hash in place of an image's name: names are long, and only compared.
+ROWS = "CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM given"
 SAMPLE = """
 DELETE FROM rows WHERE image_id NOT IN (
     SELECT image_id FROM rows WHERE image_id IS NOT NULL GROUP BY image_id ORDER BY md5(image_id), image_id LIMIT ?)
@@ -131,51 +137,66 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
     number = pa.int64()
     record = {"source": text, "line": number, "image": text, "text": text, "split": text, "language": text}
     record |= {"number": number, "image_id": text, "reason": text, "detail": text}
-    record |= {KEPT + name: of for name, of in kept.items()}
+    record |= {KEPT + name: type for name, type in kept.items()}
     return pa.schema([*record.items(), ("keys", pa.list_(pa.uint64()))])
 
 
 def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
     """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
     records = iter(records)
-    no_values = (None,) * (len(schema) - 11)
-    while some := list(islice(records, BLOCK_ROWS)):
-        rows = (
-            (one.source, one.line, None, one.text, None, None, None, None, one.reason, one.detail, *no_values)
-            if isinstance(one, Rejected)
-            else (*one[:8], None, None, *one.kept)
-            for one in some
-        )
-        columns = [_array(*pair) for pair in zip(zip(*rows, strict=True), list(schema)[:-1], strict=True)]
-        of_texts: list[list[int] | None] = [None] * len(some)
+    *fields, keys_field = schema
+    kept_count = sum(field.name.startswith(KEPT) for field in fields)
+    while block := list(islice(records, BLOCK_ROWS)):
+        rows = [_row(record, kept_count) for record in block]
+        columns = [_array(values, field) for values, field in zip(zip(*rows, strict=True), fields, strict=True)]
+        keys_of_rows: list[list[int] | None] = [None] * len(block)
         if config.duplicates or config.near_duplicates:
-            found = keys([one.text for one in some], config.near_duplicates)
-            of_texts = [own if isinstance(one, Record) else None for one, own in zip(some, found, strict=True)]
-        yield pa.record_batch([*columns, pa.array(of_texts, schema.field("keys").type)], schema)
+            keys_of_texts = keys([record.text for record in block], config.near_duplicates)
+            for row, record in enumerate(block):
+                if isinstance(record, Record):  # a rejected one makes no other a repetition
+                    keys_of_rows[row] = keys_of_texts[row]
+        yield pa.record_batch([*columns, pa.array(keys_of_rows, keys_field.type)], schema)
 
 
-def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
+def _row(record: Record | Rejected, kept_count: int) -> tuple[Cell, ...]:
+    """A record as the columns of `rows_schema` have it, without `keys`."""
+    if isinstance(record, Rejected):
+        in_place_of_fields = (record.source, record.line, None, record.text, None, None, None, None)
+        return (*in_place_of_fields, record.reason, record.detail, *[None] * kept_count)
+    no_reason = None
+    no_detail = None
+    return (
+        *(record.source, record.line, record.image, record.text, record.split, record.language, record.number),
+        *(record.id, no_reason, no_detail),
+        *record.kept,
+    )
+
+
+def _array(values: Sequence[Cell], field: pa.Field) -> pa.Array:
     """The values of a column. In a column to keep, what is no text becomes JSON; raises ValueError for other types."""
-
-    def text(value: Any) -> str:
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        return shown.encode("utf-8", "backslashreplace").decode()
-
     try:
-        return pa.array(values, of.type)
+        return pa.array(values, field.type)
     except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as error:
-        if of.name.startswith(KEPT) and pa.types.is_string(of.type):
-            return pa.array([None if value is None else text(value) for value in values], of.type)
-        name = of.name.removeprefix(KEPT)
+        if field.name.startswith(KEPT) and pa.types.is_string(field.type):
+            return pa.array([None if value is None else _as_text(value) for value in values], field.type)
+        name = field.name.removeprefix(KEPT)
         raise ValueError(
-            f"column {name} must be {of.type}, as in the first file: {str(error).splitlines()[0]}"
+            f"column {name} must be {field.type}, as in the first file: {str(error).splitlines()[0]}"
         ) from None
+
+
+def _as_text(value: Cell) -> str:
+    """A value of a column to keep as text: itself or JSON, in which lone surrogates are escaped."""
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return shown.encode("utf-8", "backslashreplace").decode()
 
 
 def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
     """Write record batches to an Arrow file, all or none; the numbers of `rows`, and of `characters` in captions."""
+    # Written beside and renamed: a process that is killed leaves no file that looks whole.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    rows = characters = 0
+    rows = 0
+    characters = 0
     try:
         with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for block in blocks:
@@ -209,35 +230,50 @@ def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.Re
 def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
     """The rows at some positions, in their order; path: the file of a part, given its number."""
     order = np.argsort(positions, kind="stable")
-    wanted = positions[order]
-    found = []
-    for part in np.unique(wanted >> PART_BITS).tolist():
-        for position, block in _stored(part, path(part)):
-            low, high = np.searchsorted(wanted, (position, position + block.num_rows))
+    ascending = positions[order]
+    taken = []
+    for part in np.unique(ascending >> PART_BITS).tolist():
+        for block_start, block in _stored(part, path(part)):
+            # ascending[low:high] are the positions in this block
+            low, high = np.searchsorted(ascending, (block_start, block_start + block.num_rows))
             if high > low:  # copied: while a file is mapped, more of it counts as memory than is read
-                found.append(block.take(pa.array(wanted[low:high] - position)))
-    table = pa.Table.from_batches(found, schema)
-    return (table if (np.diff(order) > 0).all() else table.take(pa.array(np.argsort(order)))).combine_chunks()
+                taken.append(block.take(pa.array(ascending[low:high] - block_start)))
+    table = pa.Table.from_batches(taken, schema)
+    is_in_order = (np.diff(order) > 0).all()
+    if not is_in_order:
+        table = table.take(pa.array(np.argsort(order)))  # row i of the result is that of positions[i]
+    return table.combine_chunks()
 
 
 @contextmanager
 def grouped(
     blocks: Iterable[pa.RecordBatch], limit: int | None, rows: int = 0, folder: Path | None = None
-) -> Iterator[Any]:
+) -> Iterator[Connection]:
     """A connection with two views, to be sorted by all columns: `kept`, the `home`, `position` and final `number` of
     each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of rejected records.
-    blocks: `position` and DECIDING of all rows. limit: of images, with the lowest hashes of ids, so that a larger
-    sample contains it. rows: keys, with which memory grows little. folder: for what does not fit; None: take all
-    memory. Raises OSError.
+
+    Args:
+        blocks: `position` and DECIDING of all rows.
+        limit: of images: those with the lowest hashes of ids, so that a larger sample contains a smaller one.
+        rows: the number of keys, with which memory grows little.
+        folder: for what does not fit into that memory; None: take all memory there is.
+
+    Raises:
+        OSError: the disk is full.
     """
     import duckdb
 
-    settings: dict[str, Any] = {"threads": 1, "preserve_insertion_order": False, "temp_directory": ""}
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "preserve_insertion_order": False,
+        "temp_directory": "",
+    }
     if folder is not None:
         settings |= {"temp_directory": str(folder), "memory_limit": f"{MEMORY + MEMORY_OF_KEY * rows}B"}
     schema = pa.schema([("position", pa.int64()), *map(rows_schema({}).field, DECIDING)])
     with duckdb.connect(config=settings) as connection:
-        connection.register("found", pa.RecordBatchReader.from_batches(schema, iter(blocks)))
+        # DuckDB reads the blocks as it needs them: the rows are never in memory at once.
+        connection.register("given", pa.RecordBatchReader.from_batches(schema, iter(blocks)))
         connection.execute(ROWS)
         if limit is not None:
             connection.execute(SAMPLE, [limit])
@@ -248,6 +284,7 @@ def grouped(
 def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str | None]) -> list[Rejected]:
     """Rows as rejected records; reasons: those of `refused`. images: the first image of each row's image_id."""
     records = []
+    # A record that reading has rejected has its detail; those of grouping get theirs here, where all is known of them.
     for row, reason, image in zip(rows.to_pylist(), reasons, images, strict=True):
         detail = row["detail"]
         if reason in DIFFERENCES:
@@ -268,37 +305,58 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
     LEAST or, for at most SHARDS shards, more, up to MOST_MB of text. So one machine's cores have work, and a store few
     files.
     """
-    if config.shard_size or config.limit is not None:  # of most that was read, nothing is kept
-        return config.shard_size or LEAST
-    return max(LEAST, min(captions // SHARDS, int(MOST_MB * 1_000_000 * captions / max(1, characters))))
+    if config.shard_size is not None:
+        return config.shard_size
+    if config.limit is not None:  # of most that was read, nothing is kept
+        return LEAST
+    captions_of_most_mb = int(MOST_MB * 1_000_000 * captions / max(1, characters))
+    return max(LEAST, min(captions // SHARDS, captions_of_most_mb))
 
 
-def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:
-    """(captions, images) of shards of up to `shard_size` captions, of whole images: [5, 5, 5], 12: (10, 2), (5, 1)."""
+class ShardSize(NamedTuple):
+    """What one shard holds."""
+
+    captions: int
+    images: int
+
+
+def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[ShardSize]:
+    """How images are cut to shards of up to `shard_size` captions; one image alone may have more.
+
+    Args:
+        sizes: the captions of each image: [5, 5, 5] with shard_size 12 are shards of (10, 2) and (5, 1).
+        shard_size: captions, at most.
+    """
     shards = []
-    captions = images = 0
+    captions = 0
+    images = 0
     for size in sizes:
         if images and captions + size > shard_size:
-            shards.append((captions, images))
-            captions = images = 0
+            shards.append(ShardSize(captions, images))
+            captions = 0
+            images = 0
         captions += size
         images += 1
-    return [*shards, (captions, images)] if images else shards
+    if images:
+        shards.append(ShardSize(captions, images))
+    return shards
 
 
 def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
     """How many shards the images of each range of positions fill. kept: the file; starts: of the ranges."""
     batches = pq.ParquetFile(kept).iter_batches(1 << 13, columns=["home"], use_threads=False)
-    homes = groupby(chain.from_iterable(batch["home"].to_pylist() for batch in batches))
+    # One home a caption; the captions of an image stand together, as the file is sorted by home.
+    homes = chain.from_iterable(batch["home"].to_pylist() for batch in batches)
+    images = ((home, sum(1 for _ in captions)) for home, captions in groupby(homes))
     shards = [0] * len(starts)
-    sizes = ((bisect_right(starts, home) - 1, sum(1 for _ in captions)) for home, captions in homes)
-    for index, images in groupby(sizes, lambda image: image[0]):
-        shards[index] = len(shard_sizes((size for _, size in images), shard_size))
+    for index, of_range in groupby(images, lambda image: bisect_right(starts, image[0]) - 1):
+        shards[index] = len(shard_sizes((captions for _, captions in of_range), shard_size))
     return shards
 
 
 def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
     """The table captions of rows and their final numbers; source_name begins each id; split: of rows without one."""
+    # The id is made last: a number is final only when repetitions are out and the source's own numbers are known.
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
     rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Generator, Tensor
 
 from ..engine.tables import has_table
 from ..tables.columns import kinds_of
-from .config import NegativesConfig
-from .data import Corpus, Texts
+from .config import TrainConfig, TrainWithNegativesConfig
+from .data import Corpus, RunTexts
+from .encoders import EmbeddingModel
 from .sampling import NegativePool
 
 Terms = dict[str, Tensor]  # of a loss, by name: scalars
 
 
-class Batch(NamedTuple):
+# a batch holds indices of captions, not their words: the encoders read those of captions and negatives in one pass
+class CaptionBatch(NamedTuple):
     """B pairs of an image and a caption: captions (B,), indices into `texts`, all texts of the run, on the CPU; on the
     device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes image i.
     """
@@ -27,42 +29,65 @@ class Batch(NamedTuple):
     captions: Tensor
     features: Tensor
     same_image: Tensor
-    texts: Texts
+    texts: RunTexts
+
+
+class BatchSampler(Protocol):
+    """What samples for the captions of each batch, such as negatives; as a text it tells its size."""
+
+    def sample(self, captions: Tensor, generator: Generator) -> object:
+        """What belongs to captions (B,); the losses of the same objective know its type."""
+
+
+def no_sampler(config: TrainConfig, corpus: Corpus, train: Tensor) -> None:
+    """For an objective that samples nothing."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """How a model is built and trained.
+    """How a kind of model is built and trained. The configs are of the kind's class in `config.CONFIGS`.
 
-    build(config, features, words, vectors): a new model, given the size of an image's features and of the vocabulary,
-    and initial word vectors (words, word_dim) or None; words and vectors once more, as a pair, for each further
-    language. losses(model, batch, sampled, config, epoch): the terms of the loss by name, each a scalar summed over the
-    batch. sampler(config, corpus, train): what samples for the captions train (n,), such as negatives: its
-    sample(captions, generator) is called for each batch (B,), as a text it tells its size; None: nothing is.
-    needs_components: whether the model reads scene graphs.
+    Attributes:
+        build: (config, features, words, vectors) -> a new model, given the size of an image's features and of the
+            vocabulary, and initial word vectors (words, word_dim) or None; words and vectors once more, as a pair, for
+            each further language.
+        losses: (model, batch, sampled, config, epoch) -> the terms of the loss, each a scalar summed over the batch.
+        sampler: (config, corpus, train) -> what samples for the captions train (n,), or None.
+        needs_components: whether the model reads scene graphs.
     """
 
-    build: Callable[..., Any]
-    losses: Callable[[Any, Batch, Any, Any, int], Terms]
-    sampler: Callable[[Any, Corpus, Tensor], Any] = lambda config, corpus, train: None
+    build: Callable[..., EmbeddingModel]
+    losses: Callable[..., Terms]
+    sampler: Callable[..., BatchSampler | None] = no_sampler
     needs_components: bool = False
 
 
-def autocast(config: Any, device: torch.device) -> AbstractContextManager:
+class HasAmp(Protocol):
+    """A config that says whether a GPU computes in bf16."""
+
+    @property
+    def amp(self) -> bool:
+        """Whether it does."""
+
+
+def autocast(config: HasAmp, device: torch.device) -> AbstractContextManager[object]:
     """A context in which a GPU computes in bf16 if the config has `amp`; on a CPU it does nothing."""
     return torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext()
 
 
 def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
     """Batches of `batch_size` captions (n,), shuffled; a last batch of one, which has no negatives, is left out."""
+    # shuffled anew by the generator of the epoch, so that a resumed training sees the same batches
     order = captions[torch.randperm(len(captions), generator=generator)]
     return (batch for batch in order.split(batch_size) if len(batch) > 1)
 
 
-class Drawn(NamedTuple):
-    """P negatives drawn for a batch: rows (P,), indices among all negatives; owner (P,), the index in the batch of the
-    caption of each; family (P,), a position in the config's `negative_families`; concreteness (P,), how concrete the
-    noun is that it puts in, from 0 to 1, 0 if it puts in none.
+class SampledNegatives(NamedTuple):
+    """P negatives sampled for a batch.
+
+    rows: (P,) indices among all negatives. owner: (P,) the index in the batch of the caption of each. family: (P,) a
+    position in the config's `negative_families`. concreteness: (P,) how concrete the noun is that it puts in, from 0 to
+    1, 0 if it puts in none.
     """
 
     rows: Tensor
@@ -72,14 +97,19 @@ class Drawn(NamedTuple):
 
 
 _EMPTY = torch.empty(0, dtype=torch.long)
-NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
+NO_NEGATIVES = SampledNegatives(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
 @dataclass(frozen=True)
 class NegativeSampler:
-    """What draws negatives for the batches of a training. pool: the negatives to sample from. family: (M,) of all
-    negatives, as codes. positions: (codes,) the place of each among the config's families. concreteness: (M,), see
-    `Drawn`. size: how many negatives the train captions have. lost: a line on those that are not sampled from.
+    """What samples negatives for the batches of a training.
+
+    Attributes:
+        pool: the negatives to sample from.
+        family: (M,) of all negatives, as codes.
+        positions: (codes,) the place of each family among those of the config.
+        concreteness: (M,), see `SampledNegatives`.
+        size: how many negatives the train captions have.
     """
 
     pool: NegativePool
@@ -91,27 +121,33 @@ class NegativeSampler:
     def __str__(self) -> str:
         return f"{self.size:,} negatives"
 
-    def sample(self, captions: Tensor, generator: Generator) -> Drawn:
-        """Draw negatives for the captions of a batch (B,)."""
-        which, mask = self.pool.sample(captions, generator)
-        rows = which[mask]
+    def sample(self, captions: Tensor, generator: Generator) -> SampledNegatives:
+        """Sample negatives for the captions of a batch (B,)."""
+        sampled = self.pool.sample(captions, generator)  # (B, k), of which the mask leaves P
+        rows = sampled.which[sampled.mask]
+        owner = sampled.mask.nonzero()[:, 0]
         family = self.positions[self.family[rows].long()]
-        return Drawn(rows, mask.nonzero()[:, 0], family, self.concreteness[rows])
+        return SampledNegatives(rows, owner, family, self.concreteness[rows])
 
 
-def negative_sampler(config: NegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
-    """What draws negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
+def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
+    """What samples negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
     none.
     """
     pool = NegativePool(corpus.starts, config.negatives, corpus.family if config.balance_families else None)
     size = int(pool.sizes(train).sum())
     if not size:
-        made = kinds_of(config.run) if has_table(config.run, "negatives") else ()
-        families = ", ".join(sorted({kind.family for kind in made})) or "none: run negcap build first"
-        unknown = sum(counts.unknown for counts in corpus.inserting.values())
-        why = f"; {unknown:,} insert a word that train captions lack" if unknown else ""
-        wanted = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
-        rule = "negative_families must have negatives of train captions"
-        raise ValueError(f"{rule}, have none: {wanted} (families in {config.run}: {families}{why})")
+        raise ValueError(_why_no_negatives(config, corpus))
+    # the corpus numbers families as they come in the table, thresholds of CE-CLIP as the config names them
     positions = torch.tensor([config.negative_families.index(name) for name in corpus.families])
     return NegativeSampler(pool, corpus.family, positions, corpus.concreteness, size)
+
+
+def _why_no_negatives(config: TrainWithNegativesConfig, corpus: Corpus) -> str:
+    kinds = kinds_of(config.run) if has_table(config.run, "negatives") else ()
+    families = ", ".join(sorted({kind.family for kind in kinds})) or "none: run negcap build first"
+    unknown = sum(counts.unknown for counts in corpus.inserting.values())
+    why = f"; {unknown:,} insert a word that train captions lack" if unknown else ""
+    wanted = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
+    rule = "negative_families must have negatives of train captions"
+    return f"{rule}, have none: {wanted} (families in {config.run}: {families}{why})"

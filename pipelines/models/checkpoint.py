@@ -14,7 +14,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -44,18 +44,34 @@ LAST = "last"
 LAYOUT = "layout.json"  # of mapped arrays
 # Entries of one kind that stay in the cache of a run. A comparison with its evaluation uses up to six, two trainings of
 # other vocabularies side by side a few more; what a rebuilt run has left behind is used no more, and goes in turn
-KEPT = 8
+KEPT_ENTRIES = 8
+JsonObject = dict[str, Any]  # an object of a JSON file, whose entries are checked where they are used
+JsonMapping = Mapping[str, Any]  # the same, which is only read
 Tensors = dict[str, Tensor]
 Models = Mapping[str, nn.Module]
 Optimizers = Mapping[str, torch.optim.Optimizer]
 TIMES = ("seconds", "per_second")  # of a line of metrics.jsonl
 ABOUT = "negcap"  # the entry of a safetensors file's metadata
+# the seal in that entry, JSON inside the JSON of the header: its quotation marks are escaped
 SEALED = re.compile(rb'\\"seal\\": \\"([0-9a-f]{64})\\"')
-NONE: Mapping[str, Any] = MappingProxyType({})
+NO_OPTIMIZERS: Optimizers = MappingProxyType({})
+NO_ENTRIES: Mapping[str, type] = MappingProxyType({})
+
+
+class TrainingFolderConfig(Protocol):
+    """What `prepare_folder` reads of the config of a training; all its fields are described in config.json."""
+
+    @property
+    def run(self) -> Path:
+        """The folder of the run that is trained on."""
+
+    @property
+    def output(self) -> Path:
+        """The folder of the model."""
 
 
 def prepare_folder(
-    config: Any,
+    config: TrainingFolderConfig,
     free: Collection[str],
     size: int,
     net: str,
@@ -70,7 +86,7 @@ def prepare_folder(
     that are read, the size of features and their net.
 
     Args:
-        config: a Settings with `run` and `output`.
+        config: of the training.
         free: the fields of the config that may change when a training is resumed.
         size: D, the size of an image's features.
         net: the network that made the features.
@@ -83,47 +99,69 @@ def prepare_folder(
         ValueError: the folder holds another training (the first difference is named), a damaged one, or anything else.
     """
     folder = config.output
-    hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
+    inputs = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
     described = {name: describe(value) for name, value in vars(config).items() if name not in free}
-    identity = {"config": described, "inputs": hashes, "features": size, "backbone": net}
+    identity = {"config": described, "inputs": inputs, "features": size, "backbone": net}
     if (folder / CONFIG).exists() or (folder / f"{LAST}.safetensors").exists():
-        difference = damage = ""
-        try:
-            difference = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
-            if not difference:
-                _check_training(folder, words)
-                return
-        except FileNotFoundError as error:
-            damage = f"{error.filename} is missing" if error.filename else str(error)
-        except (ValueError, OSError) as error:
-            damage = str(error)
-        if difference and not overwrite:
-            difference = f"a model trained with other settings: {difference}"
-            raise ValueError(f"{folder} holds {difference} (--overwrite replaces it)")
-        if damage and not overwrite:
-            raise ValueError(f"{damage} (--overwrite replaces the whole model)")
-        if damage:
-            say(f"the model in {folder} is replaced: {damage}")
+        if _holds_training(folder, identity, words, overwrite, say):
+            return
     elif not holds_nothing(folder):
         raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
+    # from here on the folder is this training's: what is written last is config.json, without which it is none
+    _delete_training(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, vocabulary in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
+        write_json(file, list(vocabulary.words))
+    write_json(folder / CONFIG, identity)
+
+
+def _holds_training(
+    folder: Path, identity: JsonObject, words: Vocabularies, overwrite: bool, say: Callable[[str], None]
+) -> bool:
+    """Whether the folder of a model holds the training with this identity; False: it is to be replaced.
+
+    Raises ValueError if it holds another training or a damaged one, and must not be overwritten.
+    """
+    difference = ""
+    damage = ""
+    try:
+        # by way of JSON, as the identity in the file has lists where this one has tuples
+        difference = _first_difference(_read_object(folder / CONFIG), json.loads(json.dumps(identity)))
+        if not difference:
+            _check_training(folder, words)
+            return True
+    except FileNotFoundError as error:
+        damage = f"{error.filename} is missing" if error.filename else str(error)
+    except (ValueError, OSError) as error:
+        damage = str(error)
+    if difference and not overwrite:
+        difference = f"a model trained with other settings: {difference}"
+        raise ValueError(f"{folder} holds {difference} (--overwrite replaces it)")
+    if damage and not overwrite:
+        raise ValueError(f"{damage} (--overwrite replaces the whole model)")
+    if damage:
+        say(f"the model in {folder} is replaced: {damage}")
+    return False
+
+
+def _delete_training(folder: Path) -> None:
+    """Delete what trainings write to a folder, and nothing else."""
     weights = [*folder.glob("*.safetensors")]
     states = [path.with_suffix(".json") for path in weights]
     for path in (folder / CONFIG, folder / METRICS, *folder.glob("vocabulary*.json"), *weights, *states):
         path.unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, known in zip(_vocabulary_files(folder, [*words]), words.values(), strict=True):
-        write_json(file, list(known.words))
-    write_json(folder / CONFIG, identity)
 
 
-def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    for part in ("config", "inputs"):
-        was = old[part]
-        now = new[part]
-        for name in sorted({*was, *now}):
-            if was.get(name) != now.get(name):
-                changed = f"{name} was {was.get(name)}, is now {now.get(name)}"
-                return changed if part == "config" else f"its input table {name} has changed"
+def _first_difference(old: JsonObject, new: JsonObject) -> str:
+    """The first difference of two identities of trainings, as `margin was 0.2, is now 0.3`; empty if there is none."""
+    for name in sorted({*old["config"], *new["config"]}):
+        before = old["config"].get(name)
+        now = new["config"].get(name)
+        if before != now:
+            return f"{name} was {before}, is now {now}"
+    for table in sorted({*old["inputs"], *new["inputs"]}):
+        if old["inputs"].get(table) != new["inputs"].get(table):
+            return f"its input table {table} has changed"
     return "" if old == new else "its features differ"
 
 
@@ -132,6 +170,7 @@ def _check_training(folder: Path, words: Vocabularies) -> None:
     for language, vocabulary in read_vocabularies(folder, [*words]).items():
         if vocabulary.words != words[language].words:
             raise ValueError(f"{folder / VOCABULARY} is damaged: its words ({language}) are not those of the training")
+    # `best` is checked too, although a training reads only `last`: it is what the training leaves behind
     for path in sorted(folder.glob("*.safetensors")):
         weights = read_weights(folder, path.stem)
         if path.stem == LAST:
@@ -143,9 +182,11 @@ class Weights(NamedTuple):
 
     path: Path
     tensors: Tensors
-    state: dict[str, Any]
+    state: JsonObject
 
-    def load_into(self, models: Models, optimizers: Optimizers = NONE, entries: Mapping[str, type] = NONE) -> None:
+    def load_into(
+        self, models: Models, optimizers: Optimizers = NO_OPTIMIZERS, entries: Mapping[str, type] = NO_ENTRIES
+    ) -> None:
         """Load these weights into models and optimizers, in place. entries: names that the state must have, with the
         types of their values. Raises ValueError for weights of other names or shapes, or another state.
         """
@@ -153,22 +194,25 @@ class Weights(NamedTuple):
             for entry, kind in entries.items():
                 if type(self.state[entry]) is not kind:
                     raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {self.state[entry]!r:.60}")
-            tensors: dict[str, Tensors] = {which: {} for which in (*models, *optimizers)}
-            for key, value in self.tensors.items():
-                which, _, rest = key.partition("/")
-                tensors.get(which, {})[rest] = value
-            for which, model in models.items():
-                model.load_state_dict(tensors[which])
-            for which, optimizer in optimizers.items():
-                saved: dict[int, Tensors] = {}
-                for key, value in tensors[which].items():
+            for name, model in models.items():
+                model.load_state_dict(self._tensors_of(name))
+            for name, optimizer in optimizers.items():
+                by_parameter: dict[int, Tensors] = {}
+                for key, value in self._tensors_of(name).items():
                     number, _, entry = key.partition("/")
-                    saved.setdefault(int(number), {})[entry] = value
-                optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
+                    by_parameter.setdefault(int(number), {})[entry] = value
+                # learning rates and the like are those of the config, which may have more epochs than before
+                groups = optimizer.state_dict()["param_groups"]
+                optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
         except (ValueError, KeyError, TypeError, RuntimeError) as error:
             raise ValueError(f"{self.path} is damaged or of another model: {first_line(error)}") from None
 
-    def read_history(self) -> list[dict[str, Any]]:
+    def _tensors_of(self, name: str) -> Tensors:
+        """Those of a model or an optimizer, see `save` for their names."""
+        prefix = f"{name}/"
+        return {key.removeprefix(prefix): value for key, value in self.tensors.items() if key.startswith(prefix)}
+
+    def read_history(self) -> list[JsonObject]:
         """The lines of metrics.jsonl up to the epoch of these weights, which `save_last` wrote. Raises ValueError if
         they are not those of the training, FileNotFoundError if a file of weights that was there has gone.
         """
@@ -185,33 +229,39 @@ class Weights(NamedTuple):
         return history
 
 
-def save(folder: Path, name: str, models: Models, state: Mapping[str, Any], optimizers: Optimizers = NONE) -> None:
+def save(folder: Path, name: str, models: Models, state: JsonObject, optimizers: Optimizers = NO_OPTIMIZERS) -> None:
     """Write `name`.safetensors, with the state in its metadata, then the state as `name`.json; both atomically.
 
     Tensors are `<key of models>/<parameter>`, and `<key of optimizers>/<index of the parameter>/<entry>`. The metadata
     also have the sha256 of config.json and the vocabularies beside it, and a seal, see `sealed_tensors`.
     """
-    stored = {f"{which}/{key}": value for which, model in models.items() for key, value in model.state_dict().items()}
-    for which, optimizer in optimizers.items():
-        for number, values in optimizer.state_dict()["state"].items():
-            stored |= {f"{which}/{number}/{key}": value for key, value in values.items()}
-    content = sealed_tensors(stored, {"state": dict(state), "beside": _hashes_beside(folder)})
+    tensors = {}
+    for model_name, model in models.items():
+        for key, value in model.state_dict().items():
+            tensors[f"{model_name}/{key}"] = value
+    for optimizer_name, optimizer in optimizers.items():
+        for number, entries in optimizer.state_dict()["state"].items():
+            for key, value in entries.items():
+                tensors[f"{optimizer_name}/{number}/{key}"] = value
+    content = sealed_tensors(tensors, {"state": dict(state), "beside": _hashes_beside(folder)})
     write_atomically(folder / f"{name}.safetensors", content)
     write_json(folder / f"{name}.json", state)
 
 
 def save_last(
-    folder: Path, models: Models, state: Mapping[str, Any], optimizers: Optimizers, history: Sequence[Mapping[str, Any]]
+    folder: Path, models: Models, state: JsonObject, optimizers: Optimizers, history: Sequence[JsonObject]
 ) -> None:
     """Write metrics.jsonl, then as `last` all that resuming after the last epoch of the history needs, so that it can
     be told later whether these lines, or files of weights, have been lost.
     """
+    # before the weights: lines without weights are cut off when the training resumes, weights without lines are damage
     write_history(folder / METRICS, history)
+    # that `best` has been there is noted, so that its loss is told and not taken for a training without one
     kept = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem != LAST)
     save(folder, LAST, models, {**state, "history": _hash_of_history(history), "kept": kept}, optimizers)
 
 
-def _hash_of_history(history: Sequence[Mapping[str, Any]]) -> str:
+def _hash_of_history(history: Sequence[JsonObject]) -> str:
     """The hash of the lines of metrics.jsonl without their times, which differ between equal trainings."""
     return hash_value([{name: value for name, value in line.items() if name not in TIMES} for line in history])
 
@@ -228,22 +278,27 @@ def read_weights(folder: Path, name: str) -> Weights:
     """
     path = folder / f"{name}.safetensors"
     try:
-        tensors, about = read_sealed_tensors(path)
+        stored = read_sealed_tensors(path)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing: train the model first") from None
-    state = about.get("state")
-    beside = about.get("beside")
+    state = stored.about.get("state")
+    beside = stored.about.get("beside")
     if type(state) is not dict or type(beside) is not dict:
         raise ValueError(f"{path} is damaged or of another model: it has no state of a training")
+    # the weights mean nothing without the words and the settings that they were trained with
     now = _hashes_beside(folder)
     for other in sorted({*beside, *now}):
         if beside.get(other) != now.get(other):
             raise ValueError(f"{folder / other} is damaged: it is not the file that {path.name} was trained with")
-    return Weights(path, tensors, state)
+    return Weights(path, stored.tensors, state)
 
 
 def restore(
-    folder: Path, name: str, models: Models, optimizers: Optimizers = NONE, entries: Mapping[str, type] = NONE
+    folder: Path,
+    name: str,
+    models: Models,
+    optimizers: Optimizers = NO_OPTIMIZERS,
+    entries: Mapping[str, type] = NO_ENTRIES,
 ) -> Weights:
     """Load what `save` wrote into these models and optimizers, in place; see `read_weights`, `Weights.load_into`."""
     weights = read_weights(folder, name)
@@ -251,12 +306,23 @@ def restore(
     return weights
 
 
-def sealed_tensors(tensors: Tensors, about: Mapping[str, Any]) -> bytes:
+class StoredTensors(NamedTuple):
+    """Tensors by name, and what else is known of them, compatible with JSON."""
+
+    tensors: Tensors
+    about: JsonObject
+
+
+Arrays = tuple[Tensors, JsonObject]  # what a function returns whose result is cached: StoredTensors, or a plain pair
+
+
+def sealed_tensors(tensors: Tensors, about: JsonObject) -> bytes:
     """The bytes of a safetensors file, with JSON in its metadata and a seal, as shards of tables have one: the sha256
     of the file with zeros in the place of the seal. (The metadata have one entry, since safetensors keeps no order.)
     """
     from safetensors.torch import save as to_bytes
 
+    # the seal is of fixed length, so that it can be put in place after the bytes are known
     text = json.dumps({"seal": UNSEALED.decode(), **about})
     data = bytearray(to_bytes({name: value.contiguous() for name, value in tensors.items()}, {ABOUT: text}))
     place = _place_of_seal(data)
@@ -265,7 +331,7 @@ def sealed_tensors(tensors: Tensors, about: Mapping[str, Any]) -> bytes:
     return bytes(data)
 
 
-def read_sealed_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def read_sealed_tensors(path: Path) -> StoredTensors:
     """The tensors and the JSON that `sealed_tensors` wrote. Raises ValueError if the bytes are not those that were
     written, OSError if the file cannot be read.
     """
@@ -274,11 +340,12 @@ def read_sealed_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
     data = path.read_bytes()
     place = _place_of_seal(data)
+    # before safetensors parses anything: a flipped bit of a weight is a valid file, too
     if place is None or not is_sealed(data, place):
         raise ValueError(f"{path} is damaged: its bytes are not those that were written")
     try:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        return load(data), json.loads(header["__metadata__"][ABOUT])
+        return StoredTensors(load(data), json.loads(header["__metadata__"][ABOUT]))
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {first_line(error)}") from None
 
@@ -289,45 +356,56 @@ def _place_of_seal(data: bytes | bytearray) -> slice | None:
     return None if place is None else slice(*place.span(1))
 
 
-def read_identity(folder: Path, verb: str) -> Any:
+def read_identity(folder: Path, verb: str) -> JsonObject:
     """What distinguishes the training of a model, see `prepare_folder`; verb: the command that makes such folders.
     Raises FileNotFoundError if the folder has no config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
         lacking = f"has no {CONFIG}: negcap {verb} creates one"
         raise FileNotFoundError(f"{folder} must be the folder of a trained model, {lacking}")
-    return _read_json(folder / CONFIG)
+    return _read_object(folder / CONFIG)
 
 
 def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
     """The vocabularies of a model by language: vocabulary.json of the first one, and files such as vocabulary.de.json.
     Raises FileNotFoundError for a missing file, ValueError for a damaged one.
     """
-    found = {}
+    vocabularies = {}
     for language, path in zip(languages, _vocabulary_files(folder, languages), strict=True):
-        words = _read_json(path, list)
+        words = _read_json(path)
+        if type(words) is not list:
+            raise _not_of_negcap(path, words)
         if not all(type(word) is str for word in words):
             raise ValueError(f"{path} must be a list of words, is damaged")
-        found[language] = WordVocabulary(tuple(words))
-    return found
+        vocabularies[language] = WordVocabulary(tuple(words))
+    return vocabularies
 
 
 def _vocabulary_files(folder: Path, languages: Sequence[str]) -> list[Path]:
     return [folder / VOCABULARY, *(folder / f"vocabulary.{language}.json" for language in languages[1:])]
 
 
-def _read_json(path: Path, kind: type = dict) -> Any:
-    """The value in a JSON file. Raises ValueError if it is damaged, of another type or, in config.json, incomplete."""
+def _read_json(path: Path) -> object:
+    """The value in a JSON file. Raises ValueError if it is damaged."""
     try:
-        value = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be JSON, is damaged: {first_line(error)}") from None
-    parts = [value, *(value.get(name) for name in ("config", "inputs"))] if type(value) is dict else [value]
-    if any(type(part) is not kind for part in parts):
-        raise ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
+
+
+def _read_object(path: Path) -> JsonObject:
+    """The object in a config.json, with its parts. Raises ValueError if it is damaged or incomplete."""
+    value = _read_json(path)
+    if type(value) is not dict or any(type(value.get(part)) is not dict for part in ("config", "inputs")):
+        raise _not_of_negcap(path, value)
     return value
 
 
+def _not_of_negcap(path: Path, value: object) -> ValueError:
+    return ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
+
+
+# an epoch's generator begins with seed * SEED_STRIDE + epoch
 SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers
 
 
@@ -336,7 +414,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return seed * SEED_STRIDE + epoch
 
 
-def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
+def read_history(path: Path, epochs: float = inf) -> list[JsonObject]:
     """The lines of metrics.jsonl for the first `epochs` epochs: weights may be older. Raises ValueError if damaged."""
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
@@ -345,7 +423,7 @@ def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
         raise ValueError(f"{path} must have one JSON object with an epoch per line, is damaged: {error}") from None
 
 
-def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
+def write_history(path: Path, history: Sequence[JsonObject]) -> None:
     """Write metrics.jsonl, one line per epoch, atomically."""
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())
 
@@ -363,12 +441,15 @@ class ArrayWriter:
             kind, length = self.layout.get(name, (values.dtype.str, 0))
             if kind != values.dtype.str:
                 raise TypeError(f"{name} must be {kind}, was: {values.dtype.str}")
+            # opened for each part, so that no more files are open than are written to
             with (self._folder / name).open("ab") as file:
                 file.write(np.ascontiguousarray(values).data)
             self.layout[name] = kind, length + len(values)
 
 
-def mapped_arrays(run: Path, prefix: str, identity: Any, write: Callable[[ArrayWriter], Any]) -> tuple[Tensors, Any]:
+def mapped_arrays(
+    run: Path, prefix: str, identity: object, write: Callable[[ArrayWriter], JsonObject | None]
+) -> StoredTensors:
     """Arrays in a folder of the run's cache, mapped into memory: what is not read stays on the disk. Not to be changed.
 
     Args:
@@ -385,23 +466,29 @@ def mapped_arrays(run: Path, prefix: str, identity: Any, write: Callable[[ArrayW
     """
     folder = cache_file(run, prefix, identity, "arrays")
     if not folder.exists():
-        made = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{TEMPORARY}")
-        made.mkdir(parents=True)
-        try:
-            writer = ArrayWriter(made)
-            about = write(writer)
-            write_json(made / LAYOUT, {"arrays": writer.layout, "about": about})
-            with suppress(OSError):  # another training was faster
-                made.rename(folder)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+        _write_arrays(folder, write)
     _note_use(folder)
     try:
-        found = json.loads((folder / LAYOUT).read_bytes())
-        return {name: _mapped(folder / name, *stated) for name, stated in found["arrays"].items()}, found["about"]
+        content = json.loads((folder / LAYOUT).read_bytes())
+        arrays = {name: _mapped(folder / name, *layout) for name, layout in content["arrays"].items()}
+        return StoredTensors(arrays, content["about"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = first_line(error)
         raise ValueError(f"{folder} is damaged ({why}): delete it, and it is computed again") from None
+
+
+def _write_arrays(folder: Path, write: Callable[[ArrayWriter], JsonObject | None]) -> None:
+    """Write the arrays to a folder of another name, which gets this one when it is complete."""
+    unfinished = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    unfinished.mkdir(parents=True)
+    try:
+        writer = ArrayWriter(unfinished)
+        about = write(writer)
+        write_json(unfinished / LAYOUT, {"arrays": writer.layout, "about": about})
+        with suppress(OSError):  # another training was faster
+            unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _mapped(path: Path, kind: str, length: int) -> Tensor:
@@ -409,56 +496,71 @@ def _mapped(path: Path, kind: str, length: int) -> Tensor:
     dtype = np.dtype(kind)
     if path.stat().st_size != length * dtype.itemsize:
         raise ValueError(f"{path.name} must have {length} numbers of {dtype.itemsize} bytes")
+    # an empty file cannot be mapped
     values = np.memmap(path, dtype, "r") if length else np.empty(0, dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the tensor must not be written to
         return torch.from_numpy(values)
 
 
-def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
+def cache_file(run: Path, prefix: str, identity: object, suffix: str) -> Path:
     """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
+    # 16 hex digits are 64 bits: no two entries of a run share a name by chance
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
 
 
 def _note_use(entry: Path) -> None:
-    """Mark an entry of the cache as used now, and delete those of its kind that were used longest ago; KEPT stay.
+    """Mark an entry of the cache as used now, and delete those of its kind that were used longest ago; KEPT_ENTRIES
+    stay.
 
     An entry is what has one name without its suffixes, such as features-4f0c.safetensors and features-4f0c.npy. What
     another process has mapped into memory it can read on. What is being written has a temporary name, and stays. Of a
     run that cannot be written to, nothing is noted or deleted.
     """
     kind = entry.name.rpartition("-")[0]
-    parts: dict[str, list[Path]] = {}
+    files_of_entries: dict[str, list[Path]] = {}
     with suppress(OSError):  # another process deletes, too
         os.utime(entry)
         for path in entry.parent.glob(f"{kind}-*"):
             name = path.name.partition(".")[0]
             if name.rpartition("-")[0] == kind and path.suffix != TEMPORARY:
-                parts.setdefault(name, []).append(path)
-        last_use = {name: max(path.stat().st_mtime_ns for path in paths) for name, paths in parts.items()}
-        for name in sorted(last_use, key=lambda name: last_use[name])[:-KEPT]:
-            for path in sorted(parts[name], reverse=True):  # .safetensors, which says that an entry is there, is first
-                if path.is_dir():
-                    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
-                    path.rename(unfinished)  # half an entry has no entry's name
-                    shutil.rmtree(unfinished, ignore_errors=True)
-                else:
-                    path.unlink()
+                files_of_entries.setdefault(name, []).append(path)
+        last_use = {name: max(path.stat().st_mtime_ns for path in paths) for name, paths in files_of_entries.items()}
+        longest_ago_first = sorted(last_use, key=lambda name: last_use[name])
+        for name in longest_ago_first[:-KEPT_ENTRIES]:
+            # in reverse order .safetensors, which says that an entry is there, is before .npy
+            for path in sorted(files_of_entries[name], reverse=True):
+                _delete_from_cache(path)
 
 
-Arrays = tuple[Tensors, dict[str, Any]]
+def _delete_from_cache(path: Path) -> None:
+    """Delete a file or folder of the cache; a folder first gets a temporary name, as half an entry must have none."""
+    if not path.is_dir():
+        path.unlink()
+        return
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    path.rename(unfinished)
+    shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], Arrays]) -> Arrays:
+def cached_arrays(run: Path, prefix: str, identity: object, make: Callable[[], Arrays]) -> StoredTensors:
     """Read the tensors and the JSON of a safetensors file in the run's cache; if it does not exist, write it first.
-    prefix: of the file's name, which a hash of identity, JSON-compatible data from which the content follows,
-    completes. make: computes the tensors and the JSON. Raises ValueError for a damaged file.
+
+    Args:
+        run: the folder of a run.
+        prefix: of the file's name, which a hash of `identity` completes.
+        identity: JSON-compatible data from which the content follows.
+        make: computes the tensors and the JSON.
+
+    Raises:
+        ValueError: the file is damaged.
     """
     path = cache_file(run, prefix, identity, "safetensors")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, sealed_tensors(*make()))
+        tensors, about = make()
+        write_atomically(path, sealed_tensors(tensors, about))
     _note_use(path)
     try:
         return read_sealed_tensors(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, SkipValidation, field_validator, model_validator
 
@@ -25,9 +25,15 @@ from ...schemas.features import TABLE
 from ...schemas.messages import word
 from .registry import MODELS, RECIPES, WITH_NEGATIVES
 
-OPERATORS = (
-    *("noun", "numeral", "shuffle", "preposition"),  # the presets vse-c and vse-c-paper of negcap.augment.operators
-    *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
+OPERATORS = (  # the presets vse-c and vse-c-paper of negcap.augment.operators
+    "noun",
+    "numeral",
+    "shuffle",
+    "preposition",
+    "uniform_noun",
+    "uniform_numeral",
+    "uniform_shuffle",
+    "uniform_preposition",
 )
 Kind = Literal["obj", "attr", "rel"]
 Similarities = Literal["cosine", "order", "order-signed", "order-reversed"]
@@ -36,13 +42,23 @@ Pooling = Literal["max", "last"]
 ImagePooling = Literal["average", "max", "max-k", "crop"]
 Reduction = Literal["hardest", "mean", "sum"]
 Threads = Annotated[AtLeastOne, Field(description="CPU threads; one per core if not given")]
-COMPONENTS, SIMILARITIES, TRANSFORMS, DEVICES = map(get_args, (Kind, Similarities, Transform, Device))
+COMPONENTS = get_args(Kind)
+SIMILARITIES = get_args(Similarities)
+TRANSFORMS = get_args(Transform)
+DEVICES = get_args(Device)
 RESUMABLE = ("run", "output", "epochs", "threads")  # may change when a training is resumed
 
 
 def cores() -> int:
     """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LeftOutPart(NamedTuple):
+    """A part of the train images, from 0, and the number of parts."""
+
+    part: int
+    parts: int
 
 
 class TrainConfig(Settings):
@@ -104,12 +120,17 @@ class TrainConfig(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.left_out is not None and not 0 <= self.left_out[0] < self.left_out[1]:
+        if self.leave_out and (self.left_out is None or self.left_out.part >= self.left_out.parts):
             rule = "leave_out must be a part, from 0, and how many there are, as in 0/2"
             raise ValueError(f"{rule}, was: {self.leave_out}")
         if not self.train_splits or (self.model in WITH_NEGATIVES and not self.trained_families):
             raise ValueError("train_splits and negative_families must not be empty")
+        self._check_languages()
+        return self
+
+    def _check_languages(self) -> None:
         codes = ", ".join(self.languages)
+        # two or three letters
         known = re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
         if not known.fullmatch(codes) or len(set(self.languages)) != len(self.languages):
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {codes}")
@@ -118,7 +139,6 @@ class TrainConfig(Settings):
         what = "negatives" if self.trained_families else self.english
         if what and LANGUAGE not in self.languages:
             raise ValueError(f"languages must have en, as {what} are English, were: {codes}")
-        return self
 
     @property
     def trained_families(self) -> tuple[str, ...]:
@@ -131,10 +151,20 @@ class TrainConfig(Settings):
         return bool(self.trained_families)
 
     @property
-    def left_out(self) -> tuple[int, int] | None:
-        """The part of the train images that is left out, from 0, and the number of parts; None: no part."""
+    def selected_by(self) -> str:
+        """The metric of the validation that selects the epoch."""
+        return "rsum"
+
+    @property
+    def files_of_vectors(self) -> dict[str, Path]:
+        """The files of initial word vectors, by language."""
+        return {self.languages[0]: self.vectors} if self.vectors else {}
+
+    @property
+    def left_out(self) -> LeftOutPart | None:
+        """The part of the train images that is left out; None: no part, or one that cannot be read."""
         numbers = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", self.leave_out)
-        return (int(numbers[1]), int(numbers[2])) if numbers else (-1, 0) if self.leave_out else None
+        return LeftOutPart(int(numbers[1]), int(numbers[2])) if numbers else None
 
     @property
     def table(self) -> str:
@@ -143,6 +173,7 @@ class TrainConfig(Settings):
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch; epochs count from 1."""
+        # without `constant`, the rate falls first after as many epochs as between two falls
         constant = self.decay_every if self.constant is None else self.constant
         decays = -(-max(0, epoch - constant) // self.decay_every)
         return max(self.least_rate, self.learning_rate * self.decay**decays)
@@ -171,7 +202,7 @@ class RecurrentConfig(TrainConfig):
         return self
 
 
-class NegativesConfig(TrainConfig):
+class TrainWithNegativesConfig(TrainConfig):
     """A model that can be selected by, or be trained with, negative captions of the run."""
 
     negative_families: tuple[str, ...] = Field(
@@ -199,8 +230,13 @@ class NegativesConfig(TrainConfig):
         """Whether the training reads negatives of the run."""
         return bool(self.trained_families) or self.select == "attacked"
 
+    @property
+    def selected_by(self) -> str:
+        """The metric of the validation that selects the epoch."""
+        return self.select
 
-class DualConfig(RecurrentConfig, NegativesConfig):
+
+class DualConfig(RecurrentConfig, TrainWithNegativesConfig):
     """A model with one vector for each image and text."""
 
     grounded_dim: NotNegative = Field(
@@ -269,7 +305,7 @@ class UniVseConfig(RecurrentConfig):
         return self
 
 
-class MhadConfig(NegativesConfig):
+class MhadConfig(TrainWithNegativesConfig):
     """MHA-D (Huang et al. 2019); with negatives if it has negative_families."""
 
     other_vectors: tuple[tuple[str, Path], ...] = Field((), description="vectors of the further languages, CODE=FILE")
@@ -285,8 +321,15 @@ class MhadConfig(NegativesConfig):
 
     @field_validator("other_vectors", mode="before")
     @classmethod
-    def _split(cls, files: Any) -> Any:
+    def _split(cls, files: object) -> object:
+        if not isinstance(files, (tuple, list)):
+            return files  # no collection: the field's type refuses it with a message
         return tuple(tuple(file.split("=", 1)) if isinstance(file, str) else file for file in files)
+
+    @property
+    def files_of_vectors(self) -> dict[str, Path]:
+        """The files of initial word vectors, by language."""
+        return {**super().files_of_vectors, **dict(self.other_vectors)}
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -301,58 +344,84 @@ class MhadConfig(NegativesConfig):
 _CLASSES: tuple[type[TrainConfig], ...] = (VseConfig, UniVseConfig, MhadConfig, ContrastiveConfig)
 _BY_NAME = {kind.__name__: kind for kind in _CLASSES}
 CONFIGS = {name: _BY_NAME[model.config] for name, model in MODELS.items()}
+Changes = dict[str, Any]  # values of fields, by their names, in the place of a class's defaults
+
 # Per model, the defaults that differ from those of TrainConfig.
-DEFAULTS: dict[str, dict[str, Any]] = {
+DEFAULTS: dict[str, Changes] = {
     "univse": {
-        **{"bidirectional": False, "pooling": "last", "image_pooling": "max-k", "tune_vectors": False},
-        **{"epochs": 13, "constant": 6, "decay": 0.5, "decay_every": 1, "least_rate": 1e-5},
+        "bidirectional": False,
+        "pooling": "last",
+        "image_pooling": "max-k",
+        "tune_vectors": False,
+        "epochs": 13,
+        "constant": 6,
+        "decay": 0.5,
+        "decay_every": 1,
+        "least_rate": 1e-5,
     },
     # Vendrov et al. (2016), also with --recipe paper
     "order": {
-        **{"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0},
-        **{"pooling": "last", "bidirectional": False, "similarity": "order", "decay": 1.0},
+        "transform": "l2",
+        "dropout": 0.0,
+        "average": 0.0,
+        "warm_up": 0,
+        "pooling": "last",
+        "bidirectional": False,
+        "similarity": "order",
+        "decay": 1.0,
     },
     "mha-d": {"languages": ("en", "de"), "negative_families": (), "joint": 512, "epochs": 20},
 }
+
 # Per similarity, the defaults where the model has none of its own. While the hardest negative is mostly nearer than the
 # true pair, VSE++'s loss falls by drawing all vectors together, down to E = 0, where the gradient is 0, too. The sum of
 # hinges does not fall by that, and is trained for longer at first than with the cosine.
-_ORDER = {"margin": 0.05, "warm_up": 3}
-OF_SIMILARITY: dict[str, dict[str, Any]] = {"order": _ORDER, "order-signed": {"warm_up": 3}, "order-reversed": _ORDER}
+_ORDER: Changes = {"margin": 0.05, "warm_up": 3}
+OF_SIMILARITY: dict[str, Changes] = {"order": _ORDER, "order-signed": {"warm_up": 3}, "order-reversed": _ORDER}
+
 # The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
 # et al. 2018), UniVSE (Wu et al. 2019) and MHA-D (Huang et al. 2019). VSE-C and UniVSE begin with GloVe's vectors
 # (`vectors`).
-_OPTIMIZED = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0}
-_PLAIN = {**_OPTIMIZED, "pooling": "last"}
-_VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
-_MHA_D = {**_OPTIMIZED, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6}
-PAPER: dict[str, dict[str, Any]] = {
-    **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": {**_PLAIN, "balance_families": False}},
-    **{"univse": {**_PLAIN, "false_words": "any"}, "mha-d": _MHA_D},
+_OPTIMIZED: Changes = {"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0}
+_PLAIN: Changes = {**_OPTIMIZED, "pooling": "last"}
+_VSE_PP: Changes = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
+PAPER: dict[str, Changes] = {
+    "vse": _VSE_PP,
+    "vse++": _VSE_PP,
+    "vse-c": {**_PLAIN, "balance_families": False},
+    "univse": {**_PLAIN, "false_words": "any"},
+    "mha-d": {**_OPTIMIZED, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6},
     # CLIP's and its successors' (which fine-tune CLIP, see negcap finetune): the vector of the last word, no
     # regularisation beyond the loss, and for NegCLIP (Yuksekgonul et al. 2023) one random negative per caption
-    **{"infonce": _PLAIN, "siglip": _PLAIN, "negclip": {**_PLAIN, "negatives": 1}, "ce-clip": _PLAIN},
+    "infonce": _PLAIN,
+    "siglip": _PLAIN,
+    "negclip": {**_PLAIN, "negatives": 1},
+    "ce-clip": _PLAIN,
 }
 
 
-def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> Any:
-    """The settings of a training: the class of CONFIGS for the model, with its defaults or its paper's settings, those
-    of its similarity (see OF_SIMILARITY), and `given`. Raises ValueError for what is unknown or out of range.
+def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> TrainConfig:
+    """The settings of a training, of the class that CONFIGS has for the model.
+
+    Later ones win: the class's defaults, those of the similarity (see OF_SIMILARITY), those of the model (DEFAULTS),
+    those of its paper (PAPER, for the recipe paper), and `given`. Raises ValueError for what is unknown or out of
+    range.
     """
-    kind = CONFIGS[word("model", model, MODELS)]
+    config_class = CONFIGS[word("model", model, MODELS)]
     of_recipe = PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}
     settings = {**DEFAULTS.get(model, {}), **of_recipe}
+    # VSE-C joins 100 learned numbers to GloVe's vectors, of which there must be a file (section 3.1)
     if recipe == "paper" and model == "vse-c" and given.get("vectors"):
         settings["grounded_dim"] = 100
     settings.update(given)
     of_similarity = OF_SIMILARITY.get(settings.get("similarity", ""), {})
-    return kind(run=run, output=output, model=model, **{**of_similarity, **settings})
+    return config_class(run=run, output=output, model=model, **{**of_similarity, **settings})
 
 
 BEGIN_WITH_GLOVE = ("vse-c", "univse")  # models of papers that begin with GloVe's word vectors
 
 
-def lacking_of_recipe(model: str, recipe: str, vectors: Any) -> str:
+def lacking_of_recipe(model: str, recipe: str, vectors: object) -> str:
     """A line on what the recipe of a model's paper has that is not given, its word vectors; empty if nothing is."""
     if recipe != "paper" or model not in BEGIN_WITH_GLOVE or vectors:
         return ""
@@ -360,7 +429,7 @@ def lacking_of_recipe(model: str, recipe: str, vectors: Any) -> str:
     return f"{what}: without --vectors FILE words begin with random ones, and this is not the paper's recipe"
 
 
-PER_FAMILY = 20
+PER_FAMILY = 20  # as in VSE-C's Tables 2 and 3
 
 
 class EvaluateConfig(Settings):
@@ -394,9 +463,10 @@ class EvaluateConfig(Settings):
     threads: Threads = Field(default_factory=cores)
 
     @property
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> Changes:
         """The settings of a UniVSE model to use instead of those of the training, by name."""
-        return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}
+        given: Changes = {"components": self.components, "alpha": self.alpha}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class SimilarityConfig(Settings):

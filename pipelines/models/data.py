@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,9 @@ from ...schemas.captions import LANGUAGE
 from ..engine.tables import has_table, hash_table, read_table, shards_of
 from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from ..tables.pairs import CaptionsWithNegatives, captions_with_negatives
-from .checkpoint import ArrayWriter, mapped_arrays
+from .checkpoint import ArrayWriter, JsonObject, mapped_arrays
 from .device import to_device
-from .features import Features
+from .features import ImageFeatures
 from .vocabulary import UNKNOWN_ID, EncodedTexts, Vocabularies, WordVocabulary
 
 HELD_OUT = 500  # images, at most, that are held out for validation
@@ -74,15 +74,23 @@ class Captions(NamedTuple):
     def for_metrics(self, captions: Tensor) -> Tensor:
         """Those captions that metrics may be of: none of the extra table, none that was generated unless all were."""
         captions = captions[~self.are_extra(captions)]
-        human = captions[self.human[captions]]
-        return human if len(human) else captions
+        by_people = captions[self.human[captions]]
+        return by_people if len(by_people) else captions
 
     def to_evaluate(
         self, split: str, available: Tensor, limit: int | None, per_image: int | None = None, language: str = LANGUAGE
     ) -> Tensor:
-        """The captions in a language that an evaluation on a split uses. available: (I,) bool, images with features.
-        limit: of the first images, per_image: of the first captions of each; None: all. Raises ValueError for an
-        unknown split, or one without captions of images with features.
+        """The captions that an evaluation on a split uses.
+
+        Args:
+            split: its name.
+            available: (I,) bool, images with features.
+            limit: only the first so many images; None: all.
+            per_image: only the first so many captions of each image; None: all.
+            language: only captions in this language.
+
+        Raises:
+            ValueError: there is no such split, or it has no captions of images with features.
         """
         chosen = self.for_metrics(self.in_language(self.of_split(split), language))
         chosen = chosen[available[self.image[chosen]]]
@@ -90,6 +98,7 @@ class Captions(NamedTuple):
             spoken = f" in {language}" if len(self.languages) > 1 else ""
             raise ValueError(f"split {split!r} must have captions{spoken} of images with features, has none")
         if limit:
+            # images are numbered as the run names them first, so that the lowest numbers are its first images
             chosen = chosen[torch.isin(self.image[chosen], self.image[chosen].unique()[:limit])]
         return self.first_of_images(chosen, per_image) if per_image else chosen
 
@@ -107,6 +116,7 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     FileNotFoundError for a missing table, ValueError for other columns, or a language that the run lacks.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    # told before the table is read: any table may be given by its name
     for shard in shards_of(run, extra)[:1] if extra else ():
         present = shard.read().column_names
         if lacking := [name for name in columns if name not in present]:
@@ -116,47 +126,75 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     if missing := [language for language in languages if language not in known]:
         spoken = ", ".join(sorted(known)) or "none"
         raise ValueError(f"languages must be of the captions in {run}, {spoken}, were: {', '.join(missing)}")
+    # the captions of a language that the model does not speak are left out, and their images with them
     tables = [rows.filter(pc.is_in(rows["language"], pa.array(languages))) for rows in tables]
-    rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
+    rows = pa.concat_tables(table.replace_schema_metadata() for table in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
-    ids, texts, splits = rows["caption_id"].to_pylist(), *(rows[name].combine_chunks() for name in ("text", "split"))
-    human = torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy())
-    language = to_indices(pc.index_in(rows["language"], pa.array(languages)))
-    names = images.dictionary.to_pylist()
-    image = to_indices(images.indices)
-    return Captions(ids, texts, splits, names, image, human, language, languages, sum(map(len, tables[1:])))
+    return Captions(
+        ids=rows["caption_id"].to_pylist(),
+        texts=rows["text"].combine_chunks(),
+        splits=rows["split"].combine_chunks(),
+        image_ids=images.dictionary.to_pylist(),
+        image=to_indices(images.indices),
+        human=torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
+        language=to_indices(pc.index_in(rows["language"], pa.array(languages))),
+        languages=languages,
+        extra=sum(len(table) for table in tables[1:]),
+    )
+
+
+class TrainAndValidation(NamedTuple):
+    """The indices of the captions to train on, and of those to validate on, both (n,)."""
+
+    train: Tensor
+    validation: Tensor
 
 
 def split_captions(
     captions: Captions, train: Sequence[str], validation: str, held_out: int | None, available: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The indices of the captions to train on, and of those to validate on, of images that are available (I,), bool. If
-    the run has no captions in the split `validation`, `held_out` images of the splits `train` (None: a tenth, at most
-    500), chosen by a hash of their ids, are validated on instead. Raises ValueError if either result is empty.
+) -> TrainAndValidation:
+    """The captions to train on and those to validate on.
+
+    If the run has no captions in the split for validation, images to train on are held out instead. They are chosen by
+    a hash of their ids, so that they are the same for every seed, model and order of the run.
+
+    Args:
+        captions: of the run.
+        train: the splits to train on.
+        validation: the split to validate on.
+        held_out: how many images are held out; None: a tenth, at most 500.
+        available: (I,) bool, images with features; the captions of others are not used.
+
+    Raises:
+        ValueError: there are no captions to train on, or none to validate on.
     """
-    parts = captions.of_splits(train), captions.for_metrics(captions.of_splits([validation]))
-    train_rows, validation_rows = (rows[available[captions.image[rows]]] for rows in parts)
+    train_rows = captions.of_splits(train)
+    train_rows = train_rows[available[captions.image[train_rows]]]
+    validation_rows = captions.for_metrics(captions.of_splits([validation]))
+    validation_rows = validation_rows[available[captions.image[validation_rows]]]
     if not len(train_rows):
         known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
     if not len(validation_rows):
         images = captions.image[train_rows].unique().tolist()
+        # in the order of a random number that follows from the image's id alone
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
-        held_out = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
-        if held_out >= len(images):
+        number = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
+        if number >= len(images):
             rule = f"validation_images must be fewer than the {len(images):,} to train on"
-            raise ValueError(f"{rule}, were: {held_out:,}")
-        held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
-        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
+            raise ValueError(f"{rule}, were: {number:,}")
+        is_held_out = torch.isin(captions.image[train_rows], torch.tensor(images[:number], dtype=torch.long))
+        validation_rows = captions.for_metrics(train_rows[is_held_out])
+        train_rows = train_rows[~is_held_out]
     if not len(validation_rows):
         raise ValueError(f"validation needs captions: there is no split {validation!r} and validation_images is 0")
-    return train_rows, validation_rows
+    return TrainAndValidation(train_rows, validation_rows)
 
 
 # components
 
 
-class Phrase(NamedTuple):
+class QueryPhrase(NamedTuple):
     """An object, attributed object or triple, used as a query: its words as the tables of components spell them,
     ("dog",), ("black", "dog") or ("dog", "run on", "grass"), and its text as people write it: "dog running on grass".
     """
@@ -173,11 +211,20 @@ class ComponentLists(NamedTuple):
     words: Tensor
     offsets: Tensor
 
-    def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """The components of texts (B,) without unknown words: rows of `words` (m,), and the place in `texts` (m,)."""
-        rows, owner = ragged_rows(self.offsets, texts)
-        known = (self.words[rows] != UNKNOWN_ID).all(1).cpu()
-        return rows[known], owner[known]
+    def known_components(self, texts: Tensor) -> RaggedRows:
+        """The components of texts (B,) without unknown words."""
+        entries = ragged_rows(self.offsets, texts)
+        known = (self.words[entries.rows] != UNKNOWN_ID).all(1).cpu()
+        return RaggedRows(entries.rows[known], entries.owner[known])
+
+    def thinned(self, texts: Tensor, share: float, generator: Generator) -> ComponentLists:
+        """These components without a random share of those of texts (B,): an unknown word takes their place."""
+        of_texts = torch.zeros(len(self.words), dtype=torch.bool)
+        of_texts[ragged_rows(self.offsets, texts).rows] = True
+        # numbers are drawn for all components, so that those left out do not depend on which texts are thinned
+        is_left_out = of_texts & (torch.rand(len(self.words), generator=generator) < share)
+        is_left_out = to_device(is_left_out, self.words.device)
+        return ComponentLists(torch.where(is_left_out[:, None], UNKNOWN_ID, self.words), self.offsets)
 
 
 class SceneGraphs(NamedTuple):
@@ -192,14 +239,17 @@ class SceneGraphs(NamedTuple):
         what is left out stays an unknown word, which `known_components` leaves out.
         """
         generator = Generator().manual_seed(seed)
-        parts = {}
-        for kind in ("pairs", "triples"):
-            words, offsets = getattr(self, kind)
-            inside = torch.zeros(len(words), dtype=torch.bool)
-            inside[ragged_rows(offsets, texts)[0]] = True
-            out = inside & (torch.rand(len(words), generator=generator) < share)
-            parts[kind] = ComponentLists(torch.where(to_device(out, words.device)[:, None], UNKNOWN_ID, words), offsets)
-        return self._replace(**parts)
+        pairs = self.pairs.thinned(texts, share, generator)
+        triples = self.triples.thinned(texts, share, generator)
+        return SceneGraphs(self.objects, pairs, triples)
+
+
+# ragged arrays: the entries of n rows one after the other, in a flat array; row i is offsets[i] … offsets[i + 1] - 1
+#
+#     rows       dog cat | (none) | hen
+#     flat       dog cat            hen
+#     sizes      2         0        1
+#     offsets    0         2        2     3
 
 
 def starts_of(sizes: Tensor) -> Tensor:
@@ -208,20 +258,34 @@ def starts_of(sizes: Tensor) -> Tensor:
 
 
 def places_in_groups(groups: Tensor) -> Tensor:
-    """How many entries before each one are of the same group; groups: (n,), the number of each one's."""
+    """How many entries before each one are of the same group; groups: (n,), the number of each one's.
+
+    groups 7 3 7 7 3 -> 0 0 1 2 1
+    """
     ordered, order = groups.sort(stable=True)
+    first_of_group = torch.searchsorted(ordered, ordered)
     place = torch.empty_like(order)
-    place[order] = torch.arange(len(groups)) - torch.searchsorted(ordered, ordered)
+    place[order] = torch.arange(len(groups)) - first_of_group
     return place
 
 
-def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
-    offsets: (n + 1,), where each row starts and the last one ends.
+class RaggedRows(NamedTuple):
+    """m entries of some rows (B,) of a ragged array. rows: (m,) their indices in the flat array. owner: (m,) the
+    position among the B rows of the one that each is in, ascending.
     """
-    counts = offsets[rows + 1] - offsets[rows]
-    owner = torch.repeat_interleave(torch.arange(len(rows)), counts)
-    return torch.arange(len(owner)) + (offsets[rows] - counts.cumsum(0) + counts)[owner], owner
+
+    rows: Tensor
+    owner: Tensor
+
+
+def ragged_rows(offsets: Tensor, rows: Tensor) -> RaggedRows:
+    """All entries in rows (B,) of a ragged array. offsets: (n + 1,), where each row starts and the last one ends."""
+    starts = offsets[rows]
+    sizes = offsets[rows + 1] - starts
+    owner = torch.repeat_interleave(torch.arange(len(rows)), sizes)
+    starts_in_result = sizes.cumsum(0) - sizes
+    place_in_row = torch.arange(len(owner)) - starts_in_result[owner]
+    return RaggedRows(starts[owner] + place_in_row, owner)
 
 
 TABLES = ("components", "component_vocabulary", "component_exclusions")
@@ -270,14 +334,18 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
     lists = []
     for column, parts in PARTS.items():
         entries = components[column].combine_chunks()
-        names = [entries.flatten().field(part).dictionary_encode() for part in parts]
-        ids = [np.array(component_ids(vocabulary, name.dictionary.to_pylist()), np.int64) for name in names]
-        words = np.stack([known[name.indices.to_numpy()] for known, name in zip(ids, names, strict=True)], 1)
+        ids_of_parts = []
+        for part in parts:
+            names = entries.flatten().field(part).dictionary_encode()  # each distinct name is looked up once
+            ids = np.array(component_ids(vocabulary, names.dictionary.to_pylist()), np.int64)
+            ids_of_parts.append(ids[names.indices.to_numpy()])
+        words = torch.from_numpy(np.stack(ids_of_parts, 1))
         sizes = torch.tensor(entries.value_lengths().to_numpy(zero_copy_only=False), dtype=torch.long)
-        lists.append(ComponentLists(torch.from_numpy(words).to(device), starts_of(sizes)))
+        lists.append(ComponentLists(words.to(device), starts_of(sizes)))
     return SceneGraphs(*lists)
 
 
+# the vocabulary of a UniVSE model has the names of components as words of their own, also those of several words
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
     """The word ids of names of components; of an unknown one, that of its last word ("soccer game"), or of <unk>."""
     ids = vocabulary.ids
@@ -287,7 +355,8 @@ def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]
 # word ids
 
 
-class Texts(NamedTuple):
+# captions and negatives are one ragged array, so that a batch of both is a list of row numbers
+class RunTexts(NamedTuple):
     """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
     tokens: (total,) word ids, on the device, each by the vocabulary of its text's language. offsets: (n + 1,), on the
@@ -321,8 +390,10 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
     lengths = (offsets[rows + 1] - starts).clamp(0, longest)
     lengths, order = lengths.sort(descending=True, stable=True)
     steps = torch.arange(int(lengths[0]))[:, None]
-    present = steps < lengths[None, :]
-    return PackedSentences((starts[order][None, :] + steps)[present], present.sum(1), order.argsort())
+    # step by step: all sentences' first words, then the second words of those that have one
+    present = steps < lengths[None, :]  # (T, B)
+    positions = starts[order][None, :] + steps
+    return PackedSentences(positions[present], present.sum(1), order.argsort())
 
 
 SINGULAR = ("a", "an", "one")  # quantities of one
@@ -330,9 +401,21 @@ COLUMNS = ("negative", "operator", "family", "draw", "replaced", "replacement", 
 AT_ONCE = 1 << 16  # negatives encoded at a time
 ENCODED = 1  # version of the encoded arrays in the cache
 
+# of each negative, what is kept beside its words
+OF_NEGATIVES = {
+    "negative_caption": np.int32,
+    "operator": np.int8,
+    "family": np.int8,
+    "draw": np.int32,
+    "was_plural": np.bool_,
+    "is_plural": np.bool_,
+    "known": np.bool_,
+    "concreteness": np.float32,
+    "row": np.int64,
+}
 
 CPU = torch.device("cpu")
-NO_FEATURES = Features(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
+NO_FEATURES = ImageFeatures(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
 
 
 @dataclass(frozen=True)
@@ -352,7 +435,7 @@ class Selection:
 EVERY = Selection()
 
 
-class Inserting(NamedTuple):
+class UnknownWordCounts(NamedTuple):
     """Of so many negatives, how many insert a word that a model does not know."""
 
     negatives: int
@@ -368,18 +451,19 @@ KNOWN_WORDS = "for more of known words, build with --set lexicon=own, or train w
 TOO_MANY = 1.0  # % of negatives that insert an unknown word, above which it is said
 
 
-def tell_unknown(inserting: Mapping[str, Inserting], then: str) -> str:
+def unknown_words_line(inserting: Mapping[str, UnknownWordCounts], then: str) -> str:
     """A line that says how many negatives insert a word that a model does not know, by operator; empty if it is no more
     than TOO_MANY %. then: what is done with them.
 
-    >>> tell_unknown({"noun": Inserting(50, 10), "numeral": Inserting(50, 0)}, "they are left out")
+    >>> counts = {"noun": UnknownWordCounts(50, 10), "numeral": UnknownWordCounts(50, 0)}
+    >>> unknown_words_line(counts, "they are left out")
     '10.0 % of the negatives insert a word that the model does not know (noun 20.0, numeral 0.0): they are left out'
     """
     counts = inserting.values()
-    every = Inserting(sum(one.negatives for one in counts), sum(one.unknown for one in counts))
+    every = UnknownWordCounts(sum(count.negatives for count in counts), sum(count.unknown for count in counts))
     if every.share <= TOO_MANY:
         return ""
-    shares = ", ".join(f"{name} {one.share:.1f}" for name, one in sorted(inserting.items()))
+    shares = ", ".join(f"{name} {count.share:.1f}" for name, count in sorted(inserting.items()))
     return f"{every.share:.1f} % of the negatives insert a word that the model does not know ({shares}): {then}"
 
 
@@ -387,19 +471,29 @@ def tell_unknown(inserting: Mapping[str, Inserting], then: str) -> str:
 class Corpus:
     """The C captions of a run and M negatives, as word ids, and the features of its images.
 
-    vocabularies: by language, in the order of the captions' languages. texts: captions, then negatives, which are
-    English. starts: (C + 1,) where the negatives of each caption begin, and the last ones end. negative_caption: (M,)
-    the caption of each negative. operator, family: (M,) indices into `operators`, `families`. draw: (M,) from 0, its
-    position among those of its caption and operator. was_plural, is_plural: (M,) bool, whether the quantity that a
-    numeral negative replaces, or puts in, is above one. known: (M,) bool, whether every word that it inserts is in the
-    vocabulary. concreteness: (M,) float32, see `Drawn`. row: (M,) its number in the table negatives. inserting: of the
-    negatives of each operator in the selection, see `Inserting`. All tensors but the words of texts are on the CPU.
-    Those of negatives are mapped from files: beside its words a negative takes up 33 bytes.
+    All tensors but the words of texts are on the CPU. Those of negatives are mapped from files: beside its words a
+    negative takes up 33 bytes.
+
+    Attributes:
+        captions: of the run.
+        vocabularies: by language, in the order of the captions' languages.
+        texts: captions, then negatives, which are English.
+        starts: (C + 1,) where the negatives of each caption begin, and the last ones end.
+        negative_caption: (M,) the caption of each negative.
+        operator, family: (M,) indices into `operators`, `families`.
+        draw: (M,) from 0, its position among those of its caption and operator.
+        was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in, is above
+            one.
+        known: (M,) bool, whether every word that it inserts is in the vocabulary.
+        concreteness: (M,) float32, see `SampledNegatives`.
+        row: (M,) its number in the table negatives.
+        inserting: by operator, how many of the selected negatives insert an unknown word.
+        features: of the images.
     """
 
     captions: Captions
     vocabularies: Vocabularies
-    texts: Texts
+    texts: RunTexts
     starts: Tensor
     negative_caption: Tensor
     operator: Tensor
@@ -412,8 +506,8 @@ class Corpus:
     row: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
-    inserting: Mapping[str, Inserting]
-    features: Features = NO_FEATURES
+    inserting: Mapping[str, UnknownWordCounts]
+    features: ImageFeatures = NO_FEATURES
 
     @property
     def vocabulary(self) -> WordVocabulary:
@@ -440,14 +534,15 @@ class Corpus:
 
 def _are(wanted: Sequence[str], codes: Tensor, names: Sequence[str]) -> Tensor:
     """(M,) bool: whether the names of codes (M,), indices into `names`, are wanted."""
-    return torch.isin(codes, torch.tensor([n for n, name in enumerate(names) if name in wanted], dtype=codes.dtype))
+    wanted_codes = [code for code, name in enumerate(names) if name in wanted]
+    return torch.isin(codes, torch.tensor(wanted_codes, dtype=codes.dtype))
 
 
 def encode_run(
     run: Path,
     captions: Captions,
     words: Vocabularies,
-    features: Features = NO_FEATURES,
+    features: ImageFeatures = NO_FEATURES,
     device: torch.device = CPU,
     selection: Selection | None = EVERY,
 ) -> Corpus:
@@ -467,119 +562,147 @@ def encode_run(
     Raises:
         ValueError: a negative belongs to no caption, or the cache is damaged.
     """
+    # negatives are English: captions in other languages alone have none
     if LANGUAGE not in words or not has_table(run, "negatives"):
         selection = None
-    said = hashlib.sha256()
-    for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):
-        said.update(f"{caption_id}\n{text}\n".encode())
-    identity = {
-        "version": ENCODED,
-        "words": [known.sha256 for known in words.values()],
-        "captions": said.hexdigest(),
-        "negatives": selection and [hash_table(run, "negatives"), vars(selection)],
-    }
     write = partial(_write_texts, run=run, captions=captions, words=words, selection=selection)
-    arrays, about = mapped_arrays(run, "texts-", identity, write)
-    language = None
-    if len(words) > 1:
-        of_negatives = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
-        language = torch.full((len(captions.ids) + len(arrays["row"]),), of_negatives, dtype=torch.int8)
-        language[: len(captions.ids)] = captions.language
+    stored = mapped_arrays(run, "texts-", _identity_of_texts(run, captions, words, selection), write)
+    arrays = stored.tensors
     sizes = torch.bincount(arrays["negative_caption"], minlength=len(captions.ids))
+    language = _language_of_texts(captions, words, len(arrays["row"]))
     return Corpus(
         captions=captions,
         vocabularies=words,
-        texts=Texts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
+        texts=RunTexts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
         starts=starts_of(sizes),
         **{name: arrays[name] for name in OF_NEGATIVES},
-        operators=tuple(about["operators"]),
-        families=tuple(about["families"]),
-        inserting={name: Inserting(*counts) for name, counts in about["inserting"].items()},
+        operators=tuple(stored.about["operators"]),
+        families=tuple(stored.about["families"]),
+        inserting={name: UnknownWordCounts(*counts) for name, counts in stored.about["inserting"].items()},
         features=features,
     )
 
 
-OF_NEGATIVES = {
-    **{"negative_caption": np.int32, "operator": np.int8, "family": np.int8, "draw": np.int32, "was_plural": np.bool_},
-    **{"is_plural": np.bool_, "known": np.bool_, "concreteness": np.float32, "row": np.int64},
-}  # what is kept of each beside its words
+def _identity_of_texts(run: Path, captions: Captions, words: Vocabularies, selection: Selection | None) -> JsonObject:
+    """From what the arrays of `encode_run` follow."""
+    # which captions there are depends on the languages and the table `extra`, which the run's hash does not tell
+    hash_of_captions = hashlib.sha256()
+    for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):
+        hash_of_captions.update(f"{caption_id}\n{text}\n".encode())
+    return {
+        "version": ENCODED,
+        "words": [vocabulary.sha256 for vocabulary in words.values()],
+        "captions": hash_of_captions.hexdigest(),
+        "negatives": selection and [hash_table(run, "negatives"), vars(selection)],
+    }
+
+
+def _language_of_texts(captions: Captions, words: Vocabularies, negatives: int) -> Tensor | None:
+    """The `language` of RunTexts: that of the captions, then English for so many negatives."""
+    if len(words) == 1:
+        return None
+    # without English there are no negatives to number
+    english = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
+    language = torch.full((len(captions.ids) + negatives,), english, dtype=torch.int8)
+    language[: len(captions.ids)] = captions.language
+    return language
 
 
 def _write_texts(
     out: ArrayWriter, run: Path, captions: Captions, words: Vocabularies, selection: Selection | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """Write the arrays of `encode_run`, some negatives at a time; returns what else it needs of them."""
-    encoded = _encode_captions(captions, words)
-    out.append(tokens=encoded.tokens, offsets=encoded.offsets)
-    out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})
-    end = int(encoded.offsets[-1])
+    encoded_captions = _encode_captions(captions, words)
+    out.append(tokens=encoded_captions.tokens, offsets=encoded_captions.offsets)
+    out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})  # also of a run without negatives
+    # offsets go on where those of the captions end
+    end = int(encoded_captions.offsets[-1])
     ids = pa.array(captions.ids, pa.string())
-    names: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
+    codes: dict[str, dict[str, int]] = {"operator": {}, "family": {}}
     inserting: dict[str, list[int]] = {}
-    for part in _shards(run, selection):
-        numbers = pc.index_in(part.captions["caption_id"].combine_chunks(), ids)
-        owner = np.repeat(np.arange(len(part.captions)), np.diff(part.starts))
-        if (lacking := numbers.is_null().to_numpy(zero_copy_only=False)[owner]).any():
-            first = part.captions["caption_id"][int(owner[lacking.argmax()])]
-            raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
-        number = pc.fill_null(numbers, 0).to_numpy()
-        texts = part.captions["text"].combine_chunks()
+    for shard in _shards(run, selection):
+        number = _numbers_of_captions(run, shard, ids)
+        owner = np.repeat(np.arange(len(shard.captions)), np.diff(shard.starts))  # (negatives,) by caption of the shard
+        texts = shard.captions["text"].combine_chunks()
         for start in range(0, len(owner), AT_ONCE):
-            rows = part.negatives.slice(start, AT_ONCE).combine_chunks()
-            of = owner[start : start + AT_ONCE]
-            own = texts.slice(of[0], of[-1] - of[0] + 1)
+            rows = shard.negatives.slice(start, AT_ONCE).combine_chunks()
+            # negatives stand by caption, so that those of a part belong to neighbouring captions
+            owner_of_rows = owner[start : start + AT_ONCE]
+            first = owner_of_rows[0]
+            own_captions = texts.slice(first, owner_of_rows[-1] - first + 1)
             negatives = rows["negative"].combine_chunks()
-            encoded, unknown = words[LANGUAGE].encode_negatives(negatives, own, of - of[0])
-            for name, bad in zip(rows["operator"].to_pylist(), unknown.tolist(), strict=True):
-                counts = inserting.setdefault(name, [0, 0])
+            encoded, unknown = words[LANGUAGE].encode_negatives(negatives, own_captions, owner_of_rows - first)
+            for operator, inserts_unknown in zip(rows["operator"].to_pylist(), unknown.tolist(), strict=True):
+                counts = inserting.setdefault(operator, [0, 0])  # negatives, unknown: as in UnknownWordCounts
                 counts[0] += 1
-                counts[1] += bad
+                counts[1] += inserts_unknown
+            # counted above, left out here: the reader is told how many were lost
             kept = ~unknown if selection is not None and selection.to_train else np.ones(len(rows), np.bool_)
             sizes = np.diff(encoded.offsets)
-            columns = {**_columns(rows, names), "negative_caption": number[of], "known": ~unknown}
+            columns = {**_columns(rows, codes), "negative_caption": number[owner_of_rows], "known": ~unknown}
             out.append(tokens=encoded.tokens[np.repeat(kept, sizes)], offsets=end + np.cumsum(sizes[kept]))
             out.append(**{name: columns[name][kept].astype(kind) for name, kind in OF_NEGATIVES.items()})
             end += int(sizes[kept].sum())
-    return {"operators": [*names["operator"]], "families": [*names["family"]], "inserting": inserting}
+    return {"operators": [*codes["operator"]], "families": [*codes["family"]], "inserting": inserting}
+
+
+def _numbers_of_captions(run: Path, shard: CaptionsWithNegatives, ids: pa.Array) -> np.ndarray:
+    """The index among `ids` of each caption of a shard; any for one that is not there, as captions in other languages.
+    Raises ValueError if such a caption has negatives.
+    """
+    numbers = pc.index_in(shard.captions["caption_id"].combine_chunks(), ids)
+    is_lacking = numbers.is_null().to_numpy(zero_copy_only=False) & (np.diff(shard.starts) > 0)
+    if is_lacking.any():
+        first = shard.captions["caption_id"][int(is_lacking.argmax())]
+        raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
+    return pc.fill_null(numbers, 0).to_numpy()
 
 
 def _shards(run: Path, selection: Selection | None) -> Iterator[CaptionsWithNegatives]:
     """The captions and negatives of each shard that are selected."""
     if selection is None:
         return iter(())
-    columns: dict[str, Any] = {"of_captions": ("caption_id", "text"), "of_negatives": COLUMNS}
-    chosen = selection.operators, selection.splits
-    return captions_with_negatives(run, *chosen, families=selection.families, distinct=selection.to_train, **columns)
+    return captions_with_negatives(
+        run,
+        selection.operators,
+        selection.splits,
+        families=selection.families,
+        distinct=selection.to_train,
+        of_captions=("caption_id", "text"),
+        of_negatives=COLUMNS,
+    )
 
 
 def _encode_captions(captions: Captions, words: Vocabularies) -> EncodedTexts:
     """All captions, each by the vocabulary of its language, in their order."""
     if len(words) == 1:
-        (known,) = words.values()
-        return known.encode(captions.texts)
-    order = captions.language.argsort(stable=True)
-    parts = [
-        known.encode(captions.texts.filter(pa.array((captions.language == number).numpy())))
-        for number, known in enumerate(words.values())
-    ]
-    tokens = np.concatenate([part.tokens for part in parts])
-    starts = starts_of(torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in parts])))
-    rows, _ = ragged_rows(starts, order.argsort())
-    return EncodedTexts(tokens[rows.numpy()], starts_of(starts.diff()[order.argsort()]).numpy())
+        (vocabulary,) = words.values()
+        return vocabulary.encode(captions.texts)
+    encoded = []
+    for number, vocabulary in enumerate(words.values()):
+        in_language = pa.array((captions.language == number).numpy())
+        encoded.append(vocabulary.encode(captions.texts.filter(in_language)))
+    # the texts of all languages one after the other, then back in the order of the captions
+    tokens = np.concatenate([texts.tokens for texts in encoded])
+    sizes = torch.from_numpy(np.concatenate([np.diff(texts.offsets) for texts in encoded]))
+    by_language = captions.language.argsort(stable=True)
+    place = by_language.argsort()  # of each caption among the texts by language
+    rows = ragged_rows(starts_of(sizes), place).rows
+    return EncodedTexts(tokens[rows.numpy()], starts_of(sizes[place]).numpy())
 
 
-def _columns(rows: pa.Table, names: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
-    """The columns of some negatives that are kept as they are, and codes of operators and families: `names` numbers
+def _columns(rows: pa.Table, codes: dict[str, dict[str, int]]) -> dict[str, np.ndarray]:
+    """The columns of some negatives that are kept as they are, and codes of operators and families: `codes` numbers
     them, and gets those that it lacks.
     """
     columns = {name: rows[name].to_numpy() for name in ("draw", "row")}
     columns["concreteness"] = concreteness(rows).numpy()
-    for name, codes in names.items():
-        columns[name] = np.array([codes.setdefault(word, len(codes)) for word in rows[name].to_pylist()], np.int8)
-    numeral = pc.equal(rows["family"], "numeral")
+    for name, known in codes.items():
+        columns[name] = np.array([known.setdefault(word, len(known)) for word in rows[name].to_pylist()], np.int8)
+    is_numeral = pc.equal(rows["family"], "numeral")
     singular = pa.array(SINGULAR)
     for flag, name in (("was_plural", "replaced"), ("is_plural", "replacement")):
-        columns[flag] = pc.and_(numeral, pc.invert(pc.is_in(rows[name], singular))).to_numpy()
+        columns[flag] = pc.and_(is_numeral, pc.invert(pc.is_in(rows[name], singular))).to_numpy()
     return columns
 
 

@@ -9,39 +9,48 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_sampler
+from .batches import NO_NEGATIVES, CaptionBatch, Objective, SampledNegatives, Terms, autocast, negative_sampler
 from .config import ContrastiveConfig, DualConfig, VseConfig
-from .data import Texts
+from .data import RunTexts
 from .device import to_device
-from .encoders import TwoPartEmbedding, build_encoders, word_embedding
+from .encoders import EmbeddingModel, TwoPartEmbedding, build_encoders, word_embedding
 from .similarities import SIMILARITIES
 
 SUMMED = ("vse", "order")  # models that are trained with the sum of all hinges
 
 
-class DualEncoder(nn.Module):
-    """Encoders of images and texts into one space, whose similarity is that of the config. features: the size of an
-    image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
+class DualEncoder(EmbeddingModel):
+    """Encoders of images and texts into one space, whose similarity is that of the config.
+
+    Args:
+        config: of the model.
+        features: the size of an image's feature vector.
+        words: the size of the vocabulary.
+        vectors: see `word_embedding`.
     """
 
     def __init__(self, config: DualConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__()
-        self.similarity = SIMILARITIES[getattr(config, "similarity", "cosine")]
+        self.feature_size = features
+        self.similarity = SIMILARITIES[config.similarity if isinstance(config, VseConfig) else "cosine"]
 
         def embedding(generator: Generator) -> nn.Module:
+            # the fixed part comes from a file, the learned one from the images (VSE-C, section 3.1)
             if config.grounded_dim:
                 return TwoPartEmbedding(words, config.word_dim, config.grounded_dim, generator, vectors)
             return word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
 
         word_dim = config.word_dim + config.grounded_dim
-        self.image, self.text = build_encoders(config, features, embedding, word_dim, self.similarity)
+        encoders = build_encoders(config, features, embedding, word_dim, self.similarity)
+        self.image = encoders.image
+        self.text = encoders.text
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """Vectors (B, joint) of texts `rows` (B,)."""
         return self.text(texts.tokens, texts.offsets, rows)
 
 
-class ContrastiveEncoder(DualEncoder, losses.Contrast):
+class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
     """Encoders of images and texts with a learned scale of their cosine."""
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -51,45 +60,65 @@ class ContrastiveEncoder(DualEncoder, losses.Contrast):
         self.learn(config.model, len(config.negative_families))
 
 
-def embed(
-    model: DualEncoder, batch: Batch, drawn: Drawn | None, config: DualConfig, epoch: int
-) -> tuple[Tensor, Tensor, Tensor, Drawn]:
-    """The images (B, d) of a batch, its captions (B, d), the negatives (P, d) drawn for it, and which these are. epoch:
-    from 1; the first config.negatives_after do without negatives.
+def embed_batch(
+    model: DualEncoder, batch: CaptionBatch, sampled: SampledNegatives | None, config: DualConfig, epoch: int
+) -> losses.EmbeddedBatch:
+    """The vectors of a batch and of the negatives sampled for it. epoch: from 1; the first config.negatives_after do
+    without negatives.
     """
-    drawn = NONE if drawn is None or epoch <= config.negatives_after else drawn
-    rows = torch.cat([batch.captions, batch.texts.captions + drawn.rows])
+    if sampled is None or epoch <= config.negatives_after:
+        sampled = NO_NEGATIVES
+    # captions and negatives in one pass, which shares the states after their common prefixes
+    rows = torch.cat([batch.captions, batch.texts.captions + sampled.rows])
     with autocast(config, batch.features.device):
         images = model.image(batch.features)
         texts = model.sentences(batch.texts, rows)
-    return images, texts[: len(batch.captions)], texts[len(batch.captions) :], drawn
+    captions = len(batch.captions)
+    return losses.EmbeddedBatch(images, texts[:captions], texts[captions:], sampled)
 
 
-def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int) -> Terms:
+def vse_losses(
+    model: DualEncoder, batch: CaptionBatch, sampled: SampledNegatives | None, config: VseConfig, epoch: int
+) -> Terms:
     """The loss on a batch, as its only term `sent`: the hardest hinges (VSE++), or their sum (VSE, order, warm-up).
-    drawn: VSE-C's negatives, of which the hardest ones' hinges are added, see `intra_pair_hinges`, and `shared_hinges`
-    where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
+
+    Args:
+        model: the encoders.
+        batch: of pairs of an image and a caption.
+        sampled: VSE-C's negatives. The hinges of the hardest ones are added, see `intra_pair_hinges`, and
+            `shared_hinges` where the batch shares its negatives.
+        config: of the training.
+        epoch: from 1; the first config.warm_up epochs warm up.
     """
-    images, true, false, drawn = embed(model, batch, drawn, config, epoch)
+    embedded = embed_batch(model, batch, sampled, config, epoch)
+    images = embedded.images
+    captions = embedded.captions
+    negatives = embedded.negatives
+    # VSE++ begins with the sum: the hardest negatives of random vectors teach little
     summed = config.model in SUMMED or epoch <= config.warm_up
     hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
-    loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
-    if len(false):
-        true_scores = model.similarity.pairs(images, true)
-        owner = to_device(drawn.owner, images.device)
+    loss = hinges(model.similarity.matrix(images, captions), config.margin, batch.same_image)
+    if len(negatives):
+        true = model.similarity.pairs(images, captions)
+        owner = to_device(embedded.sampled.owner, images.device)
         if config.share_negatives:
-            loss = loss + losses.shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
+            loss = loss + losses.shared_hinges(true, model.similarity.matrix(images, negatives), config.margin)
         else:
-            own = model.similarity.pairs(images[owner], false)
-            loss = loss + losses.intra_pair_hinges(true_scores, own, owner, config.margin)
+            false = model.similarity.pairs(images[owner], negatives)
+            loss = loss + losses.intra_pair_hinges(true, false, owner, config.margin)
     return {"sent": loss}
 
 
 def contrastive_losses(
-    model: ContrastiveEncoder, batch: Batch, drawn: Drawn | None, config: ContrastiveConfig, epoch: int
+    model: ContrastiveEncoder,
+    batch: CaptionBatch,
+    sampled: SampledNegatives | None,
+    config: ContrastiveConfig,
+    epoch: int,
 ) -> Terms:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
-    embedded = embed(model, batch, drawn, config, epoch)
+    embedded = embed_batch(model, batch, sampled, config, epoch)
+    # fields in the order of EmbeddedBatch
     return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -11,12 +11,37 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from .config import RecurrentConfig
-from .data import pack_sentences
+from .data import RunTexts, pack_sentences
 from .device import to_device
-from .similarities import Similarity, unit
+from .similarities import COSINE, VectorSimilarity, unit_vectors
 
 MAX_WORDS = 100  # of a sentence that are read by attention heads, besides <start>
-Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
+Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see VectorSimilarity
+
+
+class EmbeddingModel(nn.Module):
+    """What all embedding models have in common: images and texts become vectors of one space, which it can compare.
+
+    Attributes:
+        image: maps features (B, …) of images to vectors (B, d).
+        text: the encoder of texts; of several languages, one for each.
+        similarity: how vectors of images and texts are compared.
+        feature_size: how many numbers the features of an image, or of one of its regions, have.
+    """
+
+    image: nn.Module
+    text: nn.Module
+    similarity: VectorSimilarity = COSINE
+    feature_size: int
+
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
+        """Vectors (B, d) of texts `rows` (B,)."""
+        raise NotImplementedError
+
+    def plain_sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
+        """The same of the words alone, for texts of which no components are known."""
+        return self.sentences(texts, rows)
+
 
 # images
 
@@ -44,12 +69,24 @@ def linear_layer(size: int, joint: int, generator: Generator) -> nn.Linear:
     return linear
 
 
+class ImageVectors(NamedTuple):
+    """The vectors of B images (B, joint), and those of their R regions (B, R, joint)."""
+
+    images: Tensor
+    regions: Tensor
+
+
 class ImageEncoder(nn.Module):
     """Maps image features (B, D), or regions on a grid (B, R, D), to vectors: transform, linear layer, finish.
 
-    size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
-    the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
-    highest values; UniVSE, supplement A). finish: see Similarity.
+    Args:
+        size: D.
+        joint: the dimension of the result.
+        transform: a key of TRANSFORMS.
+        pooling: how R regions become one vector. average and crop (over crops) average features, before the linear
+            layer. max and max-k pool each dimension after it; max-k is the mean of the 10 highest values (UniVSE,
+            supplement A).
+        finish: see VectorSimilarity.
     """
 
     def __init__(
@@ -59,7 +96,7 @@ class ImageEncoder(nn.Module):
         transform: str,
         generator: Generator,
         pooling: str = "average",
-        finish: Finish = unit,
+        finish: Finish = unit_vectors,
     ) -> None:
         super().__init__()
         self.finish = finish
@@ -70,21 +107,24 @@ class ImageEncoder(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
         features = features.float()
-        return self.with_regions(features.mean(1) if features.dim() == 3 and self.pooling in MEANS else features)[0]
+        if features.dim() == 3 and self.pooling in MEANS:
+            features = features.mean(1)  # the regions' own vectors are not asked for, so one layer per image is enough
+        return self.with_regions(features).images
 
-    def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors (B, joint) and (B, R, joint) of features (B, R, D); R = 1 for features (B, D) without a grid."""
+    def with_regions(self, features: Tensor) -> ImageVectors:
+        """Vectors of features (B, R, D) and of their regions; R = 1 for features (B, D) without a grid."""
         features = features.float()
         regions = self._map(features)
         if features.dim() == 2:
             image = self.finish(regions)
-            return image, image[:, None]
+            return ImageVectors(image, image[:, None])
         if self.pooling in MEANS:
             image = self._map(features.mean(1))
         else:
+            # a grid may have fewer than ten regions
             highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
             image = regions.topk(highest, dim=1, sorted=False).values.mean(1)
-        return self.finish(image), self.finish(regions)
+        return ImageVectors(self.finish(image), self.finish(regions))
 
     def _map(self, features: Tensor) -> Tensor:
         return self.linear(TRANSFORMS[self.transform](features))
@@ -115,6 +155,7 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
     rows for random words, which are always trained; None: all are. tune: whether words with a vector are trained.
     """
     embedding = WordEmbedding(words, size)
+    # all words get random numbers first, so that the generator goes on from the same place with and without a file
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
     if vectors is not None:
         known = ~vectors.isnan().any(1)
@@ -134,6 +175,7 @@ class TwoPartEmbedding(nn.Module):
 
     def __init__(self, words: int, fixed: int, grounded: int, generator: Generator, vectors: Tensor | None) -> None:
         super().__init__()
+        # a buffer: saved with the model, so that the file of vectors is not needed again
         self.register_buffer("fixed", torch.zeros(words, fixed) if vectors is None else vectors.nan_to_num())
         self.learned = nn.Embedding(words, grounded)
         nn.init.normal_(self.learned.weight, std=GROUNDED_STD, generator=generator)
@@ -172,23 +214,33 @@ class AttentionHeads(nn.Module):
 
     def forward(self, states: Tensor, present: Tensor) -> Attended:
         """Attend to states (B, N, H) where `present` (B, N), bool, is True; each sequence has at least one such."""
-        wanted = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()
-        keys = functional.linear(states, self.of_state.flatten(0, 1)).tanh().unflatten(-1, wanted.shape)
-        scores = (keys * wanted).sum(-1)
+        queries = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()
+        keys = functional.linear(states, self.of_state.flatten(0, 1)).tanh().unflatten(-1, queries.shape)
+        scores = (keys * queries).sum(-1)  # (B, N, K)
+        # the softmax is in float32, also where autocast computes the scores in bf16
         scores = scores.to(torch.promote_types(scores.dtype, torch.float)).masked_fill(~present[..., None], -torch.inf)
         weights = scores.softmax(1).transpose(1, 2).to(states.dtype)
         return Attended(weights, weights @ states)
 
 
 def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
+    """Weights uniform in ±1 / √hidden, as torch's own, but by this generator."""
+    bound = hidden**-0.5
     for parameter in net.parameters():
-        nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
 
 class SentenceEncoder(nn.Module):
     """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
-    embedding: word ids (n,) to (n, word_dim). joint: a multiple of 2 K; a state has joint / K numbers, half of them per
-    reading direction. attention_dim: rows of the heads' matrices; 0: joint / K. finish: see Similarity.
+
+    Args:
+        embedding: word ids (n,) to (n, word_dim).
+        word_dim: the size of a word's vector.
+        joint: a multiple of 2 K; a state has joint / K numbers, half of them per reading direction.
+        generator: of the initial weights.
+        finish: see VectorSimilarity.
+        heads: K.
+        attention_dim: rows of the heads' matrices; 0: joint / K.
     """
 
     def __init__(
@@ -197,7 +249,7 @@ class SentenceEncoder(nn.Module):
         word_dim: int,
         joint: int,
         generator: Generator,
-        finish: Finish = unit,
+        finish: Finish = unit_vectors,
         heads: int = 3,
         attention_dim: int = 0,
     ) -> None:
@@ -217,8 +269,8 @@ class SentenceEncoder(nn.Module):
         padded, lengths = pad_packed_sequence(states, batch_first=True)
         present = torch.arange(padded.shape[1])[None, :] < lengths[:, None]
         attended = self.heads(padded, to_device(present, padded.device))
-        inverse = to_device(packed.inverse, tokens.device)
-        return Attended(*(part[inverse] for part in attended))
+        inverse = to_device(packed.inverse, tokens.device)  # from longest first to the order of `rows`
+        return Attended(attended.weights[inverse], attended.vectors[inverse])
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences."""
@@ -228,9 +280,15 @@ class SentenceEncoder(nn.Module):
 class TextEncoder(nn.Module):
     """A GRU or LSTM over word vectors, whose states are pooled and finished.
 
-    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity.
-    bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max", per dimension
-    over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
+    Args:
+        embedding: word ids (n,) to (n, word_dim).
+        word_dim: the size of a word's vector.
+        joint: the dimension of the result.
+        generator: of the initial weights, which are uniform in ±1 / √(units of the net).
+        finish: see VectorSimilarity.
+        bidirectional: two nets of joint / 2 units, one per reading direction.
+        pooling: of the states: "max", per dimension over all words, or "last".
+        kind: of the net.
     """
 
     def __init__(
@@ -239,7 +297,7 @@ class TextEncoder(nn.Module):
         word_dim: int,
         joint: int,
         generator: Generator,
-        finish: Finish = unit,
+        finish: Finish = unit_vectors,
         bidirectional: bool = True,
         pooling: str = "max",
         kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
@@ -254,13 +312,15 @@ class TextEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences."""
-        texts = tokens, offsets, rows
+        # the tree, with its many small steps, is for CPUs, and has the equations of a GRU only
         if tokens.is_cuda or isinstance(self.net, nn.LSTM):
-            return self.finish(run_packed(self.net, self.embedding, self.pooling, *texts))
-        return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, *texts))
+            return self.finish(run_packed(self.net, self.embedding, self.pooling, tokens, offsets, rows))
+        return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, tokens, offsets, rows))
 
 
-def run_packed(net: Any, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+def run_packed(
+    net: nn.GRU | nn.LSTM, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor
+) -> Tensor:
     """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pool: max or last."""
     packed = pack_sentences(offsets, rows)
     words = tokens[to_device(packed.positions, tokens.device)]
@@ -282,57 +342,113 @@ def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, of
     """
     pooled = []
     vectors = None
-    size = net.hidden_size
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
-        of_steps, all_parents, leaf = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
-        words, which = torch.cat(of_steps).unique(return_inverse=True)
+        tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
+        words, word_of_node = torch.cat(tree.words).unique(return_inverse=True)
+        # the embedding may be UniVSE's word encoder, which costs more than a look-up
         vectors = embed(words) if vectors is None else vectors  # the distinct words are the same in both directions
-        of_input, of_state = ([getattr(net, f"{w}_{x}_l0{suffix}") for w in ("weight", "bias")] for x in ("ih", "hh"))
-        # index_select, unlike [], has a gradient that is added up by rows
-        inputs = functional.linear(vectors, *of_input).index_select(0, which).split([*map(len, of_steps)])
-        states = highest = vectors.new_zeros(1, size)
-        steps: list[Tensor] = []
-        for gates, parent in zip(inputs, all_parents, strict=True):
-            # parents ascend, so that each state is multiplied by the weights once
-            shared, branch = parent.unique_consecutive(return_inverse=True)
-            parents = states.index_select(0, shared)
-            hidden = functional.linear(parents, *of_state).index_select(0, branch)
-            before = parents.index_select(0, branch)
-            # torch's order of gates is reset, update, new
-            (both, new), (both_hidden, new_hidden) = gates.split([2 * size, size], 1), hidden.split([2 * size, size], 1)
-            reset, update = torch.sigmoid(both + both_hidden).chunk(2, 1)
-            states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
-            highest = torch.maximum(highest.index_select(0, parent), states) if steps and pool == "max" else states
-            steps.append(highest)
-        pooled.append(torch.cat(steps).index_select(0, leaf))
+        nodes = _states_of_nodes(net, suffix, tree, vectors, word_of_node, pool)
+        pooled.append(nodes.index_select(0, tree.leaf))
     return torch.cat(pooled, 1)
+
+
+def _states_of_nodes(
+    net: nn.GRU, suffix: str, tree: PrefixTree, vectors: Tensor, word_of_node: Tensor, pool: str
+) -> Tensor:
+    """The pooled state (nodes, hidden) of one direction of a GRU after each prefix of a tree, by the GRU's equations.
+
+    Args:
+        net: the GRU.
+        suffix: of the names of its weights in this direction.
+        tree: the prefixes.
+        vectors: (distinct words, word_dim).
+        word_of_node: (nodes,) the last word of each prefix, as an index into `vectors`.
+        pool: last, the state itself, or max, per dimension over the states of the prefix.
+    """
+    size = net.hidden_size
+    weight_of_input = getattr(net, f"weight_ih_l0{suffix}")
+    bias_of_input = getattr(net, f"bias_ih_l0{suffix}")
+    weight_of_state = getattr(net, f"weight_hh_l0{suffix}")
+    bias_of_state = getattr(net, f"bias_hh_l0{suffix}")
+
+    by_word = functional.linear(vectors, weight_of_input, bias_of_input)  # (distinct words, 3 · hidden)
+    # index_select, unlike [], has a gradient that is added up by rows
+    inputs = by_word.index_select(0, word_of_node).split([len(words) for words in tree.words])
+
+    states = vectors.new_zeros(1, size)  # the root, from which all prefixes of one word come
+    highest = states
+    steps: list[Tensor] = []
+    for gates, parent in zip(inputs, tree.parents, strict=True):
+        # parents ascend, so that each state is multiplied by the weights once
+        distinct_parents, branch = parent.unique_consecutive(return_inverse=True)
+        parent_states = states.index_select(0, distinct_parents)
+        hidden = functional.linear(parent_states, weight_of_state, bias_of_state).index_select(0, branch)
+        before = parent_states.index_select(0, branch)
+
+        # torch's order of gates is reset, update, new
+        reset_update, new = gates.split([2 * size, size], 1)
+        reset_update_hidden, new_hidden = hidden.split([2 * size, size], 1)
+        reset, update = torch.sigmoid(reset_update + reset_update_hidden).chunk(2, 1)
+        states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
+        # the state before the first word is none of a word, so that the maximum does not begin with it
+        highest = torch.maximum(highest.index_select(0, parent), states) if steps and pool == "max" else states
+        steps.append(highest)
+    return torch.cat(steps)
+
+
+class PrefixTree(NamedTuple):
+    """The distinct prefixes (nodes) of B sentences, by their length: "a dog runs", "a dog sits" have four.
+
+        step        0      1       2
+        nodes       a      a dog   a dog runs, a dog sits
+        words       [a]    [dog]   [runs, sits]
+        parents     [0]    [0]     [0, 0]
+        leaf                       [2, 3]
+
+    words: for each step, the id of the last word of each prefix. parents: for each step, the position in the step
+    before of the prefix that is one word shorter, ascending, 0 in the first step. leaf: (B,) the node of each whole
+    sentence, counted over all steps.
+    """
+
+    words: list[Tensor]
+    parents: list[Tensor]
+    leaf: Tensor
 
 
 ABOVE_ANY_WORD = 1 << 31  # ids of words are less
 
 
-def prefix_tree(
-    tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False
-) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """The distinct prefixes (nodes) of B sentences, none of them empty; backwards: read them from their ends. By step,
-    one per length: the id of the last word of each prefix, and the position in the step before of the prefix that is
-    one word shorter, ascending, 0 in the first step. Also (B,) the node of each whole sentence, counted over all steps.
-    """
-    lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
-    first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)
+def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
+    """The distinct prefixes of the sentences `rows` (B,), none of them empty; backwards: read them from their ends."""
+    starts = offsets[rows]
+    ends = offsets[rows + 1]
+    lengths, order = (ends - starts).sort(descending=True, stable=True)
+    first = (ends - 1 if backwards else starts)[order]
+    direction = -1 if backwards else 1
+    # how many sentences have a word at each step: as the longest come first, they are the first so many
+    longer_than = (len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()
+
     words = []
     parents = []
     leaf = torch.empty_like(order)
     nodes = 0
-    node = torch.zeros_like(order)
-    for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
-        keys = node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]
+    node = torch.zeros_like(order)  # of each sentence, its prefix in the step before
+    for step, longer in enumerate(longer_than):
+        # one number for a prefix: the prefix that is one word shorter, then the word
+        keys = node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + step * direction]
         distinct, node = keys.unique(return_inverse=True)
         words.append(distinct % ABOVE_ANY_WORD)
         parents.append(torch.div(distinct, ABOVE_ANY_WORD, rounding_mode="floor"))
-        leaf[order[:longer]] = nodes + node
+        leaf[order[:longer]] = nodes + node  # a later step overwrites this for sentences that go on
         nodes += len(distinct)
-    return words, parents, leaf
+    return PrefixTree(words, parents, leaf)
+
+
+class Encoders(NamedTuple):
+    """An encoder of images and one of texts, into one space."""
+
+    image: ImageEncoder
+    text: TextEncoder | SentenceEncoder
 
 
 def build_encoders(
@@ -340,17 +456,37 @@ def build_encoders(
     features: int,
     embedding: Callable[[Generator], nn.Module],
     word_dim: int,
-    similarity: Similarity,
-) -> tuple[ImageEncoder, Any]:
+    similarity: VectorSimilarity,
+) -> Encoders:
     """New encoders of images, and of texts as the config names it, whose initial weights depend only on the config.
-    features: the size of an image's features. embedding: makes the words' (…, word_dim), by a torch generator.
+
+    Args:
+        config: of the model.
+        features: the size of an image's features.
+        embedding: makes the word embedding, by a torch generator.
+        word_dim: the size of the vectors that it gives words.
+        similarity: of the vectors, which it finishes.
     """
     generator = Generator().manual_seed(config.seed)
+    finish = similarity.finish
     with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-        made_as = config.joint, config.transform, generator, config.image_pooling
-        image = ImageEncoder(features, *made_as, similarity.finish)
-        given = embedding(generator), word_dim, config.joint, generator, similarity.finish
+        # the order matters: each part takes its numbers from the generator behind those of the part before
+        image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling, finish)
+        words = embedding(generator)
+        text: TextEncoder | SentenceEncoder
         if config.text_encoder == "attention":
-            return image, SentenceEncoder(*given, config.heads, config.attention_dim)
-        kind = {"gru": nn.GRU, "lstm": nn.LSTM}[config.text_encoder]
-        return image, TextEncoder(*given, config.bidirectional, config.pooling, kind)
+            text = SentenceEncoder(
+                words, word_dim, config.joint, generator, finish, heads=config.heads, attention_dim=config.attention_dim
+            )
+        else:
+            text = TextEncoder(
+                words,
+                word_dim,
+                config.joint,
+                generator,
+                finish,
+                bidirectional=config.bidirectional,
+                pooling=config.pooling,
+                kind=nn.LSTM if config.text_encoder == "lstm" else nn.GRU,
+            )
+    return Encoders(image, text)

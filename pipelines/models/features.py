@@ -17,12 +17,12 @@ from torch import Tensor
 
 from ...schemas.features import TABLE
 from ..engine.tables import has_table, hash_table, no_table, shards_of
-from .checkpoint import Arrays, cache_file, cached_arrays
+from .checkpoint import StoredTensors, cache_file, cached_arrays
 
 LAYOUT = 1  # version of the array in the cache
 
 
-class Features(NamedTuple):
+class ImageFeatures(NamedTuple):
     """The features of I images: values (I, D), or (I, R, D) for R regions on a grid, memory-mapped, 0 for images
     without; backbone, the network that computed them; available (I,) bool, images with features.
     """
@@ -32,7 +32,7 @@ class Features(NamedTuple):
     available: Tensor
 
 
-def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Features:
+def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> ImageFeatures:
     """The features of these images from a table of the run, in the order of `image_ids`.
 
     They are copied once from the table to an array in `RUN/encoded`, in float16 or float32 as in the table. Raises
@@ -41,39 +41,41 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
     """
     if not has_table(run, table):
         raise no_table(run, table)
+    # the order of the images is part of the key: row i of the array is of image i
     ids = hashlib.sha256("\n".join(image_ids).encode()).hexdigest()
     identity = [LAYOUT, hash_table(run, table), ids]
     path = cache_file(run, f"{table}-", identity, "npy")
-    about, metadata = cached_arrays(run, f"{table}-", identity, lambda: _store(run, image_ids, table, path))
+    stored = cached_arrays(run, f"{table}-", identity, lambda: _store(run, image_ids, table, path))
     try:
+        # copy on write: torch takes only writable arrays, and what is written never reaches the file
         values = np.load(path, mmap_mode="c")
     except (OSError, ValueError, EOFError) as error:
         kept = path.with_suffix(".safetensors")
         raise ValueError(f"{path} is damaged ({error}): delete {kept}, and it is computed again") from None
-    return Features(torch.from_numpy(values), metadata["backbone"], about["available"])
+    return ImageFeatures(torch.from_numpy(values), stored.about["backbone"], stored.tensors["available"])
 
 
-def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> Arrays:
+def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> StoredTensors:
     """Write the images' features to `path`, npy, a shard at a time; returns what else is kept."""
     number = {image: n for n, image in enumerate(image_ids)}
     available = torch.zeros(len(image_ids), dtype=torch.bool)
-    kind = None
+    first: ShardFeatures | None = None
     seen = set[str]()
-    start = 0
+    start = 0  # of the array in the file, behind its header
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:  # not through a map, where a full disk would be no error but a crash
             for shard in shards_of(run, table):
                 rows = shard.read()
-                features, backbone = feature_values(rows, shard.name)
-                values = features.numpy()
-                if kind is None:
+                read = feature_values(rows, shard.name)
+                values = read.values.numpy()
+                if first is None:
+                    first = read
                     header = {"descr": values.dtype.str, "fortran_order": False}
                     np.lib.format.write_array_header_1_0(file, {**header, "shape": (len(number), *values.shape[1:])})
                     start = file.tell()
-                elif kind != (backbone, values.shape[1:], values.dtype):
+                elif not read.is_like(first):
                     raise ValueError(f"{shard.name} must have the backbone and shape of the shards before it")
-                kind = (backbone, values.shape[1:], values.dtype)
                 for row, image in enumerate(rows["image_id"].to_pylist()):
                     if image in seen:
                         raise ValueError(f"{shard.name} must hold each image once, holds twice: {image}")
@@ -82,16 +84,28 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> Array
                         available[number[image]] = True
                         file.seek(start + number[image] * values[row].nbytes)
                         file.write(values[row].data)
-                file.truncate(start + len(number) * values[:1].nbytes)
-        if not available.any():
+                file.truncate(start + len(number) * values[:1].nbytes)  # zeros for images behind the last one written
+        if first is None or not available.any():
             raise ValueError(f"{table} of {run} must have features of its images, has none")
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    return {"available": available}, {"backbone": backbone}
+    return StoredTensors({"available": available}, {"backbone": first.backbone})
 
 
-def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
+class ShardFeatures(NamedTuple):
+    """The features (rows, *shape) in a shard's rows, and the network that computed them."""
+
+    values: Tensor
+    backbone: str
+
+    def is_like(self, other: ShardFeatures) -> bool:
+        """Whether both can be in one array."""
+        same_rows = self.values.shape[1:] == other.values.shape[1:] and self.values.dtype == other.values.dtype
+        return same_rows and self.backbone == other.backbone
+
+
+def feature_values(rows: pa.Table, name: str) -> ShardFeatures:
     """The features (rows, *shape) in a shard's rows, and their backbone, both as its metadata describes them; name: the
     shard. Raises ValueError for a missing or wrong shape, or values that are not finite.
     """
@@ -100,10 +114,11 @@ def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
         raise ValueError(f"{name} must state its shape in its metadata")
     shape = tuple(json.loads(metadata["shape"]))
     array = rows["feature"].combine_chunks()
+    # an extension type of Arrow, such as a tensor with its shape, keeps its numbers in its storage
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if not pa.types.is_fixed_size_list(array.type) or array.type.list_size != int(np.prod(shape)):
         raise ValueError(f"{name}: feature must be lists of {int(np.prod(shape))} numbers, is: {array.type}")
     values = array.flatten().to_numpy(zero_copy_only=False).reshape(-1, *shape)
     if not np.isfinite(values).all():
         raise ValueError(f"{name}: feature must be finite, holds NaN or infinity")
-    return torch.from_numpy(np.array(values)), metadata.get("backbone", "")
+    return ShardFeatures(torch.from_numpy(np.array(values)), metadata.get("backbone", ""))

@@ -2,35 +2,41 @@
 
 Intervals are over images: pairs of one image are no independent evidence. Draws are of one generator (MT19937, modulo
 n), the same on every machine and in every call with the same n and seed, so that samples of two models may be
-subtracted one by one (a paired bootstrap). Over images and few trainings they are t intervals, see `OfTrainings`.
+subtracted one by one (a paired bootstrap). Over images and few trainings they are t intervals, see `MetricOfTrainings`.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..engine.lock import locked
 from ..engine.storage import write_atomically, write_json
 from ..report.intervals import wilson
+from ..report.tables import markdown_table as markdown_table
+from .checkpoint import JsonMapping
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Picture:
     """An empty figure of matplotlib; width and height in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Picture(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def plot_metric(axes: Any, history: Sequence[Mapping[str, Any]], name: str, label: str, **style: Any) -> None:
+def plot_metric(axes: Axes, history: Sequence[JsonMapping], name: str, label: str, **style: Any) -> None:
     """Plot the metric `name` over those epochs of metrics.jsonl that have it; history: its lines."""
     lines = [line for line in history if name in line]
     if lines:
@@ -39,14 +45,14 @@ def plot_metric(axes: Any, history: Sequence[Mapping[str, Any]], name: str, labe
         axes.plot(epochs, values, marker=".", label=label, **style)
 
 
-def rendered(figure: Any, dpi: int) -> bytes:
+def rendered(figure: Picture, dpi: int) -> bytes:
     """A figure as a PNG; matplotlib's version is not recorded, as the bytes would depend on it."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=dpi, metadata={"Software": None})
-    return drawn.getvalue()
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=dpi, metadata={"Software": None})
+    return file.getvalue()
 
 
-def write_png(figure: Any, path: Path, dpi: int) -> None:
+def write_png(figure: Picture, path: Path, dpi: int) -> None:
     """Write a figure as a PNG, atomically."""
     write_atomically(path, rendered(figure, dpi))
 
@@ -67,13 +73,7 @@ def format_difference(value: float, interval: Sequence[float]) -> str:
     return f"{value:+.1f} ({interval[0]:+.1f} to {interval[1]:+.1f})"
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first column is left-aligned, the others right-aligned."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def write_results(folder: Path, name: str, values: Any, text: str) -> str:
+def write_results(folder: Path, name: str, values: JsonMapping, text: str) -> str:
     """Write `<name>.json` with the values, and the text as `<name>.md`, to a folder; returns the text."""
     with locked(folder):
         write_json(folder / f"{name}.json", values)
@@ -82,12 +82,19 @@ def write_results(folder: Path, name: str, values: Any, text: str) -> str:
 
 
 RESAMPLES = 2000
-AT_ONCE = 100
+AT_ONCE = 100  # resamples that are drawn at a time
 LEVELS = (2.5, 97.5)  # percentiles of a 95 % interval
 
 
+class Interval(NamedTuple):
+    """The bounds of an interval."""
+
+    low: float
+    high: float
+
+
 class Figure(NamedTuple):
-    """A figure, or a difference of two, and its 95 % interval, (low, high)."""
+    """A figure, or a difference of two, and its 95 % interval."""
 
     value: float
     interval: tuple[float, float]
@@ -96,54 +103,59 @@ class Figure(NamedTuple):
         return format_interval(self.value, self.interval)
 
 
-def draws(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
+def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]:
     """How often each of n is drawn in n draws with replacement: parts (<= AT_ONCE, n) of all resamples."""
+    # the legacy generator, whose numbers NumPy has promised never to change
     random = np.random.RandomState(seed % (1 << 32))
     for start in range(0, resamples, AT_ONCE):
         rows = min(AT_ONCE, resamples - start)
-        drawn = random.randint(1 << 32, size=(rows, n), dtype=np.uint32) % n + n * np.arange(rows)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
+        images = random.randint(1 << 32, size=(rows, n), dtype=np.uint32) % n
+        # a number of its own for each resample and image, so that one bincount counts all
+        numbers = images + n * np.arange(rows)[:, None]
+        yield np.bincount(numbers.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 
 
 def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:
-    """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images, in %. counts: (I, k).
-    sizes: (I, k) or (I, 1). Each sample draws I images with replacement; NaN where it has nothing to count.
+    """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images, in %. Each sample draws I
+    images with replacement; NaN where it has nothing to count. counts: (I, k). sizes: (I, k) or (I, 1).
     """
     samples = []
-    for drawn in draws(len(counts), seed, resamples):
-        count = drawn @ counts
-        number = drawn @ sizes
-        samples.append(100 * np.divide(count, number, out=np.full_like(count, np.nan), where=number > 0))
+    for times_drawn in resample_counts(len(counts), seed, resamples):
+        count = times_drawn @ counts
+        size = times_drawn @ sizes
+        samples.append(100 * np.divide(count, size, out=np.full_like(count, np.nan), where=size > 0))
     return np.concatenate(samples)
 
 
-def interval(samples: np.ndarray) -> tuple[float, float]:
+def percentile_interval(samples: np.ndarray) -> Interval:
     """The 95 % interval of samples (n,), without those that are NaN."""
     low, high = np.nanpercentile(samples, LEVELS).tolist()
-    return low, high
+    return Interval(low, high)
 
 
-def figures(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
+def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
     """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %. The interval of 0
     and of 100 % is Wilson's, where an image with cases is one independent case: all resamples would be equal.
     """
     values = (100 * counts.sum(0) / sizes.sum(0)).tolist()
     samples = bootstrap(counts, sizes, seed, resamples)
-    images = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
-    return [
-        Figure(value, at_limit(value, number) if value in (0.0, 100.0) and number else interval(column))
-        for value, number, column in zip(values, images, samples.T, strict=True)
-    ]
+    images_with_cases = np.broadcast_to(np.count_nonzero(sizes, axis=0), len(values)).tolist()
+    ratios = []
+    for value, images, of_value in zip(values, images_with_cases, samples.T, strict=True):
+        # all resamples of only hits, or only misses, are equal, and their interval would be a point
+        is_at_limit = value in (0.0, 100.0) and images
+        ratios.append(Figure(value, at_limit(value, images) if is_at_limit else percentile_interval(of_value)))
+    return ratios
 
 
-def at_limit(percent: float, cases: int) -> tuple[float, float]:
+def at_limit(percent: float, cases: int) -> Interval:
     """The interval of 0 or 100 % of independent cases."""
     low, high = wilson(percent / 100, cases)
-    return (0.0, 100 * high) if percent == 0 else (100 * low, 100.0)
+    return Interval(0.0, 100 * high) if percent == 0 else Interval(100 * low, 100.0)
 
 
 @dataclass(frozen=True, eq=False)
-class OfTrainings:
+class MetricOfTrainings:
     """A metric of S trainings of a model, or the difference of two models' metrics, training by training.
 
     values: (S,), the metric of each training. samples: (n,) bootstrap samples of their mean, over images alone: every
@@ -153,13 +165,13 @@ class OfTrainings:
     values: np.ndarray
     samples: np.ndarray
 
-    def __add__(self, other: OfTrainings) -> OfTrainings:
+    def __add__(self, other: MetricOfTrainings) -> MetricOfTrainings:
         """The sum with another metric of the same trainings and images."""
-        return OfTrainings(self.values + other.values, self.samples + other.samples)
+        return MetricOfTrainings(self.values + other.values, self.samples + other.samples)
 
-    def __sub__(self, other: OfTrainings) -> OfTrainings:
+    def __sub__(self, other: MetricOfTrainings) -> MetricOfTrainings:
         """The difference from another model's metric. Training s of one is compared with training s of the other."""
-        return OfTrainings(self.values - other.values, self.samples - other.samples)
+        return MetricOfTrainings(self.values - other.values, self.samples - other.samples)
 
     def figure(self) -> Figure:
         """The mean over trainings with its 95 % interval, over images and trainings.
@@ -176,17 +188,18 @@ class OfTrainings:
         """
         mean = float(self.values.mean())
         if len(self.values) == 1:
-            return Figure(mean, interval(self.samples))
-        of_trainings = float(self.values.var(ddof=1)) / len(self.values)
-        of_images = float(np.nanvar(self.samples, ddof=1))
+            return Figure(mean, percentile_interval(self.samples))
+        of_trainings = float(self.values.var(ddof=1)) / len(self.values)  # v
+        of_images = float(np.nanvar(self.samples, ddof=1))  # w
         half = t_quantile(of_trainings, of_images, len(self.values)) * (of_trainings + of_images) ** 0.5
-        return Figure(mean, (mean - half, mean + half))
+        return Figure(mean, Interval(mean - half, mean + half))
 
 
 def t_quantile(of_trainings: float, of_images: float, trainings: int) -> float:
-    """The factor of the standard error in `OfTrainings.figure`. of_trainings, of_images: the variances v and w."""
+    """The factor of the standard error in `MetricOfTrainings.figure`; of_trainings, of_images: v and w there."""
     from scipy.special import stdtrit
 
+    # equal trainings say nothing of their variance: the interval is over images alone
     if of_trainings == 0:
         return float(stdtrit(np.inf, LEVELS[1] / 100))
     freedom = (of_trainings + of_images) ** 2 * (trainings - 1) / of_trainings**2

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +17,11 @@ from torch.nn.utils import clip_grad_norm_
 from . import checkpoint, device
 
 LOSS_POINTS = 20  # per epoch in the loss curve
+# seconds, and a share of the epoch so far, between two lines of progress during an epoch
 SAY_AFTER = 10
-SAY_TIMES = 5  # seconds, and a share of the epoch so far, between lines during an epoch
-Batch = TypeVar("Batch")
-Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
+SAY_TIMES = 5
+BatchT = TypeVar("BatchT")
+Line = checkpoint.JsonObject  # what is known of an epoch: a line of metrics.jsonl
 Say = Callable[[str], None]  # is called with lines of progress
 
 
@@ -27,7 +29,7 @@ def silent(line: str) -> None:
     """Say nothing."""
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """What a model makes of a batch: the loss to minimize and terms to log, scalars; size: what they are sums over,
     such as pairs, 1 if they are means; optimizer: the one that moves.
     """
@@ -37,20 +39,24 @@ class Step(NamedTuple):
     size: int = 1
     optimizer: str = "optimizer"
 
+    def detached(self) -> TrainingStep:
+        """The same without the graph of its computation, which would keep all activations of an epoch in memory."""
+        return self._replace(loss=self.loss.detach(), terms={name: term.detach() for name, term in self.terms.items()})
+
 
 def fit(
     models: checkpoint.Models,
     optimizers: checkpoint.Optimizers,
-    batches: Callable[[int], Iterable[Batch]],
-    step: Callable[[Batch, int], Step],
+    batches: Callable[[int], Iterable[BatchT]],
+    step: Callable[[BatchT, int], TrainingStep],
     epochs: int,
     *,
     clip: float | None = None,
     rate: Callable[[int, int], float] | None = None,
-    after_step: Callable[[Batch], object] = lambda batch: None,
+    after_step: Callable[[BatchT], object] = lambda batch: None,
     mean: nn.Module | None = None,
     decay: float = 0.0,
-    evaluate: Callable[[Line], Mapping[str, Any]] = lambda line: {},
+    evaluate: Callable[[Line], Line] = lambda line: {},
     select: Callable[[Line], float] | None = None,
     keep: Callable[[Line], object] | None = None,
     report: Callable[[Sequence[Line]], object] = lambda history: None,
@@ -62,97 +68,151 @@ def fit(
 ) -> list[Line]:
     """Train models by gradient descent; returns one line for each epoch, of the entries in `epoch_figures`.
 
-    models, optimizers: by names that all differ. The models are trained in place; afterwards they have the weights of
-        the last epoch, but without a folder the first one has those of the epoch that `select` chooses.
-    batches: the batches of an epoch, from 1. Whatever is drawn at random must depend on the epoch only, see
-        `checkpoint.epoch_seed`: then a training that was interrupted ends with the same bits as one that was not.
-    step: the loss of a batch, in an epoch.
-    clip: the maximum norm of the gradients. rate: the learning rate, by the epoch and the number of steps before;
-        None: as the optimizers have it. after_step: called when the weights have moved.
-    mean: a copy of the first model, which gets the moving average of its weights, see `move_average`.
-    evaluate: called after an epoch with its line; what it returns is added to the line, or replaces entries.
-    select: the value of an epoch by its line. Of the first epoch with the highest value, the first model's weights (or
-        the mean's) are kept: as `best` in the folder, or by `keep`; None: no epoch's are.
-    report: called after each epoch with all lines so far. stop: whether to end before the next epoch, by the same.
-    folder: as `checkpoint.prepare_folder` left it. After each epoch it gets metrics.jsonl and, as `last`, all that is
-        needed to resume after this epoch, which happens if they are there; None: nothing is written.
-    say: called with `about`, before the first epoch, and during long epochs with the time left. length: the number of
-        batches of an epoch, for that; None: nothing is said during an epoch.
+    Args:
+        models: by names that all differ, also from those of the optimizers. They are trained in place; afterwards they
+            have the weights of the last epoch, but without a folder the first one has those of the epoch that `select`
+            chooses.
+        optimizers: by name.
+        batches: the batches of an epoch, from 1. Whatever is drawn at random must depend on the epoch only, see
+            `checkpoint.epoch_seed`: then a training that was interrupted ends with the same bits as one that was not.
+        step: the loss of a batch, in an epoch.
+        epochs: the number of epochs, those of an interrupted training included.
+        clip: the maximum norm of the gradients; None: any.
+        rate: the learning rate, by the epoch and the number of steps before; None: as the optimizers have it.
+        after_step: called when the weights have moved.
+        mean: a copy of the first model, which gets the moving average of its weights, see `move_average`.
+        decay: of that average.
+        evaluate: called after an epoch with its line; what it returns is added to the line, or replaces entries.
+        select: the value of an epoch by its line. Of the first epoch with the highest value, the first model's weights
+            (or the mean's) are kept: as `best` in the folder, or by `keep`; None: no epoch's are.
+        keep: see select.
+        report: called after each epoch with all lines so far.
+        stop: whether to end before the next epoch, by all lines so far.
+        folder: as `checkpoint.prepare_folder` left it. After each epoch it gets metrics.jsonl and, as `last`, all that
+            is needed to resume after this epoch, which happens if they are there; None: nothing is written.
+        say: called with `about`, before the first epoch, and during long epochs with the time left.
+        about: see say.
+        length: the number of batches of an epoch, for the time left; None: nothing is said during an epoch.
 
-    Raises ValueError for an epoch without batches, for a loss or term that is not finite, naming it, and for a folder
-    with damaged files.
+    Raises:
+        ValueError: an epoch has no batches, a loss or term is not finite (which is named), or files are damaged.
     """
     model = next(iter(models.values()))
-    where = next(model.parameters()).device
-    trained, chosen = (models, model) if mean is None else ({**models, "mean": mean}, mean)
-    history: list[Line] = []
-    state: dict[str, Any] = {"epoch": 0, "steps": 0, "best": {"epoch": 0, "value": -math.inf}}
-    if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
-        kinds = {"epoch": int, "steps": int, "best": dict}
-        last = checkpoint.restore(folder, checkpoint.LAST, trained, optimizers, kinds)
-        state = last.state
-        history = last.read_history()
-    done = state["epoch"]
-    steps = state["steps"]
-    best = state["best"]
-    weights: dict[str, Tensor] = {}
-    say(about + (f"; resumed after epoch {done}" if done else ""))
-    for epoch in range(done + 1, epochs + 1):
-        if stop(history):
+    # the averaged weights are evaluated and kept, the others are only trained on
+    kept_model = model if mean is None else mean
+    trained = models if mean is None else {**models, "mean": mean}
+    progress = _resume(folder, trained, optimizers)
+    kept_weights: dict[str, Tensor] = {}  # without a folder
+    say(about + (f"; resumed after epoch {progress.epoch}" if progress.epoch else ""))
+
+    for epoch in range(progress.epoch + 1, epochs + 1):
+        if stop(progress.history):
             break
-        said = began = time.perf_counter()
-        results = list[Step]()
-        with device.deterministic(where):
+        results = list[TrainingStep]()
+        clock = _EpochClock(epoch, epochs, length, say)
+        # the evaluation as well, whose sums over indices decide which epoch is kept
+        with device.deterministic(next(model.parameters()).device):
             for batch in batches(epoch):
                 result = step(batch, epoch)
                 optimizer = optimizers[result.optimizer]
-                for group in optimizer.param_groups:
-                    group["lr"] = group["lr"] if rate is None else rate(epoch, steps)
-                optimizer.zero_grad(set_to_none=True)
-                result.loss.backward()
-                if clip is not None:
-                    clip_grad_norm_([each for group in optimizer.param_groups for each in group["params"]], clip)
-                optimizer.step()
+                if rate is not None:
+                    _set_rate(optimizer, rate(epoch, progress.steps))
+                _move_weights(optimizer, result.loss, clip)
                 after_step(batch)
-                steps += 1
+                progress.steps += 1
                 if mean is not None:
-                    move_average(mean, model, steps, decay)
-                terms = {name: term.detach() for name, term in result.terms.items()}
-                results.append(result._replace(loss=result.loss.detach(), terms=terms))
-                now = time.perf_counter()
-                if length and now - said > max(SAY_AFTER, (now - began) / SAY_TIMES):
-                    said = now
-                    say(progress(epoch, epochs, len(results) / length, now - began))
-            line = {"epoch": epoch, **epoch_figures(results, epoch, began)}
+                    move_average(mean, model, progress.steps, decay)
+                results.append(result.detached())
+                clock.tell(len(results))
+            line = {"epoch": epoch, **epoch_figures(results, epoch, clock.began)}
+            # of the optimizer of the last batch: trainings with several have one rate an epoch
             line["learning_rate"] = optimizer.param_groups[0]["lr"]
             line |= evaluate(line)
-        history.append(line)
-        if select is not None and select(line) > best["value"]:
-            best = {"epoch": epoch, "value": select(line)}
+        progress.history.append(line)
+
+        if select is not None and select(line) > progress.best["value"]:
+            progress.best = {"epoch": epoch, "value": select(line)}
             if keep is not None:
                 keep(line)
             elif folder is not None:
-                checkpoint.save(folder, checkpoint.BEST, {"model": chosen}, best)
+                checkpoint.save(folder, checkpoint.BEST, {"model": kept_model}, progress.best)
             else:
-                weights = {name: value.clone() for name, value in chosen.state_dict().items()}
-        if folder is not None:
-            state = {"epoch": epoch, "steps": steps, "best": best}
-            checkpoint.save_last(folder, trained, state, optimizers, history)
-        report(history)
-    if weights:
-        model.load_state_dict(weights)
-    return history
+                kept_weights = {name: value.clone() for name, value in kept_model.state_dict().items()}
+        if folder is not None:  # after `best`: a training that is stopped between the two repeats this epoch
+            state = {"epoch": epoch, "steps": progress.steps, "best": progress.best}
+            checkpoint.save_last(folder, trained, state, optimizers, progress.history)
+        report(progress.history)
+    if kept_weights:
+        model.load_state_dict(kept_weights)
+    return progress.history
 
 
-def progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
-    """How far a training is, by a share of an epoch: `epoch 3 of 12: 40 %, 2 min left of it, 31 min in all`."""
+@dataclass
+class _Progress:
+    """How far a training is: its last epoch, the steps so far, the best epoch with its value, and a line per epoch."""
+
+    epoch: int
+    steps: int
+    best: Line
+    history: list[Line]
+
+
+def _resume(folder: Path | None, models: checkpoint.Models, optimizers: checkpoint.Optimizers) -> _Progress:
+    """The progress of the training in a folder, whose models and optimizers are loaded in place; a new one's if there
+    is none.
+    """
+    if folder is None or not (folder / f"{checkpoint.LAST}.safetensors").exists():
+        return _Progress(0, 0, {"epoch": 0, "value": -math.inf}, [])
+    types = {"epoch": int, "steps": int, "best": dict}
+    last = checkpoint.restore(folder, checkpoint.LAST, models, optimizers, types)
+    return _Progress(last.state["epoch"], last.state["steps"], last.state["best"], last.read_history())
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _move_weights(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | None) -> None:
+    """A step of the optimizer along the gradients of a loss, whose norm over all its weights is at most `clip`."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    if clip is not None:
+        clip_grad_norm_([weights for group in optimizer.param_groups for weights in group["params"]], clip)
+    optimizer.step()
+
+
+class _EpochClock:
+    """Tells how far a long epoch is: after SAY_AFTER seconds, then ever more seldom."""
+
+    def __init__(self, epoch: int, epochs: int, length: int | None, say: Say) -> None:
+        self.began = time.perf_counter()
+        self._told = self.began
+        self._epoch = epoch
+        self._epochs = epochs
+        self._length = length
+        self._say = say
+
+    def tell(self, steps: int) -> None:
+        """Say how far the epoch is after so many steps, if it is time."""
+        now = time.perf_counter()
+        pause = max(SAY_AFTER, (now - self.began) / SAY_TIMES)
+        if self._length and now - self._told > pause:
+            self._told = now
+            self._say(format_progress(self._epoch, self._epochs, steps / self._length, now - self.began))
+
+
+def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
+    """How far a training is, by a share of an epoch: `epoch 3 of 12: 40%, 2 min left of it, 31 min in all`."""
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
     whole = left + seconds / share * (epochs - epoch)
-    return f"epoch {epoch} of {epochs}: {share:.0%}, {minutes(left)} left of it, {minutes(whole)} in all"
+    return (
+        f"epoch {epoch} of {epochs}: {share:.0%}, {format_duration(left)} left of it, {format_duration(whole)} in all"
+    )
 
 
-def minutes(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """`40 s`, `12 min`, `3.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -167,7 +227,10 @@ def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> 
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
-def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
+TERM = "term "  # before the name of a term, which may be called loss, too
+
+
+def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> Line:
     """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts. Also
     `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
     """
@@ -176,20 +239,25 @@ def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
     sizes: dict[str, list[int]] = {}
     values: dict[str, list[Tensor]] = {}
     for result in results:
-        for name, value in {
-            "loss": result.loss,
-            **{f"term {name}": term for name, term in result.terms.items()},
-        }.items():
+        figures = {"loss": result.loss, **{f"{TERM}{name}": term for name, term in result.terms.items()}}
+        for name, value in figures.items():
             values.setdefault(name, []).append(value)
             sizes.setdefault(name, []).append(result.size)
-    figures = {name: torch.stack(each).double().cpu() for name, each in values.items()}  # waits for the device
+    # a single copy from the device for each name; the clock is read after it, as it waits for the device
+    per_step = {name: torch.stack(steps).double().cpu() for name, steps in values.items()}
     seconds = time.perf_counter() - began
-    for name, each in sorted(figures.items(), reverse=True):  # terms tell more than the loss
-        if not each.isfinite().all():
-            at = int(each.isfinite().long().argmin()) + 1
-            raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {at}): lower the learning rate")
-    means = {name.removeprefix("term "): each.sum().item() / sum(sizes[name]) for name, each in figures.items()}
-    losses = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
-    line = {"loss": means.pop("loss"), "terms": means, "losses": [part.mean().item() for part in losses]}
-    speed = {"seconds": round(seconds, 2), "per_second": round(sum(sizes["loss"]) / seconds, 1)}
-    return {**line, "steps": len(results), **speed}
+
+    for name, steps in sorted(per_step.items(), reverse=True):  # terms tell more than the loss
+        if not steps.isfinite().all():
+            first = int(steps.isfinite().long().argmin()) + 1
+            raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {first}): lower the learning rate")
+    means = {name: steps.sum().item() / sum(sizes[name]) for name, steps in per_step.items()}
+    curve = (per_step["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
+    return {
+        "loss": means.pop("loss"),
+        "terms": {name.removeprefix(TERM): value for name, value in means.items()},
+        "losses": [part.mean().item() for part in curve],
+        "steps": len(results),
+        "seconds": round(seconds, 2),
+        "per_second": round(sum(sizes["loss"]) / seconds, 1),
+    }

@@ -9,31 +9,41 @@ scale, 1/τ. Other captions of an image are neither true nor false for it and ar
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .batches import Drawn, Terms
+from .batches import SampledNegatives, Terms
 from .device import to_device
 
+# factors of CE-CLIP's two terms, as in its released code
 TEXT_WEIGHT = 0.2
-RANK_WEIGHT = 0.2  # factors of CE-CLIP's two terms, as in its released code
+RANK_WEIGHT = 0.2
+# the first scale of CLIP, and the highest
 SCALE = 1 / 0.07
-MOST = 100.0  # the first scale of CLIP, and the highest
+MOST = 100.0
+# the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
 SIGLIP_SCALE = 10.0
-SIGLIP_BIAS = -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
+SIGLIP_BIAS = -10.0
 
 
-def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
+class Hinges(NamedTuple):
     """The hinges (B, B) of false captions for each image, and of false images for each caption; 0 of true ones."""
+
+    captions: Tensor
+    images: Tensor
+
+
+def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> Hinges:
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:
         is_false = is_false & ~same_image
     captions = (margin + scores - true[:, None]).clamp(min=0) * is_false
     images = (margin + scores - true[None, :]).clamp(min=0) * is_false
-    return captions, images
+    return Hinges(captions, images)
 
 
 def sum_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = None) -> Tensor:
@@ -42,8 +52,8 @@ def sum_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = Non
     Σ_c' [α + s(i, c') - s(i, c)]₊ + Σ_i' [α + s(i', c) - s(i, c)]₊. scores: (B, B), images by captions. same_image: (B,
     B) bool, True where caption j describes image i and is no negative; None: on the diagonal.
     """
-    captions, images = _hinges(scores, margin, same_image)
-    return captions.sum() + images.sum()
+    hinges = _hinges(scores, margin, same_image)
+    return hinges.captions.sum() + hinges.images.sum()
 
 
 def max_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = None) -> Tensor:
@@ -51,8 +61,8 @@ def max_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = Non
 
     max_c' [α + s(i, c') - s(i, c)]₊ + max_i' [α + s(i', c) - s(i, c)]₊.
     """
-    captions, images = _hinges(scores, margin, same_image)
-    return captions.amax(1).sum() + images.amax(0).sum()
+    hinges = _hinges(scores, margin, same_image)
+    return hinges.captions.amax(1).sum() + hinges.images.amax(0).sum()
 
 
 def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float) -> Tensor:
@@ -81,12 +91,14 @@ def info_nce(logits: Tensor, same_image: Tensor, negatives: Tensor | None = None
     and all its negatives, and over the images of the batch. logits: (B, B), images by captions. same_image: (B, B)
     bool, True where caption j describes image i. negatives: (B, P) logits of each image with every negative.
     """
-    others = same_image & ~torch.eye(len(logits), dtype=torch.bool, device=logits.device)
-    logits = logits.masked_fill(others, -math.inf)
-    captions = logits if negatives is None else torch.cat([logits, negatives], 1)
+    is_other_caption = same_image & ~torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    # another caption of the image is no wrong answer: it takes no part in the softmax
+    logits = logits.masked_fill(is_other_caption, -math.inf)
+    candidates = logits if negatives is None else torch.cat([logits, negatives], 1)
     true = torch.arange(len(logits), device=logits.device)
-    of_images = functional.cross_entropy(captions, true, reduction="sum")
-    return (of_images + functional.cross_entropy(logits.T, true, reduction="sum")) / 2
+    captions_by_image = functional.cross_entropy(candidates, true, reduction="sum")
+    images_by_caption = functional.cross_entropy(logits.T, true, reduction="sum")
+    return (captions_by_image + images_by_caption) / 2
 
 
 def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
@@ -110,6 +122,7 @@ def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) ->
     """CE-CLIP's ranking of an image's negatives (Zhang et al. 2024), a scalar: B times the mean of [l(i, c'') - l(i, c)
     + Th]₊. true: (B,) logits of the true pairs. false, owner, thresholds: (P,) those of negatives, their pairs and Th.
     """
+    # a loss of 0 that still has a gradient, as the mean of nothing would be NaN
     if not len(false):
         return true.sum() * 0
     return (false - true[owner] + thresholds).clamp(min=0).mean() * len(true)
@@ -121,11 +134,12 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
     """
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
+    # the mean by family, in one pass over the batch
     means = torch.zeros_like(thresholds).index_add(0, family, gaps) / counts.clamp(min=1)
     return torch.where(counts > 0, means, thresholds)
 
 
-class Contrast(nn.Module):
+class ContrastiveHead(nn.Module):
     """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), and what `learn` adds."""
 
     log_scale: Tensor
@@ -134,6 +148,7 @@ class Contrast(nn.Module):
         """Add `bias`, SigLIP's, and `thresholds`, CE-CLIP's for each family of negatives, 0 before the first batch."""
         siglip = kind == "siglip"
         self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
+        # a parameter without gradient, so that it is saved, loaded and averaged as the weights are
         self.thresholds = nn.Parameter(torch.zeros(families), requires_grad=False)
 
     @property
@@ -142,26 +157,65 @@ class Contrast(nn.Module):
         return self.log_scale.exp().clamp(max=MOST)
 
 
-def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: float = 0.0) -> tuple[Tensor, Tensor]:
-    """The cosines of images (B, d) with all negatives (P, d), (B, P), and of each negative with its own image, (P,).
-    margin: times a negative's concreteness, added to the latter in both: what a concrete noun names can be seen to be
-    missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is negcap's own).
+class NegativeScores(NamedTuple):
+    """Scores of P negatives: with_all (B, P), each image with every negative; with_own (P,), each negative with the
+    image of its own caption.
     """
-    owner = to_device(drawn.owner, images.device)
+
+    with_all: Tensor
+    with_own: Tensor
+
+
+def negative_scores(
+    images: Tensor, negatives: Tensor, sampled: SampledNegatives, margin: float = 0.0
+) -> NegativeScores:
+    """The cosines of images (B, d) with negatives (P, d).
+
+    margin: times a negative's concreteness, is added to its score with its own image, in both: what a concrete noun
+    names can be seen to be missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is
+    negcap's own).
+    """
+    owner = to_device(sampled.owner, images.device)
     with_all = images @ negatives.T
     with_own = (images[owner] * negatives).sum(1)
     if margin:
-        margins = margin * to_device(drawn.concreteness, images.device)
-        with_all = with_all.index_put((owner, torch.arange(len(owner), device=images.device)), margins, accumulate=True)
+        margins = margin * to_device(sampled.concreteness, images.device)
+        every_negative = torch.arange(len(owner), device=images.device)
+        with_all = with_all.index_put((owner, every_negative), margins, accumulate=True)
         with_own = with_own + margins
-    return with_all, with_own
+    return NegativeScores(with_all, with_own)
+
+
+class EmbeddedBatch(NamedTuple):
+    """The vectors of a batch: images (B, d), their captions (B, d), negatives (P, d), and which negatives these are."""
+
+    images: Tensor
+    captions: Tensor
+    negatives: Tensor
+    sampled: SampledNegatives
 
 
 def contrastive_terms(
-    kind: str, model: Contrast, images: Tensor, true: Tensor, false: Tensor, drawn: Drawn, same: Tensor, margin: float
+    kind: str,
+    model: ContrastiveHead,
+    images: Tensor,
+    true: Tensor,
+    false: Tensor,
+    sampled: SampledNegatives,
+    same: Tensor,
+    margin: float,
 ) -> Terms:
-    """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d):
-    infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.
+    """The terms of a contrastive loss by name, on unit vectors.
+
+    Args:
+        kind: infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.
+        model: what the loss learns.
+        images: (B, d).
+        true: (B, d), their captions.
+        false: (P, d), negatives of the captions.
+        sampled: which negatives these are.
+        same: (B, B) bool, True where caption j describes image i.
+        margin: see `negative_scores`.
     """
     scale = model.scale
     logits = scale * images @ true.T
@@ -169,13 +223,15 @@ def contrastive_terms(
         return {"itc": sigmoid_loss(logits + model.bias, same)}
     if kind == "infonce":
         return {"itc": info_nce(logits, same)}
-    with_all, with_own = (scale * scores for scores in negative_scores(images, false, drawn, margin))
-    terms = {"itc": info_nce(logits, same, with_all)}
+    cosines = negative_scores(images, false, sampled, margin)
+    terms = {"itc": info_nce(logits, same, scale * cosines.with_all)}
     if kind == "ce-clip":
-        own = logits.diagonal()
-        (owner, family) = (to_device(part, images.device) for part in drawn[1:3])
-        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(own, scale * true @ false.T)
-        terms["cmr"] = RANK_WEIGHT * rank_loss(own, with_own, owner, model.thresholds[family])
+        true_logits = logits.diagonal()
+        false_logits = scale * cosines.with_own
+        owner = to_device(sampled.owner, images.device)
+        family = to_device(sampled.family, images.device)
+        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true_logits, scale * true @ false.T)
+        terms["cmr"] = RANK_WEIGHT * rank_loss(true_logits, false_logits, owner, model.thresholds[family])
         if model.training and len(false):
-            model.thresholds.copy_(next_thresholds(model.thresholds, own, with_own, owner, family))
+            model.thresholds.copy_(next_thresholds(model.thresholds, true_logits, false_logits, owner, family))
     return terms

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
 from . import encoders
-from .batches import Batch, Drawn, Objective, Terms, autocast, negative_sampler
+from .batches import CaptionBatch, Objective, SampledNegatives, Terms, autocast, negative_sampler
 from .config import MhadConfig
-from .data import Corpus, Texts, places_in_groups
+from .data import Corpus, RunTexts, places_in_groups
 from .device import to_device
 from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
-from .similarities import COSINE, unit
+from .similarities import unit_vectors
 
 
 class RegionEncoder(nn.Module):
@@ -26,6 +26,7 @@ class RegionEncoder(nn.Module):
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
+        # not pooled: the heads decide which regions count
         self.transform = config.transform
         self.tanh = config.region_tanh
         self.linear = encoders.linear_layer(size, config.joint, generator)
@@ -35,55 +36,74 @@ class RegionEncoder(nn.Module):
     def attend(self, features: Tensor) -> encoders.Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
         regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
+        # an image with fewer regions than the largest is padded with zeros in the table
         present = (regions != 0).any(-1)
         states = self.linear(encoders.TRANSFORMS[self.transform](regions))
         return self.heads(states.tanh() if self.tanh else states, present | ~present.any(1, keepdim=True))
 
     def forward(self, features: Tensor) -> Tensor:
         """Unit vectors (B, K · joint), float32, of features (B, R, D) or (B, D)."""
-        return unit(self.attend(features).vectors.flatten(1))
+        return unit_vectors(self.attend(features).vectors.flatten(1))
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(encoders.EmbeddingModel):
     """An encoder of image regions and one of sentences per language, each with K attention heads of its own.
 
     The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
-    cosine. size: of a region's features. words, vectors: the size of the first language's vocabulary, and
-    initial word vectors, see `word_embedding`. more: both for each further language.
+    cosine.
+
+    Args:
+        config: of the model.
+        size: of a region's features.
+        words: the size of the first language's vocabulary.
+        vectors: its initial word vectors, see `word_embedding`.
+        more: words and vectors for each further language.
     """
+
+    image: RegionEncoder
+    text: nn.ModuleDict
 
     def __init__(
         self, config: MhadConfig, size: int, words: int, vectors: Tensor | None = None, *more: tuple[int, Tensor | None]
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
-        self.similarity = COSINE
+        self.feature_size = size
         self.languages = config.languages
         self.head_count = config.heads
-        joint = config.heads * config.joint
-        heads = (config.heads, config.attention_dim)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
             self.image = RegionEncoder(config, size, generator)
-            self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
+            self.text = nn.ModuleDict()  # see text_encoder
             for language, (count, known) in zip(config.languages, [(words, vectors), *more], strict=True):
                 embedding = encoders.word_embedding(count, config.word_dim, generator, known, config.tune_vectors)
-                sizes = config.word_dim, joint, generator, unit, *heads
-                self.text[language] = encoders.SentenceEncoder(embedding, *sizes)
+                self.text[language] = encoders.SentenceEncoder(
+                    embedding,
+                    config.word_dim,
+                    config.heads * config.joint,
+                    generator,
+                    heads=config.heads,
+                    attention_dim=config.attention_dim,
+                )
+
+    def text_encoder(self, language: str) -> encoders.SentenceEncoder:
+        """The encoder of sentences in a language."""
+        encoder = self.text[language]
+        assert isinstance(encoder, encoders.SentenceEncoder)
+        return encoder
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
         return joined.view(len(joined), self.head_count, -1)
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """Unit vectors (B, K · H) of texts `rows` (B,), each by the encoder of its language."""
         language = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
-        numbers = language.unique().tolist()
-        order = language.argsort(stable=True)
-        parts = rows[order].split([int((language == number).sum()) for number in numbers])
+        by_language = language.argsort(stable=True)
         vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
-        for number, rows in zip(numbers, parts, strict=True):
-            vectors.append(self.text[self.languages[number]](texts.tokens, texts.offsets, rows))
-        return torch.cat(vectors)[order.argsort().to(texts.tokens.device)]
+        for number in language.unique().tolist():  # ascending, as by_language
+            encoder = self.text_encoder(self.languages[number])
+            vectors.append(encoder(texts.tokens, texts.offsets, rows[language == number]))
+        return torch.cat(vectors)[by_language.argsort().to(texts.tokens.device)]
 
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
@@ -99,100 +119,131 @@ def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
     """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H). others: (B,
     K, H), the second head of each pair; None: `heads`, too.
     """
-    cosines = unit(heads) @ unit(heads if others is None else others).transpose(1, 2)
+    cosines = unit_vectors(heads) @ unit_vectors(heads if others is None else others).transpose(1, 2)
+    # the cosine of a head with itself is 1 and would only add a constant
     return cosines[:, ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)]
 
 
 def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
     """The sum of the hinges of all pairs of different heads of the same instance, in all pairs of views; a scalar.
-    views: each (B, K, H), the heads of the images, and of their captions in each language. Pairs of views are unordered
-    and include a view with itself; pairs of heads k ≠ r are ordered. margin: α_D. reading: a key of HINGES.
+
+    Pairs of views are unordered and include a view with itself; pairs of heads k ≠ r are ordered.
+
+    Args:
+        views: each (B, K, H), the heads of the images, and of their captions in each language.
+        margin: α_D.
+        reading: a key of HINGES.
     """
-    pairs = combinations_with_replacement(views, 2)
-    return torch.stack([HINGES[reading](head_cosines(*pair), margin).sum() for pair in pairs]).sum()
+    hinge = HINGES[reading]
+    costs = []
+    for first, second in combinations_with_replacement(views, 2):
+        costs.append(hinge(head_cosines(first, second), margin).sum())
+    return torch.stack(costs).sum()
 
 
-class Sample(NamedTuple):
+class SampledCaptions(NamedTuple):
     """What joins the B captions of a batch: those of each further language, (B,), and negatives of the English ones."""
 
     captions: Mapping[str, Tensor]
-    negatives: Drawn | None
+    negatives: SampledNegatives | None
+
+
+class EpochOrder(NamedTuple):
+    """The order of captions in an epoch: the seed that it is drawn by, and by further language the captions (n,) by
+    image, shuffled within each.
+    """
+
+    seed: int
+    rows: Mapping[str, Tensor]
 
 
 class CaptionPool:
-    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn. In an
-    epoch, the captions of an image in one language are paired with a random permutation of those in another (repeated
-    if there are fewer). Raises ValueError if negatives are wanted and there are none.
+    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn.
+
+    In an epoch, the captions of an image in one language are paired with a random permutation of those in another
+    (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
         captions = corpus.captions
-        image = corpus.captions.image
+        image = captions.image
         by_image = train[image[train].argsort(stable=True)]
         rows = {language: captions.in_language(by_image, language) for language in captions.languages}
         first = rows.pop(captions.languages[0])
         # of the captions of the first language, of which a batch is made, the place among those of their image
         self.position = torch.zeros(len(image), dtype=torch.long)
         self.position[first] = places_in_groups(image[first])
-        numbers = torch.arange(len(captions.image_ids) + 1)
-        self.starts = {language: torch.searchsorted(image[own], numbers) for language, own in rows.items()}
         self.image = image
         self.rows = rows
+        # where the captions of each image begin in `rows`, and the last ones end
+        images = torch.arange(len(captions.image_ids) + 1)
+        self.starts = {language: torch.searchsorted(image[of_train], images) for language, of_train in rows.items()}
         self.negatives = negative_sampler(config, corpus, train) if config.negative_families else None
-        self.epoch: tuple[int, dict[str, Tensor]] = (-1, {})  # the seed of an epoch, and the order of the rows in it
+        self.order = EpochOrder(-1, {})
 
     def __str__(self) -> str:
         return str(self.negatives or "")
 
-    def sample(self, captions: Tensor, generator: Generator) -> Sample:
+    def sample(self, captions: Tensor, generator: Generator) -> SampledCaptions:
         """The further captions of a batch, given those of the first language (B,), and negatives of the English ones;
         the permutations depend on the seed with which the generator, that of the epoch, began.
         """
-        if self.epoch[0] != generator.initial_seed():
-            chance = Generator().manual_seed(generator.initial_seed())
-            order = {}
-            for language, rows in self.rows.items():
-                shuffled = rows[torch.randperm(len(rows), generator=chance)]
-                order[language] = shuffled[self.image[shuffled].argsort(stable=True)]
-            self.epoch = generator.initial_seed(), order
+        if self.order.seed != generator.initial_seed():
+            self.order = self._shuffle(generator.initial_seed())
         image = self.image[captions]
-        drawn = {}
-        for language, rows in self.epoch[1].items():
+        partners = {}
+        for language, rows in self.order.rows.items():
             starts = self.starts[language][image]
             ends = self.starts[language][image + 1]
-            drawn[language] = rows[starts + self.position[captions] % (ends - starts)]
-        english = drawn.get(LANGUAGE, captions)
-        return Sample(drawn, None if self.negatives is None else self.negatives.sample(english, generator))
+            partners[language] = rows[starts + self.position[captions] % (ends - starts)]
+        english = partners.get(LANGUAGE, captions)
+        negatives = None if self.negatives is None else self.negatives.sample(english, generator)
+        return SampledCaptions(partners, negatives)
+
+    def _shuffle(self, seed: int) -> EpochOrder:
+        """The order of an epoch; by a generator of its own, so that it does not depend on the batches before."""
+        chance = Generator().manual_seed(seed)
+        order = {}
+        for language, rows in self.rows.items():
+            shuffled = rows[torch.randperm(len(rows), generator=chance)]
+            order[language] = shuffled[self.image[shuffled].argsort(stable=True)]
+        return EpochOrder(seed, order)
 
 
-def mhad_losses(model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int) -> Terms:
-    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. `en`, `de`, …: images
-    with the captions of a language. `en-de`, …: captions of two languages, times gamma. `diversity`: see
-    `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C. epoch: from 1.
+def mhad_losses(
+    model: MultiHeadAttention, batch: CaptionBatch, sampled: SampledCaptions, config: MhadConfig, epoch: int
+) -> Terms:
+    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. epoch: from 1.
+
+    `en`, `de`, …: images with the captions of a language. `en-de`, …: captions of two languages, times gamma.
+    `diversity`: see `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C.
     """
-    size = len(batch.captions)
     device = batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None
     rows = {config.languages[0]: batch.captions, **sampled.captions}
     if negatives is not None:
+        # English captions and their negatives in one pass of the English encoder
         rows[LANGUAGE] = torch.cat([rows[LANGUAGE], batch.texts.captions + negatives.rows])
     with autocast(config, device):
         images = model.image(batch.features)
-        words = batch.texts.tokens, batch.texts.offsets
-        texts = {language: model.text[language](*words, captions) for language, captions in rows.items()}
+        texts = {}
+        for language, captions in rows.items():
+            texts[language] = model.text_encoder(language)(batch.texts.tokens, batch.texts.offsets, captions)
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
+
     terms = {}
     if negatives is not None:
         owner = to_device(negatives.owner, device)
-        texts[LANGUAGE], false = texts[LANGUAGE].tensor_split([size])
-        true = (images * texts[LANGUAGE]).sum(1)
-        terms["negatives"] = intra_pair_hinges(true, (images[owner] * false).sum(1), owner, config.margin)
+        texts[LANGUAGE], false = texts[LANGUAGE].tensor_split([len(batch.captions)])
+        true_scores = (images * texts[LANGUAGE]).sum(1)
+        false_scores = (images[owner] * false).sum(1)
+        terms["negatives"] = intra_pair_hinges(true_scores, false_scores, owner, config.margin)
     for language, vectors in texts.items():
         terms[language] = pair_loss(images @ vectors.T, config.margin, batch.same_image)
     if config.gamma:
-        for (one, first_vectors), (other, other_vectors) in combinations(texts.items(), 2):
-            loss = pair_loss(first_vectors @ other_vectors.T, config.margin, batch.same_image)
-            terms[f"{one}-{other}"] = config.gamma * loss
+        for first, second in combinations(texts, 2):
+            loss = pair_loss(texts[first] @ texts[second].T, config.margin, batch.same_image)
+            terms[f"{first}-{second}"] = config.gamma * loss
     if config.diversity != "none":
         views = [model.heads(vectors) for vectors in (images, *texts.values())]
         terms["diversity"] = config.diversity_weight * diversity_loss(views, config.diversity_margin, config.diversity)

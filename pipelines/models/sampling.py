@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 
-class Sampled(NamedTuple):
+class SampledMembers(NamedTuple):
     """Up to k random members of each of B groups: which (B, k), whole numbers, and mask (B, k) bool, False where a
     group has no further member. The members of a group come first, in random order.
     """
@@ -22,7 +22,9 @@ class Sampled(NamedTuple):
     mask: Tensor
 
 
-def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, weights: Tensor | None = None) -> Sampled:
+def sample_of_each(
+    sizes: Tensor, k: int, generator: Generator | None = None, weights: Tensor | None = None
+) -> SampledMembers:
     """Sample k members of each group without replacement; all, if it has at most k.
 
     They are those with the k smallest random numbers, which are uniform where all members are equally likely. With
@@ -36,14 +38,16 @@ def sample_of_each(sizes: Tensor, k: int, generator: Generator | None = None, we
     """
     counts = sizes.numpy()
     width = int(counts.max(initial=0))
+    # each member arrives at a random time, and those that come first are sampled
     arrival = torch.rand((len(counts), width), generator=generator)
     if weights is not None:
+        # exponential times: the higher the weight, the sooner a member arrives
         arrival = -torch.log1p(-arrival) / weights
-    arrival.numpy()[np.arange(width) >= counts[:, None]] = np.inf  # those that are not there come last
+    arrival.numpy()[np.arange(width) >= counts[:, None]] = np.inf  # behind a group's end is nobody
     which = arrival.topk(min(k, width), dim=1, largest=False).indices
     if width < k:
         which = torch.nn.functional.pad(which, (0, k - width))
-    return Sampled(which, torch.from_numpy(np.arange(k) < counts[:, None]))
+    return SampledMembers(which, torch.from_numpy(np.arange(k) < counts[:, None]))
 
 
 class NegativePool:
@@ -61,8 +65,8 @@ class NegativePool:
         self.family = family
         self.rows = None if wanted is None else wanted.nonzero()[:, 0]
         if wanted is not None:
-            before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # how many wanted ones are before each
-            starts = before[starts]
+            wanted_before = torch.nn.functional.pad(wanted.cumsum(0), (1, 0))  # (M + 1,) before each negative
+            starts = wanted_before[starts]
         self.starts = starts
         self._size = int(starts[-1])
 
@@ -73,28 +77,31 @@ class NegativePool:
         """How many negatives each of the captions (B,) has."""
         return self.starts[captions + 1] - self.starts[captions]
 
-    def sample(self, captions: Tensor, generator: Generator | None = None) -> Sampled:
+    def sample(self, captions: Tensor, generator: Generator | None = None) -> SampledMembers:
         """Up to k random negatives of each caption (B,), as indices among the M; see `sample_of_each`."""
         starts = self.starts.numpy()
         rows = captions.numpy()
-        first = starts[rows]
+        first = starts[rows]  # (B,) the place in the pool of each caption's first negative
         sizes = torch.from_numpy(starts[rows + 1] - first)
         weights = None if self.family is None else self._weights(torch.from_numpy(first), sizes)
-        which, mask = sample_of_each(sizes, self.k, generator, weights)
-        return Sampled(self._row(torch.from_numpy(first[:, None] + which.numpy())), mask)
+        sampled = sample_of_each(sizes, self.k, generator, weights)
+        places = torch.from_numpy(first[:, None] + sampled.which.numpy())
+        return SampledMembers(self._rows_at(places), sampled.mask)
 
     def _weights(self, first: Tensor, sizes: Tensor) -> Tensor:
         """(B, w): 1 / n for a negative of a family of which its caption has n, from its `first` one on."""
         assert self.family is not None
-        slots = torch.arange(int(sizes.max()) if len(sizes) else 0)
-        family = self.family[self._row(first[:, None] + slots)].long()
+        columns = torch.arange(int(sizes.max()) if len(sizes) else 0)
+        family = self.family[self._rows_at(first[:, None] + columns)].long()
         families = int(family.max()) + 1 if family.numel() else 1
-        kind = family.clamp(min=0) + families * torch.arange(len(sizes))[:, None]
-        present = slots < sizes[:, None]
-        counts = torch.bincount(kind[present], minlength=len(sizes) * families)
-        return 1.0 / counts[kind].clamp(min=1).float()
+        # one number for a caption and a family, so that one bincount counts all
+        group = family.clamp(min=0) + families * torch.arange(len(sizes))[:, None]
+        present = columns < sizes[:, None]
+        counts = torch.bincount(group[present], minlength=len(sizes) * families)
+        return 1.0 / counts[group].clamp(min=1).float()
 
-    def _row(self, places: Tensor) -> Tensor:
+    def _rows_at(self, places: Tensor) -> Tensor:
         """The rows of negatives in places of the pool; any row for a place behind its end."""
+        # groups are padded to the width of the largest; the mask hides what the padding points to
         places = torch.from_numpy(np.minimum(places.numpy(), max(0, len(self) - 1)))
         return places if self.rows is None or not len(self) else self.rows[places]

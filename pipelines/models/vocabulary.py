@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,22 @@ class EncodedTexts(NamedTuple):
     offsets: npt.NDArray[np.int64]
 
 
+class EncodedNegatives(NamedTuple):
+    """n negatives as word ids, and (n,) whether each inserts a word that the vocabulary lacks."""
+
+    texts: EncodedTexts
+    inserts_unknown: npt.NDArray[np.bool_]
+
+
+class Tokenizer(Protocol):
+    """What splits a text into words."""
+
+    def tokenize(self, text: str) -> list[str]:
+        """The words of a text."""
+
+
 @lru_cache(maxsize=1)
-def _tokenizer() -> Any:
+def _tokenizer() -> Tokenizer:
     from nltk.tokenize.destructive import NLTKWordTokenizer
 
     return NLTKWordTokenizer()
@@ -49,26 +63,34 @@ def _tokenize_piece(piece: str) -> tuple[str, ...]:
 
 def tokenize(text: str) -> list[str]:
     """The lower-cased words of a text: "Two dogs, one's wet." -> two dogs , one 's wet ."""
+    # word by word of white space: NLTK looks at neighbours otherwise, and a full stop inside a text would stay
     return [word for piece in text.lower().split() for word in _tokenize_piece(piece)]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive. A
-    word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
+    """Where the words that `tokenize` makes of a text are in it: (start, end) in characters, the end exclusive. A word
+    that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
     """
-    spans = []
-    lower = text.lower()
-    if len(lower) != len(text):
-        lower = "".join(one if len(one) == 1 else char for char, one in ((char, char.lower()) for char in text))
-    for found in re.finditer(r"\S+", lower):
-        piece = found[0]
-        at = 0
+    spans: list[tuple[int, int]] = []
+    for match in re.finditer(r"\S+", _lower_in_place(text)):
+        piece = match[0]
+        position = 0  # in the piece, behind the last word that is written as its token
         for word in _tokenize_piece(piece):
-            start = piece.find(word, at)
-            start, end = (start, start + len(word)) if start >= 0 else (at, len(piece))
-            spans.append((found.start() + start, found.start() + end))
-            at = end if piece.find(word, at) >= 0 else at
+            start = piece.find(word, position)
+            if start >= 0:
+                position = start + len(word)
+                spans.append((match.start() + start, match.start() + position))
+            else:
+                spans.append((match.start() + position, match.end()))
     return spans
+
+
+def _lower_in_place(text: str) -> str:
+    """A text in lower case, of the same length: a letter that becomes two, such as İ, stays."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
 
 
 @dataclass(frozen=True)
@@ -100,43 +122,52 @@ class WordVocabulary:
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
         encoded = self._numbered(texts)
+        # numbers from len(self) on are of words that are not known
         np.putmask(encoded.tokens, encoded.tokens >= len(self), UNKNOWN_ID)
         return encoded
 
     def encode_negatives(
         self, negatives: pa.Array, captions: pa.Array, owner: npt.NDArray[np.integer]
-    ) -> tuple[EncodedTexts, npt.NDArray[np.bool_]]:
-        """Encode the negatives (n) of captions (c), by their `owner` (n,), as `encode` does. Also returns (n,) whether
-        a negative inserts an unknown word, one that its caption lacks: a model reads it as <unk>, whatever it means.
+    ) -> EncodedNegatives:
+        """Encode the negatives (n) of captions (c), by their `owner` (n,), as `encode` does; and tell which insert an
+        unknown word, one that its caption lacks: a model reads it as <unk>, whatever it means.
 
         >>> WordVocabulary((*SPECIALS, "a", "dog")).encode_negatives(pa.array(["a cat"]), pa.array(["a dog"]), [0])[1]
         array([ True])
         """
         texts = pa.chunked_array([captions, negatives], pa.string())
         tokens, offsets = self._numbered(texts)
-        places = np.flatnonzero(tokens >= len(self))
-        text = np.searchsorted(offsets, places, side="right") - 1
-        of_negative = text >= len(captions)
-        caption = np.where(of_negative, np.asarray(owner)[np.maximum(text - len(captions), 0)], text)
-        word = caption.astype(np.int64) * (int(tokens.max(initial=0)) + 1) + tokens[places]  # of which caption, which
-        new = of_negative & ~np.isin(word, word[~of_negative])
+        # each unknown word of a text has its position among the tokens, its text, and its text's caption
+        position = np.flatnonzero(tokens >= len(self))
+        text = np.searchsorted(offsets, position, side="right") - 1
+        is_in_negative = text >= len(captions)
+        caption = np.where(is_in_negative, np.asarray(owner)[np.maximum(text - len(captions), 0)], text)
+        # one number for a caption and a word: a negative's is new if its caption does not have the same
+        word_of_caption = caption.astype(np.int64) * (int(tokens.max(initial=0)) + 1) + tokens[position]
+        is_new = is_in_negative & ~np.isin(word_of_caption, word_of_caption[~is_in_negative])
         inserts_unknown = np.zeros(len(negatives), np.bool_)
-        inserts_unknown[text[new] - len(captions)] = True
-        tokens[places] = UNKNOWN_ID
+        inserts_unknown[text[is_new] - len(captions)] = True
+
+        tokens[position] = UNKNOWN_ID
         first = offsets[len(captions)]
-        return EncodedTexts(tokens[first:], offsets[len(captions) :] - first), inserts_unknown
+        encoded = EncodedTexts(tokens[first:], offsets[len(captions) :] - first)
+        return EncodedNegatives(encoded, inserts_unknown)
 
     def _numbered(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Texts as `encode` encodes them, but that each unknown word has a number of its own, from len(self) on."""
         array = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(list(texts), pa.string())
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        split = pc.utf8_split_whitespace(pc.utf8_lower(array))
-        pieces = split.flatten().dictionary_encode()
-        distinct = [_tokenize_piece(piece) for piece in pieces.dictionary.to_pylist()]
+        # texts -> pieces between white space -> words of a piece, each distinct piece tokenized and looked up once
+        pieces_of_texts = pc.utf8_split_whitespace(pc.utf8_lower(array))
+        pieces = pieces_of_texts.flatten().dictionary_encode()
+        # words of the vocabulary keep their ids; each further one gets the next number, in this call only
         numbers = dict(self.ids)
-        ids = [[numbers.setdefault(word, len(numbers)) for word in words] for words in distinct]
-        words = pa.array(ids, pa.list_(pa.int32())).take(pieces.indices)
-        text_ends = _ends(words)[_ends(split)]
+        ids_of_pieces = []
+        for piece in pieces.dictionary.to_pylist():
+            ids_of_pieces.append([numbers.setdefault(word, len(numbers)) for word in _tokenize_piece(piece)])
+        words = pa.array(ids_of_pieces, pa.list_(pa.int32())).take(pieces.indices)
+        text_ends = _ends(words)[_ends(pieces_of_texts)]
+        # between two texts stand <end> of the first and <start> of the second
         marks = np.tile(np.array([START_ID, END_ID], np.int32), len(array))
         tokens = np.insert(words.flatten().to_numpy(), np.repeat(text_ends, 2)[1:-1], marks)
         return EncodedTexts(tokens, text_ends + 2 * np.arange(len(text_ends)))
@@ -152,12 +183,14 @@ def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
     """SPECIALS, words that occur `min_count` times by descending count (ties by name), then the others of `more`."""
+    pieces = Counter(piece for text in texts for piece in text.lower().split())
     counts: Counter[str] = Counter()
-    for piece, times in Counter(piece for text in texts for piece in text.lower().split()).items():
+    for piece, times in pieces.items():
         for word in _tokenize_piece(piece):
             counts[word] += times
-    kept = sorted((-count, word) for word, count in counts.items() if count >= min_count and word not in SPECIALS)
-    return WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *(word for _, word in kept), *more))))
+    frequent = [word for word, count in counts.items() if count >= min_count and word not in SPECIALS]
+    frequent.sort(key=lambda word: (-counts[word], word))
+    return WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *frequent, *more))))
 
 
 # pretrained word vectors: GloVe's text format, or npz with one array of words and one of vectors
@@ -172,18 +205,18 @@ def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
     holds a word and its numbers per line, separated by spaces; an npz file two arrays of any names, words (n,) and
     vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of the words.
     """
-    found = torch.full((len(vocabulary), size), torch.nan)
+    vectors = torch.full((len(vocabulary), size), torch.nan)
     for word, values in _npz(path, size) if _is_zip(path) else _text(path, size):
         number = vocabulary.ids.get(word)
         if number is not None:
-            found[number] = torch.from_numpy(np.array(values, np.float32))
-    if found.isnan().any(1).all():
+            vectors[number] = torch.from_numpy(np.array(values, np.float32))
+    if vectors.isnan().any(1).all():
         raise ValueError(f"{path}: must have vectors of the vocabulary's words, has none of {len(vocabulary)}")
     for name, number in vocabulary.ids.items():
-        if " " in name and found[number].isnan().any():
-            parts = found[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
-            found[number] = parts[~parts.isnan().any(1)].mean(0)  # NaN if none is known
-    return found
+        if " " in name and vectors[number].isnan().any():
+            of_words = vectors[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
+            vectors[number] = of_words[~of_words.isnan().any(1)].mean(0)  # NaN if none is known
+    return vectors
 
 
 def vector_size(path: Path) -> int:
@@ -205,11 +238,13 @@ def _is_zip(path: Path) -> bool:
 
 
 def _text(path: Path, size: int) -> Vectors:
+    """The words and vectors of a text file."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, 1):
             word, *values = line.rstrip().rsplit(" ", size)  # some published words contain spaces
             if number == 1 and len(values) == 1 and size > 1:
                 continue  # word2vec's first line: number of words, size
+            # a word that ends in a number is the sign of vectors that are longer than `size`
             if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
                 raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
             try:
@@ -227,6 +262,7 @@ def _is_number(text: str) -> bool:
 
 
 def _npz(path: Path, size: int) -> Vectors:
+    """The words and vectors of an npz file."""
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = [file[name] for name in file.files]

@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 PROPOSALS = ("replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free")
+# The fields that each prompt may have
 FIELDS = {**dict.fromkeys(PROPOSALS, {"caption", "captions", "k"}), "blind": {"a", "b"}, "image": {"text"}}
 SHIPPED = Path(__file__).parent
+
+
+class FilledPrompt(NamedTuple):
+    """The system and the user message of a request."""
+
+    system: str
+    user: str
 
 
 @dataclass(frozen=True)
@@ -21,9 +30,9 @@ class Prompt:
     user: str
     sha256: str
 
-    def filled(self, **values: str) -> tuple[str, str]:
-        """The system and the user message with these values in them."""
-        return Template(self.system).substitute(values), Template(self.user).substitute(values)
+    def filled(self, **values: str) -> FilledPrompt:
+        """The messages with these values in them."""
+        return FilledPrompt(Template(self.system).substitute(values), Template(self.user).substitute(values))
 
 
 def load(name: str, folder: Path | None = None) -> Prompt:
@@ -35,11 +44,11 @@ def load(name: str, folder: Path | None = None) -> Prompt:
     path = (folder or SHIPPED) / f"{name}.txt"
     data = (path if path.is_file() else SHIPPED / path.name).read_bytes()
     try:
-        system, line, user = data.decode().partition("\n---\n")
-        if not line:
+        system, dashes, user = data.decode().partition("\n---\n")
+        if not dashes:
             raise ValueError("it must have a line of three dashes between system and user message")
-        both = Template(system + user)
-        if not both.is_valid() or not FIELDS[name].issuperset(both.get_identifiers()):
+        template = Template(system + user)
+        if not template.is_valid() or not FIELDS[name].issuperset(template.get_identifiers()):
             raise ValueError(f"its fields must be among {', '.join(sorted(FIELDS[name]))}; $$ is a dollar sign")
     except ValueError as error:
         raise ValueError(f"{path}: is not a prompt: {error}") from None

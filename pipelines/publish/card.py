@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
 from importlib.resources import files
 from pathlib import PurePosixPath
 from string import Template
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
 
 from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
-from ..quality.bias.baselines import Pair
-from .gate import LEAST_PAIRS, Verdict
-from .layout import Column, Publication, RecordSet
+from ..quality.bias.baselines import TextPair
+from .gate import LEAST_PAIRS, GateVerdict, Leak
+from .layout import Column, Json, Publication, RecordSet
 
 
 class File(NamedTuple):
@@ -32,32 +32,60 @@ class File(NamedTuple):
     sha256: str
 
 
+class Example(NamedTuple):
+    """A true text and its negative."""
+
+    true: str
+    negative: str
+
+
+class Estimates(NamedTuple):
+    """The sum of a measure over those negatives that have an estimate, and their number."""
+
+    total: float = 0.0
+    number: int = 0
+
+
 class Survey(NamedTuple):
-    """What one pass over a selection found. counts: by (split, "images", "captions" or an operator); examples: by
-    operator, EXAMPLES true texts and negatives of different images; means: by operator and ESTIMATES, sum and number;
-    pairs: by operator, one per caption, at most as many as the gate measures; leaks: by caption_id, "image" or
-    "caption" and its path or text; missing: by caption_id, the path of the image; unfit: by caption_id, why the name of
-    its image cannot be published.
+    """What one pass over a selection finds.
+
+    Attributes:
+        counts: by (split, "images", "captions" or an operator), the number of rows.
+        examples: by operator, EXAMPLES true texts and negatives of different images.
+        means: by operator and measure.
+        pairs: by operator, one per caption, at most as many as the gate measures.
+        leaks: by caption_id, what is in the train split, too.
+        missing: by caption_id, the path of the image.
+        unfit: by caption_id, why the name of its image cannot be published.
     """
 
     counts: Counter[tuple[str, str]]
-    examples: dict[str, list[tuple[str, str]]]
-    means: dict[tuple[str, str], tuple[float, int]]
-    pairs: dict[str, list[Pair]]
-    leaks: dict[str, tuple[str, str]]
-    missing: dict[str, str]
-    unfit: dict[str, str]
+    examples: Mapping[str, Sequence[Example]]
+    means: Mapping[tuple[str, str], Estimates]
+    pairs: Mapping[str, Sequence[TextPair]]
+    leaks: Mapping[str, Leak]
+    missing: Mapping[str, str]
+    unfit: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """A published set: what was found in it, the verdict, the source's metadata and settings, what was written."""
+    """A published set.
+
+    Attributes:
+        publication: what is published, and how.
+        found: what a pass over it found.
+        verdict: of the gate.
+        provenance: the metadata of the published table.
+        made_with: by table on the way, its settings.
+        records, files: what was written.
+    """
 
     publication: Publication
     found: Survey
-    verdict: Verdict
+    verdict: GateVerdict
     provenance: Mapping[str, str]
-    made_with: Mapping[str, Mapping[str, Any]]
+    made_with: Mapping[str, Json]
     records: tuple[RecordSet, ...]
     files: tuple[File, ...]
 
@@ -67,7 +95,8 @@ class Facts:
         columns = ["images", "captions", *self.publication.operators]
         rows = [[self.found.counts[split, what] for what in columns] for split in self.publication.splits]
         table = pd.DataFrame(rows, self.publication.splits, columns)
-        return table.loc[table["captions"] > 0, (table.sum() > 0) | table.columns.isin(["images", "captions"])]
+        shown_columns = (table.sum() > 0) | table.columns.isin(["images", "captions"])
+        return table.loc[table["captions"] > 0, shown_columns]
 
     @property
     def operators(self) -> list[str]:
@@ -103,13 +132,13 @@ class Facts:
     @property
     def preset(self) -> str:
         """The preset whose operators made the negatives of the run; empty if there is none."""
-        made = list(self.made_with.get("negatives", {}).get("operators", ()))
-        return next((name for name, operators in PRESETS.items() if list(operators) == made), "")
+        built = list(self.made_with.get("negatives", {}).get("operators", ()))
+        return next((name for name, operators in PRESETS.items() if list(operators) == built), "")
 
     def mean(self, operator: str, measure: str) -> str:
         """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""
-        total, known = self.found.means[operator, measure]
-        return f"{100 * total / known:.1f}" if known else "–"
+        estimates = self.found.means[operator, measure]
+        return f"{100 * estimates.total / estimates.number:.1f}" if estimates.number else "–"
 
     @property
     def unchecked(self) -> list[str]:
@@ -136,14 +165,17 @@ class Facts:
     @property
     def biases(self) -> list[str]:
         """The accuracies (%) of the blind baselines, one line per operator, and why others were not measured."""
-        return [
-            f"{report.name}: accuracy in % of models that never see the images (50 is chance): "
-            + ", ".join(f"{label} {as_cue(value)}" for label, value in report.baselines.items())
-            for report in self.verdict.reports
-        ] + [f"{name}: not measured, {reason}" for name, reason in self.verdict.unmeasured.items()]
+        lines = []
+        for report in self.verdict.reports:
+            accuracies = ", ".join(f"{label} {as_cue(value)}" for label, value in report.baselines.items())
+            what = "accuracy in % of models that never see the images (50 is chance)"
+            lines.append(f"{report.name}: {what}: {accuracies}")
+        lines += [f"{name}: not measured, {reason}" for name, reason in self.verdict.unmeasured.items()]
+        return lines
 
 
-LISTED = 1000  # most files that the card's table lists; SHA256SUMS has all digests
+# The most files that the card's table lists; SHA256SUMS has the digests of all.
+LISTED = 1000
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 MARKDOWN = re.compile(r"([\\`*_{}\[\]()|~])")
 
@@ -177,29 +209,44 @@ def meaning(column: Column) -> str:
 def card(facts: Facts) -> str:
     """The data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     environment = Environment(
-        autoescape=False,  # Markdown, not HTML: `plain` and `code` escape what comes from captions
+        # Markdown, not HTML: `plain` and `code` escape what comes from captions.
+        autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
-    environment.filters["does"] = does
+    filters = {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue, "does": does}
+    environment.filters |= filters
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
-    layouts: dict[tuple[Column, ...], RecordSet] = {}
+    publication = facts.publication
+    records: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:
-        layouts.setdefault(record.columns, record)  # `noun.json` stands for the files of all operators
-    config = facts.publication.config
-    license = config.license
-    known = SPDX.fullmatch(license) and license.lower() != "other"  # the Hugging Face hub expects lower-case ids
-    head: dict[str, Any] = {"license": license.lower()} if known else {"license": "other", "license_name": license}
+        # Files of the same columns are described once: `noun.json` stands for the files of all operators.
+        records.setdefault(record.columns, record)
+    return template.render(
+        facts=facts,
+        config=publication.config,
+        format=publication.format,
+        per_operator=publication.per_operator,
+        head=_head(facts),
+        shown=list(records.values()),
+        listed=LISTED,
+        least_pairs=LEAST_PAIRS,
+    )
+
+
+def _head(facts: Facts) -> Json:
+    """The YAML head of the card, as the Hugging Face hub reads it."""
+    license = facts.publication.config.license
+    head: Json = {"license": "other", "license_name": license}
+    if SPDX.fullmatch(license) and license.lower() != "other":
+        head = {"license": license.lower()}  # the hub expects lower-case ids
     head |= {"language": ["en"], "pretty_name": facts.name}
-    head |= facts.publication.format.card_fields(facts.splits_of)
-    of = {"config": config, "format": facts.publication.format, "per_operator": facts.publication.per_operator}
-    shown = list(layouts.values())
-    return template.render(of, facts=facts, head=head, shown=shown, listed=LISTED, least_pairs=LEAST_PAIRS)
+    return head | facts.publication.format.card_fields(facts.splits_of)
 
 
+# Media types by suffix, as Croissant's `encodingFormat` wants them.
 ENCODINGS = {
     ".json": "application/json",
     ".jsonl": "application/jsonlines",
@@ -213,12 +260,13 @@ ENCODINGS = {
     **{f".{suffix}": f"image/{suffix}" for suffix in ("jpeg", "png", "webp")},
     ".jpg": "image/jpeg",
 }
+# The words of Croissant 1.0 that its readers expect to find in the context of the JSON-LD, beside those below.
 TERMS = """
     citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset
     jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source
     subField transform
 """.split()
-CONTEXT: dict[str, Any] = {
+CONTEXT: Json = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
@@ -233,33 +281,23 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def node(kind: str, id: str, **fields: Any) -> dict[str, Any]:
+def node(kind: str, id: str, **fields: object) -> Json:
     """A node of Croissant's graph, named by its id."""
     return {"@type": f"cr:{kind}", "@id": id, "name": id, **fields}
 
 
-def croissant(facts: Facts) -> dict[str, Any]:
-    """The Croissant metadata of a published set, as JSON-LD: files with digests (of file sets not `listed` the
-    pattern), record sets with fields; url, creator, datePublished and citeAs if the config has them.
+def croissant(facts: Facts) -> Json:
+    """The Croissant metadata of a published set, as JSON-LD: files with digests, and record sets with fields.
+
+    Of file sets that are not `listed` it has the pattern alone; url, creator, datePublished and citeAs if the config
+    has them.
     """
     config = facts.publication.config
-    given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
+    given: Json = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}
-    unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
-    listed = []
-    sets = []
-    for file in facts.files:
-        if not any(fnmatch(file.path, pattern) for pattern in unlisted):
-            of = {"contentUrl": file.path, "contentSize": f"{file.size} B", "encodingFormat": encoding(file.path)}
-            listed.append(node("FileObject", file.path, **of, sha256=file.sha256))
-    for record in facts.records:
-        if record.files is not None:  # media types: inside archives from the suffix
-            inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, record.files.pattern)}
-            kinds = sorted(inside) or encoding(record.files.pattern)
-            archives = [{"@id": archive} for archive in record.files.archives]
-            inner = {"includes": record.files.pattern, **({"containedIn": archives} if archives else {})}
-            sets.append(node("FileSet", f"{identifier(record)}-files", encodingFormat=kinds, **inner))
+    given["rai:dataBiases"] = facts.biases
+    given["rai:dataManipulationProtocol"] = facts.making
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -268,14 +306,39 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "description": facts.description,
         "license": config.license,
         **{key: value for key, value in given.items() if value},
-        **({"rai:dataBiases": facts.biases} if facts.biases else {}),
-        **({"rai:dataManipulationProtocol": facts.making} if facts.making else {}),
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
-        "distribution": [*listed, *sets],
+        "distribution": [*_file_objects(facts), *_file_sets(facts)],
         "recordSet": [_record_set(record) for record in facts.records],
     }
+
+
+def _file_objects(facts: Facts) -> list[Json]:
+    """A node per file, with its digest."""
+    unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
+    nodes = []
+    for file in facts.files:
+        if not any(fnmatch(file.path, pattern) for pattern in unlisted):
+            about = {"contentUrl": file.path, "contentSize": f"{file.size} B", "encodingFormat": encoding(file.path)}
+            nodes.append(node("FileObject", file.path, **about, sha256=file.sha256))
+    return nodes
+
+
+def _file_sets(facts: Facts) -> list[Json]:
+    """A node per file set."""
+    nodes = []
+    for record in facts.records:
+        if record.files is None:
+            continue
+        pattern = record.files.pattern
+        encodings = {encoding(file.path) for file in facts.files if fnmatch(file.path, pattern)}
+        # Files inside archives are none of those that were written: their pattern tells their media type.
+        about: Json = {"encodingFormat": sorted(encodings) or encoding(pattern), "includes": pattern}
+        if record.files.archives:
+            about["containedIn"] = [{"@id": archive} for archive in record.files.archives]
+        nodes.append(node("FileSet", f"{identifier(record)}-files", **about))
+    return nodes
 
 
 def encoding(path: str) -> str:
@@ -289,18 +352,32 @@ def identifier(record: RecordSet) -> str:
     return name.replace("/", "-")
 
 
-def _record_set(record: RecordSet) -> dict[str, Any]:
-    """The fields of a record set: where in the file each is (`extract`), and which part of that it is (`transform`)."""
+def _record_set(record: RecordSet) -> Json:
     name = identifier(record)
-    source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
-    fields = []
-    for column in record.columns:
-        found = {"jsonPath": column.path} if column.path else {"column": column.name}
-        if column.property and not column.path:
-            found = {"fileProperty": column.property}
-        taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
-        of: dict[str, Any] = {"description": column.description, "dataType": column.type}
-        of |= {"repeated": True} if column.repeated else {}
-        of |= {"source": {**source, "extract": found, **({"transform": taken} if taken else {})}}
-        fields.append(node("Field", f"{name}/{column.name}", **of))
+    fields = [_field(name, column, record) for column in record.columns]
     return node("RecordSet", name, description=record.description, field=fields)
+
+
+def _field(record_name: str, column: Column, record: RecordSet) -> Json:
+    """A field: where in the file it is (`extract`), and which part of that it is (`transform`)."""
+    if column.path:
+        extract = {"jsonPath": column.path}
+    elif column.property:
+        extract = {"fileProperty": column.property}
+    else:
+        extract = {"column": column.name}
+    transform = {}
+    if column.member:
+        transform["jsonPath"] = column.member
+    if column.regex:
+        transform["regex"] = column.regex
+    source: Json = {"fileObject": {"@id": record.name}}
+    if record.files:
+        source = {"fileSet": {"@id": f"{record_name}-files"}}
+    source["extract"] = extract
+    if transform:
+        source["transform"] = transform
+    about: Json = {"description": column.description, "dataType": column.type}
+    if column.repeated:
+        about["repeated"] = True
+    return node("Field", f"{record_name}/{column.name}", **about, source=source)

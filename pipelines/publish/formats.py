@@ -1,12 +1,18 @@
-"""The formats that `negcap publish` writes, by name. sugarcrepe: Hsieh et al. 2023;
-https://github.com/RAIVNLab/sugar-crepe and CLIP_benchmark expect keys that count from "0". sugarcrepe++: Dumpala et al.
-2024; the second true caption is another of the image. aro: Yuksekgonul et al. 2023; VG_Relation and VG_Attribution of
-https://github.com/mertyg/vision-language-models-are-bows crop images to the box, and group rows by `relation_name` or
-the two `attributes`. vse-c: Shi et al. 2018, in the "precomp" layout of VSE++: five lines per image, in the order of
-the features; https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every line i, in training and
-evaluation, so there is a file per caption, maybe empty. negbench: questions about two nouns if the run has denials
-(`negcap.pipelines.tables.examples`); of other captions two negatives and both together. valse: Parcalabescu et al.
-2022; its readers keep pairs of which two of three voters in `mturk` said that only the caption describes the image.
+"""The formats that `negcap publish` writes, by name.
+
+- sugarcrepe: Hsieh et al. 2023. https://github.com/RAIVNLab/sugar-crepe and CLIP_benchmark expect keys that count from
+  "0".
+- sugarcrepe++: Dumpala et al. 2024. The second true caption is another of the image.
+- aro: Yuksekgonul et al. 2023. VG_Relation and VG_Attribution of
+  https://github.com/mertyg/vision-language-models-are-bows crop images to the box, and group rows by `relation_name` or
+  the two `attributes`.
+- vse-c: Shi et al. 2018, in the "precomp" layout of VSE++: five lines per image, in the order of the features.
+  https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every line i, in training and evaluation, so
+  there is a file per caption, maybe empty.
+- negbench: questions about two nouns if the run has denials (`negcap.pipelines.tables.examples`); of other captions two
+  negatives and both together.
+- valse: Parcalabescu et al. 2022. Its readers keep pairs of which two of three voters in `mturk` said that only the
+  caption describes the image.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from functools import partial
 from itertools import combinations
 from os.path import commonprefix
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -30,7 +36,7 @@ from ..quality.annotation import find_key, read_key, read_sheets
 from ..tables.examples import (
     OPTIONS,
     POSITIVE,
-    Question,
+    NegBenchQuestion,
     Row,
     by_caption,
     by_image,
@@ -44,10 +50,14 @@ from .layout import (
     FLOAT,
     INTEGER,
     TEXT,
+    Addition,
     Column,
+    Files,
     FileSet,
     Format,
+    Json,
     JsonFile,
+    Keyed,
     LinesFile,
     Publication,
     PublishOptions,
@@ -68,7 +78,8 @@ def _at(root: str, *columns: Column) -> tuple[Column, ...]:
 
 
 IMAGE_FILE = "the image, relative to the image folder"
-PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the caption are in `add_…` instead
+# By operator, the part of SugarCrepe that it is like. What only adds to the caption is in `add_…` instead.
+PARTS = {
     "noun": "replace_obj",
     "object": "replace_obj",
     "attribute": "replace_att",
@@ -98,11 +109,12 @@ def file_of(publication: Publication, row: Row) -> str:
 
 def sugarcrepe_rows(publication: Publication) -> Rows:
     """`{operator}.json`: `{"0": {"filename", "caption", "negative_caption"}}`."""
+    # The readers of SugarCrepe count the keys of a file from "0" themselves.
     written = Counter[str]()
     for row in publication.rows():
         file = file_of(publication, row)
         pair = {"filename": row.image, "caption": row.text, "negative_caption": row.negative}
-        yield file, pair, str(written[file])
+        yield Addition(file, Keyed(str(written[file]), pair))
         written[file] += 1
 
 
@@ -113,14 +125,14 @@ def sugarcrepe_pp_rows(publication: Publication) -> Rows:
         file = file_of(publication, row)
         second = record_rng(publication.config.seed, "caption2", row.text_id).choice(other_wordings(row))
         texts = {"caption": row.text, "caption2": second, "negative_caption": row.negative}
-        yield file, {"id": written[file], "filename": row.image, **texts}
+        yield Addition(file, {"id": written[file], "filename": row.image, **texts})
         written[file] += 1
 
 
 def with_another(rows: pd.DataFrame) -> pd.DataFrame:
     """Those rows that have a negative and another caption with a different text."""
-    made = with_negatives(rows)
-    return made.loc[[bool(other_wordings(row)) for row in made.itertuples()]]
+    kept = with_negatives(rows)
+    return kept.loc[[bool(other_wordings(row)) for row in kept.itertuples()]]
 
 
 def aro_rows(publication: Publication) -> Rows:
@@ -129,54 +141,70 @@ def aro_rows(publication: Publication) -> Rows:
         box = dict(zip(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), publication.box(row), strict=True))
         texts = {"true_caption": row.text, "false_caption": row.negative, "relation_name": row.replaced}
         pair = {"image_path": row.image, **box, **texts, "attributes": [row.replaced, row.replacement]}
-        yield publication.file(row.split, f"{row.operator}.json"), pair
+        yield Addition(publication.file(row.split, f"{row.operator}.json"), pair)
 
 
 def negbench_rows(publication: Publication) -> Rows:
     """`{split}.csv`: a row per caption with three false options."""
     for rows in publication.by_image():
         for true, false, template in _questions(rows):
-            texts = [true.text, *false]
-            record_rng(publication.config.seed, "options", true.text_id).shuffle(texts)
-            line = [publication.prefix + true.image, *texts, texts.index(true.text), template]
-            yield f"{true.split}.csv", line
+            options = [true.text, *false]
+            record_rng(publication.config.seed, "options", true.text_id).shuffle(options)
+            cells = [publication.prefix + true.image, *options, options.index(true.text), template]
+            yield Addition(f"{true.split}.csv", cells)
 
 
 def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
     """Those of the rows, each a caption with a negative, whose negative becomes an option of a NegBench question."""
-    asked = (question for image in by_image(with_negatives(rows).itertuples()) for question in _questions(image))
-    options = {(question.true.caption_id, text) for question in asked for text in question.false}
-    chosen = [pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]
-    return rows[np.array(chosen, bool)]
+    options = set[tuple[str, str]]()
+    for rows_of_image in by_image(with_negatives(rows).itertuples()):
+        for question in _questions(rows_of_image):
+            options.update((question.true.caption_id, text) for text in question.false)
+    is_option = [pair in options for pair in zip(rows["caption_id"], rows["negative"], strict=True)]
+    return rows[np.array(is_option, bool)]
 
 
-def _questions(rows: list[Row]) -> Iterator[Question]:
-    """The questions about the captions of an image, at most one each; those about two nouns first.
-
-    Others have two negatives that change different places of the caption, and both changes together as the third: were
-    all three options one change away from the caption, it would be the one that is most like the others.
-    """
+def _questions(rows: list[Row]) -> Iterator[NegBenchQuestion]:
+    """The questions about the captions of an image, at most one each; those about two nouns first."""
     asked = set[str]()
     for question in questions(rows):
         asked.add(question.true.caption_id)
         yield question
-    for some in by_caption(rows):
-        true = some[0]
-        if true.text_id != true.caption_id or true.caption_id in asked:
-            continue
-        options = sorted({row.negative for row in some if row.operator != NEGATION} - {true.text})
-        changes: dict[tuple[int, int], Change] = {}  # one of each place, in random order
-        for text in record_rng(0, "false options", true.caption_id).sample(options, len(options)):
-            change = changed(true.text, text)
-            changes.setdefault((change.start, change.end), change)
-        said = {tuple(sorted(text.lower().split())) for text in (true.text, *true.siblings)}
-        for pair in combinations(changes.values(), 2):
-            one, other = sorted(pair)
-            both = with_changes(true.text, pair)
-            # A word stands between them, and it is no exchange, which may be true: "a cat next to a dog".
-            if one.end < other.start and tuple(sorted(both.lower().split())) not in said:
-                yield Question(true, (*(with_changes(true.text, [its]) for its in pair), both), POSITIVE)
-                break
+    for rows_of_caption in by_caption(rows):
+        true = rows_of_caption[0]
+        if true.text_id == true.caption_id and true.caption_id not in asked:
+            yield from _question_of_two_changes(rows_of_caption)
+
+
+def _question_of_two_changes(rows: Sequence[Row]) -> Iterator[NegBenchQuestion]:
+    """The question about a caption, from its rows; none if its negatives do not change two places.
+
+    Two of its options are negatives that change different places of the caption, and the third has both changes: were
+    all three options one change away from the caption, it would be the one that is most like the others.
+    """
+    true = rows[0]
+    negatives = sorted({row.negative for row in rows if row.operator != NEGATION} - {true.text})
+    # By place in the caption, one change of each. Their order is random, so that no operator is preferred.
+    changes: dict[tuple[int, int], Change] = {}
+    for text in record_rng(0, "false options", true.caption_id).sample(negatives, len(negatives)):
+        change = changed(true.text, text)
+        changes.setdefault((change.start, change.end), change)
+    true_word_bags = {_word_bag(text) for text in (true.text, *true.siblings)}
+    for pair in combinations(changes.values(), 2):
+        left, right = sorted(pair)
+        both = with_changes(true.text, pair)
+        # With a word between them: two changes side by side may depend on each other.
+        apart = left.end < right.start
+        # The words of a true caption in another order may be true: "a cat next to a dog" of "a dog next to a cat".
+        if apart and _word_bag(both) not in true_word_bags:
+            first, second = (with_changes(true.text, [change]) for change in pair)
+            yield NegBenchQuestion(true, (first, second, both), POSITIVE)
+            return
+
+
+def _word_bag(text: str) -> tuple[str, ...]:
+    """The words of a text, whatever their order."""
+    return tuple(sorted(text.lower().split()))
 
 
 class Change(NamedTuple):
@@ -192,15 +220,16 @@ def changed(caption: str, negative: str) -> Change:
     old = caption.split(" ")
     new = negative.split(" ")
     start = len(commonprefix([old, new]))
-    behind = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
-    return Change(start, len(old) - behind, new[start : len(new) - behind])
+    same_at_end = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
+    return Change(start, len(old) - same_at_end, new[start : len(new) - same_at_end])
 
 
 def with_changes(caption: str, changes: Sequence[Change]) -> str:
     """The caption after several edits, whose places must not overlap."""
     words = caption.split(" ")
-    for start, end, new in sorted(changes, reverse=True):
-        words[start:end] = new
+    # From the end, so that the places of those before it stay what they were.
+    for change in sorted(changes, reverse=True):
+        words[change.start : change.end] = change.words
     return " ".join(words)
 
 
@@ -220,24 +249,34 @@ VOTES = ("foil", "caption", "other")
 def valse_rows(publication: Publication) -> Rows:
     """`{operator}.json`: by negative_id the `image_file`, `caption`, `foil`, votes …"""
     for row in publication.rows():
-        pair = {"dataset": "negcap", "original_split": row.split, "dataset_idx": row.image_id}
-        pair |= {"linguistic_phenomena": row.operator, "image_file": row.image, "caption": row.text}
-        pair |= {"classes": row.replaced, "classes_foil": row.replacement}
-        pair |= {"mturk": publication.votes[row.negative_id], "foil": row.negative}
-        yield publication.file(row.split, f"{row.operator}.json"), pair, row.negative_id
+        pair = {
+            "dataset": "negcap",
+            "original_split": row.split,
+            "dataset_idx": row.image_id,
+            "linguistic_phenomena": row.operator,
+            "image_file": row.image,
+            "caption": row.text,
+            "classes": row.replaced,
+            "classes_foil": row.replacement,
+            "mturk": publication.votes[row.negative_id],
+            "foil": row.negative,
+        }
+        yield Addition(publication.file(row.split, f"{row.operator}.json"), Keyed(row.negative_id, pair))
+
+
+VOTE_OF_ANSWER = {"caption": "caption", "neither": "other", "unsure": "other", "text": "foil", "both": "foil"}
 
 
 def votes(sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
     """By negative_id the votes on annotation sheets: `caption` (only the caption describes the image), `foil` (the
     negative does, or both) and `other`. Raises as `read_key` and `read_sheets`.
     """
-    given = read_sheets(sheets, read_key(find_key(sheets[0])))
-    means = {"caption": "caption", "neither": "other", "unsure": "other", "text": "foil", "both": "foil"}
-    found: dict[str, Counter[str]] = {}
-    for negative_id, vote in zip(given["id"], given["describes"].map(means), strict=True):
-        if isinstance(vote, str):
-            found.setdefault(negative_id, Counter())[vote] += 1
-    return {negative_id: {name: counts[name] for name in VOTES} for negative_id, counts in found.items()}
+    answers = read_sheets(sheets, read_key(find_key(sheets[0])))
+    answers = answers[answers["describes"].notna()]
+    votes_of_negative: dict[str, Counter[str]] = {}
+    for negative_id, vote in zip(answers["id"], answers["describes"].map(VOTE_OF_ANSWER), strict=True):
+        votes_of_negative.setdefault(negative_id, Counter())[vote] += 1
+    return {negative_id: {name: counts[name] for name in VOTES} for negative_id, counts in votes_of_negative.items()}
 
 
 LINES = (Column("captions", "all captions, one per line, five lines per image", property="content"),)
@@ -250,32 +289,37 @@ CAPTIONS_PER_IMAGE = 5
 
 def first_five(rows: pd.DataFrame) -> pd.DataFrame:
     """The first five captions of each image, all of one split; none if it has fewer, since all images need five."""
-    one = rows[rows["split"] == rows.groupby("image_id")["split"].transform("first")]
-    captions = one.drop_duplicates("text_id").groupby("image_id")["text_id"]
+    split_of_image = rows.groupby("image_id")["split"].transform("first")
+    of_one_split = rows[rows["split"] == split_of_image]
+    captions = of_one_split.drop_duplicates("text_id").groupby("image_id")["text_id"]
     first = captions.head(CAPTIONS_PER_IMAGE)[captions.transform("size") >= CAPTIONS_PER_IMAGE]
-    return one[one["text_id"].isin(first)]
+    return of_one_split[of_one_split["text_id"].isin(first)]
 
 
 def vse_c_rows(publication: Publication) -> Rows:
     """A folder per family: `{split}_caps.txt`, `{split}_images.txt`, and in `{split}_ex/{i}.txt` line i's negatives."""
     for family in sorted({family for rows in publication.tables() for family in rows["family"].dropna()}):
         lines = Counter[str]()
-        for rows in publication.by_image():
-            stem = f"{family}/{rows[0].split}"
-            yield f"{stem}_images.txt", rows[0].image
-            for some in by_caption(rows):
-                yield f"{stem}_caps.txt", some[0].text
-                yield f"{stem}_ex/{lines[stem]}.txt", *(row.negative for row in some if row.family == family)
+        for rows_of_image in publication.by_image():
+            stem = f"{family}/{rows_of_image[0].split}"
+            yield Addition(f"{stem}_images.txt", [rows_of_image[0].image])
+            for rows_of_caption in by_caption(rows_of_image):
+                yield Addition(f"{stem}_caps.txt", [rows_of_caption[0].text])
+                negatives = [row.negative for row in rows_of_caption if row.family == family]
+                yield Addition(f"{stem}_ex/{lines[stem]}.txt", negatives)
                 lines[stem] += 1
 
 
-def finish_vse_c(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
+def finish_vse_c(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
     """Two record sets per family and split."""
     records = []
-    for stem in (name.removesuffix("_caps.txt") for name in files if name.endswith("_caps.txt")):
-        records.append(RecordSet(f"{stem}_caps.txt", "captions", LINES))
-        files_of = FileSet(f"{stem}_ex/*.txt", listed=False)
-        records.append(RecordSet(f"{stem}_ex", f"negatives of the family {stem.partition('/')[0]}", EXTENDED, files_of))
+    for name in files:
+        if name.endswith("_caps.txt"):
+            stem = name.removesuffix("_caps.txt")
+            family = stem.partition("/")[0]
+            negatives = FileSet(f"{stem}_ex/*.txt", listed=False)
+            records.append(RecordSet(name, "captions", LINES))
+            records.append(RecordSet(f"{stem}_ex", f"negatives of the family {family}", EXTENDED, negatives))
     return records
 
 
@@ -300,6 +344,13 @@ COCO_COLUMNS = (
 )
 
 
+class Annotation(NamedTuple):
+    """A caption as COCO has it, and a row with its image."""
+
+    annotation: Json
+    row: Row
+
+
 class CocoFile(JsonFile):
     """A COCO file: annotations are written one by one, then all images, which are collected meanwhile."""
 
@@ -311,11 +362,13 @@ class CocoFile(JsonFile):
         self.publication = publication
         self.images: dict[int, str] = {}
 
-    def add(self, annotation: dict[str, Any], row: Row) -> None:  # type: ignore[override]
-        """Write an annotation of the image of a row."""
+    def add(self, content: object) -> None:
+        """Write an `Annotation`."""
+        assert isinstance(content, Annotation)
+        annotation, row = content
         number = annotation["image_id"]
         if number not in self.images:
-            image: dict[str, Any] = {"id": number, "file_name": row.image, "license": 1}
+            image: Json = {"id": number, "file_name": row.image, "license": 1}
             if self.publication.images is not None:
                 box = self.publication.images.box(row.image)
                 image |= {"width": box.width, "height": box.height}
@@ -329,17 +382,32 @@ class CocoFile(JsonFile):
 
 
 def coco_rows(publication: Publication) -> Rows:
-    """`captions_{split}.json`. An image's number is its image_id if all are integers, else its position from 1."""
-    names = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
-    numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
-    numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}
-    change = ("operator", "replaced", "replacement", *MEASURES)
-    for number, some in enumerate(publication.by_caption(), 1):
-        negatives = [
-            {"caption": row.negative, **{name: getattr(row, name) for name in change}} for row in negatives_of(some)
-        ]
-        keys = {"id": number, "image_id": numbers[some[0].image_id], "caption": some[0].text}
-        yield f"captions_{some[0].split}.json", {**keys, "negatives": negatives}, some[0]
+    """`captions_{split}.json`, with images that have numbers."""
+    image_ids = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
+    number_of_image = _numbers_of_images(image_ids)
+    for number, rows in enumerate(publication.by_caption(), 1):
+        caption = rows[0]
+        annotation = {
+            "id": number,
+            "image_id": number_of_image[caption.image_id],
+            "caption": caption.text,
+            "negatives": [_coco_negative(row) for row in negatives_of(rows)],
+        }
+        yield Addition(f"captions_{caption.split}.json", Annotation(annotation, caption))
+
+
+def _numbers_of_images(image_ids: Sequence[str]) -> dict[str, int]:
+    """An image's number is its image_id if all are different integers, else its position from 1."""
+    if all(name.isascii() and name.isdigit() for name in image_ids):
+        numbers = {name: int(name) for name in image_ids}
+        if len(set(numbers.values())) == len(numbers):  # not of "1" and "01"
+            return numbers
+    return {name: position for position, name in enumerate(image_ids, 1)}
+
+
+def _coco_negative(row: Row) -> Json:
+    change = {"operator": row.operator, "replaced": row.replaced, "replacement": row.replacement}
+    return {"caption": row.negative, **change, **{name: getattr(row, name) for name in MEASURES}}
 
 
 FORMATS: dict[str, Format] = {

@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.compute as pc
-from rich.table import Table
 
 from ...augment.reproducible import record_rng
 from ...schemas.captions import TRAIN_SPLITS
 from ..engine.tables import read_table
 from ..quality.accuracy import with_interval
-from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
+from ..quality.bias.baselines import BlindReport, TextPair, blind, most_telling
 from ..quality.bias.measure import ALL, Measure, Unmeasured, measure_each, with_all
-from ..report.summary import plain_table
+from ..report.tables import terminal_table
 from ..tables.examples import Row, negatives_of
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# The number of words or n-grams that the table shows of an operator.
 CUES = 3
+# Fewer pairs of an operator are not held to the limit: their interval is wider than 19 points.
 LEAST_PAIRS = 100
 REFUSED = "refused"
 TOO_FEW = f"fewer than {LEAST_PAIRS} pairs"
@@ -30,28 +34,32 @@ PASSED = "passed"
 WORDS = re.compile(r"\w+|[^\w\s]")
 
 
-class Verdict(NamedTuple):
+class GateVerdict(NamedTuple):
     """The accuracy allowed, in %, and what was measured of each operator's negatives, then of all together."""
 
     limit: float
     results: Mapping[str, BlindReport | Unmeasured] = {}
 
     def outcome(self, name: str) -> str:
-        """REFUSED if the most telling baseline's lower 95 % bound is above `limit`, or nothing can be measured although
-        there are enough pairs; TOO_FEW for fewer than 100 pairs; else PASSED. So few pairs of an operator are not
+        """Whether the negatives of an operator, or of `all`, may be published.
+
+        REFUSED if the most telling baseline's lower 95 % bound is above `limit`, or nothing can be measured although
+        there are enough pairs; TOO_FEW for fewer than 100 pairs; else PASSED. A few pairs of an operator are not
         REFUSED if all operators together have PASSED: `refine --per-caption 1` leaves some operators a handful.
         """
-        found = self.results[name]
-        few = found.pairs < LEAST_PAIRS
-        if isinstance(found, BlindReport) and most_telling(found.baselines)[1].low > self.limit:
-            part = few and name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
-            return TOO_FEW if part else REFUSED
-        return TOO_FEW if few else REFUSED if isinstance(found, Unmeasured) else PASSED
+        result = self.results[name]
+        few = result.pairs < LEAST_PAIRS
+        if isinstance(result, Unmeasured):
+            return TOO_FEW if few else REFUSED
+        if most_telling(result.baselines).cue.low <= self.limit:
+            return TOO_FEW if few else PASSED
+        part_of_passed = name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
+        return TOO_FEW if few and part_of_passed else REFUSED
 
     @property
     def reports(self) -> list[BlindReport]:
         """The blind reports of those that could be measured."""
-        return [one for one in self.results.values() if isinstance(one, BlindReport)]
+        return [result for result in self.results.values() if isinstance(result, BlindReport)]
 
     @property
     def refused(self) -> list[str]:
@@ -61,62 +69,89 @@ class Verdict(NamedTuple):
     @property
     def unmeasured(self) -> dict[str, str]:
         """By operator with enough pairs, why it could not be measured."""
-        found = ((name, self.results[name]) for name in self.refused)
-        return {name: one.reason for name, one in found if isinstance(one, Unmeasured)}
+        reasons = {}
+        for name in self.refused:
+            result = self.results[name]
+            if isinstance(result, Unmeasured):
+                reasons[name] = result.reason
+        return reasons
 
     @property
     def doubtful(self) -> dict[str, int]:
         """By operator, the number of pairs if it is too small to be held to the limit."""
-        return {name: one.pairs for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
+        return {name: result.pairs for name, result in self.results.items() if self.outcome(name) == TOO_FEW}
 
 
-def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
+def judge_negatives(pairs: Mapping[str, Sequence[TextPair]], limit: float, measure: Measure = blind) -> GateVerdict:
     """Measure each operator's pairs by `measure`, then all together, against `limit` (%). Needs scikit-learn."""
-    measured = measure_each(with_all(pairs), measure)
-    left = sorted(measured.unmeasured.items(), key=lambda one: one[1].pairs >= LEAST_PAIRS)
-    return Verdict(limit, {**measured.reports, **dict(left)})
+    blindness = measure_each(with_all(pairs), measure)
+    unmeasured = blindness.unmeasured
+    with_too_few = {name: result for name, result in unmeasured.items() if result.pairs < LEAST_PAIRS}
+    # In this order: those that can be measured, then those that need not, then those that should have been.
+    return GateVerdict(limit, {**blindness.reports, **with_too_few, **unmeasured})
 
 
-def verdict_table(verdict: Verdict) -> Table:
+def verdict_table(verdict: GateVerdict) -> Table:
     """A table with one row per operator: the baseline that separates best, its 95 % interval, and the outcome."""
-    table = plain_table("operator", "pairs", "most telling baseline", "right, % (95 % interval)", "outcome")
+    table = terminal_table("operator", "pairs", "most telling baseline", "right, % (95 % interval)", "outcome")
     for column in (2, 4):
         table.columns[column].justify = "left"
-    for name, one in verdict.results.items():
-        pairs = f"{one.pairs:,}"
+    for name, result in verdict.results.items():
         outcome = verdict.outcome(name)
-        told = ("–", "–")
-        if isinstance(one, BlindReport):
-            baseline, accuracy = most_telling(one.baselines)
-            told = baseline, with_interval(accuracy)
+        if isinstance(result, BlindReport):
+            telling = most_telling(result.baselines)
+            table.add_row(name, f"{result.pairs:,}", telling.baseline, with_interval(telling.cue), outcome)
         elif outcome == REFUSED:
-            pairs = "–"
-            outcome = f"{outcome}: cannot be measured"
-        table.add_row(name, pairs, *told, outcome)
+            table.add_row(name, "–", "–", "–", f"{outcome}: cannot be measured")
+        else:
+            table.add_row(name, f"{result.pairs:,}", "–", "–", outcome)
     return table
 
 
-def cues_table(verdict: Verdict) -> Table:
+def cues_table(verdict: GateVerdict) -> Table:
     """The words (`three 812:3`: in 812 true texts, 3 negatives) or n-grams that tell negatives of refused operators."""
-    table = plain_table("operator", "strongest words (true : negative)")
+    table = terminal_table("operator", "strongest words (true : negative)")
     table.columns[1].justify = "left"
     for report in verdict.reports:
         if report.name in verdict.refused:
-            said = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES]]
-            sides = (("true", report.true_cues), ("negative", report.false_cues))
-            grams = [f"{gram!r} ({side})" for side, cues in sides for gram, _ in cues[:CUES]]
-            others = "n-grams " + ", ".join(grams) if grams else "no single word"
-            table.add_row(report.name, ", ".join(said) or others)
+            table.add_row(report.name, _cues(report))
     return table
 
 
-def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[tuple[str, Pair]]:
-    """(operator, pair) for every caption and operator with negatives; the negative is a random published one."""
-    for (_, operator), some in groupby(rows, key=lambda row: (row.text_id, row.operator)):
-        drawn = negatives_of(some)
-        if drawn:
-            chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
-            yield operator, Pair(chosen.text, chosen.negative, chosen.image_id)
+def _cues(report: BlindReport) -> str:
+    if report.words:
+        return ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES])
+    ngrams = [f"{ngram!r} (true)" for ngram, _ in report.true_cues[:CUES]]
+    ngrams += [f"{ngram!r} (negative)" for ngram, _ in report.false_cues[:CUES]]
+    return "n-grams " + ", ".join(ngrams) if ngrams else "no single word"
+
+
+class OperatorPair(NamedTuple):
+    """A pair, and the operator that made its negative."""
+
+    operator: str
+    pair: TextPair
+
+
+def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[OperatorPair]:
+    """A pair for every caption and operator with negatives; its negative is a random published one."""
+    for (_, operator), group in groupby(rows, key=lambda row: (row.text_id, row.operator)):
+        negatives = negatives_of(group)
+        if negatives:
+            caption_and_operator = negatives[0].negative_id.rpartition(":")[0]
+            chosen = record_rng(seed, "blind", caption_and_operator).choice(negatives)
+            yield OperatorPair(operator, TextPair(chosen.text, chosen.negative, chosen.image_id))
+
+
+class Leak(NamedTuple):
+    """A caption outside the train split that is also in it, or whose image is.
+
+    what: "image" or "caption". name: the path of the image, or the text.
+    """
+
+    caption_id: str
+    what: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -126,18 +161,19 @@ class TrainSplit:
     texts: frozenset[bytes] = frozenset()
     images: frozenset[str] = frozenset()
 
-    def leaks(self, row: Row, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
-        """Yield caption_id, "image" or "caption", and the image's path or the text, of what a row of another split
-        (and, with `siblings`, of its image's other captions) has in the train split, too.
-        """
+    def leaks(self, row: Row, siblings: bool = False) -> Iterator[Leak]:
+        """What a row of another split has in the train split, too; with `siblings`, also its image's other captions."""
         if row.split in TRAIN_SPLITS:
             return
-        others = zip(row.sibling_ids, row.siblings, strict=True) if siblings else ()
-        for caption_id, text in [(row.caption_id, row.text), *others]:
+        captions = [(row.caption_id, row.text)]
+        if siblings:
+            captions += zip(row.sibling_ids, row.siblings, strict=True)
+        for caption_id, text in captions:
             if row.image_id in self.images:
-                yield caption_id, "image", row.image
+                yield Leak(caption_id, "image", row.image)
             elif self.texts and text_hash(text) in self.texts:
-                yield caption_id, "caption", text
+                # The first condition spares the hash where there is no train split.
+                yield Leak(caption_id, "caption", text)
 
 
 def text_hash(text: str) -> bytes:

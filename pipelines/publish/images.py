@@ -1,33 +1,53 @@
-"""Formats that hold the images themselves. huggingface: `data/{operator}/{split}-00000-of-000NN.parquet`, a row per
-negative; the hub's viewer shows the configs in the card's head, one per operator and `default`, as a menu; with images,
-mteb reads the folder by the task file beside it. lmms-eval: Parquet files of questions, a YAML file per split and its
-functions: `lmms-eval --include_path DIR --tasks negcap_SPLIT` in the folder asks which caption is true. webdataset:
-`{split}-00000.tar`, a sample per caption, and `sizes.json` with their numbers. clip_benchmark: `{split}/0.tar`, a
-sample per image with its captions as lines of `.txt`, `{split}/nshards.txt` and `dataset_type.txt`.
+"""Formats that hold the images themselves.
+
+- huggingface: `data/{operator}/{split}-00000-of-000NN.parquet`, a row per negative. The hub's viewer shows the configs
+  in the card's head, one per operator and `default`, as a menu. With images, mteb reads the folder by the task file
+  beside it.
+- lmms-eval: Parquet files of questions, a YAML file per split and its functions: `lmms-eval --include_path DIR --tasks
+  negcap_SPLIT` in the folder asks which caption is true.
+- webdataset: `{split}-00000.tar`, a sample per caption, and `sizes.json` with their numbers.
+- clip_benchmark: `{split}/0.tar`, a sample per image with its captions as lines of `.txt`, `{split}/nshards.txt` and
+  `dataset_type.txt`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files as resources
-from itertools import count, groupby
+from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import NamedTuple
 
 from jinja2 import Template
 
 from ...augment.reproducible import record_rng
 from ..tables.examples import Row
 from ..tables.pairs import MEASURES
-from .layout import EMBEDDED, FLOAT, IMAGE, Column, FileSet, Format, ParquetFiles, Publication, RecordSet, Rows, Tars
+from .layout import (
+    EMBEDDED,
+    FLOAT,
+    IMAGE,
+    Addition,
+    Column,
+    Files,
+    FileSet,
+    Format,
+    Json,
+    ParquetFiles,
+    Publication,
+    RecordSet,
+    Rows,
+    Tars,
+)
 
 SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d+-of-\d+\.parquet$")
 DEFAULT = "default"
 HUB_SPLIT = re.compile(r"\w+(\.\w+)*")
 NOT_IN_A_SPLIT = re.compile(r"\W")
-EVERY_SPLIT = "all"  # of the hub, whatever the splits are called
+# The hub takes this word for all splits together, so that no split can have it as its name.
+EVERY_SPLIT = "all"
 PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
     "p_true": "estimated probability that one more caption of the image would make it true, or null",
@@ -58,25 +78,32 @@ def hub_splits(splits: Sequence[str]) -> dict[str, str]:
     A name that is allowed stays as it is. In others (`val-1`) what is not allowed becomes `_` (`val_1`), and a number
     is added to one that is taken then (`val_1_2`).
     """
+    # Names that are allowed are taken first, so that no changed name takes one of theirs.
     names = {split: split for split in splits if HUB_SPLIT.fullmatch(split) and split != EVERY_SPLIT}
     for split in splits:
-        if split not in names:
-            words = (NOT_IN_A_SPLIT.sub("_", word) or "_" for word in split.split("."))
-            name = ".".join(words)
-            tried = (name if number == 1 else f"{name}_{number}" for number in count(1))
-            names[split] = next(each for each in tried if each not in {*names.values(), EVERY_SPLIT})
+        if split in names:
+            continue
+        allowed = ".".join(NOT_IN_A_SPLIT.sub("_", word) or "_" for word in split.split("."))
+        name = allowed
+        number = 1
+        while name in names.values() or name == EVERY_SPLIT:
+            number += 1
+            name = f"{allowed}_{number}"
+        names[split] = name
     return names
 
 
-def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def hub_configs(splits: Mapping[str, Sequence[str]]) -> Json:
     """The field `configs` of the dataset card: all operators together, then each, with its splits."""
-    together = list(dict.fromkeys(split for some in splits.values() for split in some))
-    configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
-    made = []
-    for name, (folder, some) in configs.items():
-        files = [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in some]
-        made.append({"config_name": name, **({"default": True} if name == DEFAULT else {}), "data_files": files})
-    return {"configs": made}
+    all_splits = list(dict.fromkeys(split for splits_of_operator in splits.values() for split in splits_of_operator))
+    configs: list[Json] = [{"config_name": DEFAULT, "default": True, "data_files": _data_files("*", all_splits)}]
+    for operator, splits_of_operator in splits.items():
+        configs.append({"config_name": operator, "data_files": _data_files(operator, splits_of_operator)})
+    return {"configs": configs}
+
+
+def _data_files(folder: str, splits: Sequence[str]) -> list[Json]:
+    return [{"split": split, "path": f"data/{folder}/{split}-*.parquet"} for split in splits]
 
 
 def hub_columns(publication: Publication) -> tuple[Column, ...]:
@@ -89,32 +116,34 @@ def hub_rows(publication: Publication) -> Rows:
     for rows in publication.by_caption():
         embedded = picture(publication, rows[0]) if publication.config.copy_images else None
         for row in rows:
-            keys = (row.negative_id, row.caption_id, row.text_id, row.image_id)
-            image = embedded or publication.prefix + row.image
-            change = (row.text, row.negative, row.family, row.operator, row.replaced, row.replacement)
-            measures = (getattr(row, name) for name in MEASURES)
-            yield f"data/{row.operator}/{publication.split_names[row.split]}", (*keys, image, *change, *measures)
+            cells = [
+                *(row.negative_id, row.caption_id, row.text_id, row.image_id),
+                embedded or publication.prefix + row.image,
+                *(row.text, row.negative, row.family, row.operator, row.replaced, row.replacement),
+                *(getattr(row, name) for name in MEASURED),
+            ]
+            yield Addition(f"data/{row.operator}/{publication.split_names[row.split]}", cells)
 
 
-def picture(publication: Publication, row: Row) -> dict[str, Any]:
+def picture(publication: Publication, row: Row) -> Json:
     """The image of a row as `datasets` reads it."""
     return {"bytes": publication.read(row), "path": row.image}
 
 
-def finish_hub(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
+def finish_hub(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
     """Write mteb's task file if there are images; one record set per operator."""
     if publication.config.copy_images:
         write_template(folder / "mteb_task.py", "mteb_task.py", splits=sorted({Path(name).name for name in files}))
-    made = {Path(name).parent.name for name in files}
+    written = {Path(name).parent.name for name in files}
     columns = (*hub_columns(publication), SPLIT)
     return [
         RecordSet(name, f"negatives by {name} with their captions", columns, FileSet(f"data/{name}/*.parquet"))
         for name in publication.operators
-        if name in made
+        if name in written
     ]
 
 
-def write_template(file: Path, name: str, **values: Any) -> None:
+def write_template(file: Path, name: str, **values: object) -> None:
     """Write a file of this package, with values in it."""
     text = resources(__package__).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
     rendered = Template(text, keep_trailing_newline=True).render(values)
@@ -138,22 +167,20 @@ def question_rows(publication: Publication) -> Rows:
     seed = publication.config.seed
     for rows in publication.by_caption():
         caption = rows[0]
-        image = picture(publication, rows[0])
-        for (operator, family), some in groupby(rows, key=lambda row: (row.operator, row.family)):
-            wrong = [text for text in dict.fromkeys(row.negative for row in some) if text != caption.text]
-            texts = [caption.text, *wrong[: len(LETTERS) - 1]]
+        image = picture(publication, caption)
+        for (operator, family), group in groupby(rows, key=lambda row: (row.operator, row.family)):
+            false = [text for text in dict.fromkeys(row.negative for row in group) if text != caption.text]
+            options = [caption.text, *false[: len(LETTERS) - 1]]
             question_id = f"{caption.text_id}#{operator}"
-            record_rng(seed, "options", question_id).shuffle(texts)
-            options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
-            asked = f"{QUESTION}\n{options}\nAnswer with the letter only."
-            answer = LETTERS[texts.index(caption.text)]
-            yield (
-                f"data/{publication.split_names[caption.split]}",
-                (question_id, image, asked, answer, operator, family),
-            )
+            record_rng(seed, "options", question_id).shuffle(options)
+            lines = [f"{letter}. {text}" for letter, text in zip(LETTERS, options, strict=False)]
+            asked = "\n".join([QUESTION, *lines, "Answer with the letter only."])
+            answer = LETTERS[options.index(caption.text)]
+            cells = [question_id, image, asked, answer, operator, family]
+            yield Addition(f"data/{publication.split_names[caption.split]}", cells)
 
 
-def finish_questions(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
+def finish_questions(publication: Publication, folder: Path, files: Files) -> list[RecordSet]:
     """Write `negcap_{split}.yaml` and `utils.py`; one record set."""
     for split in (Path(name).name for name in files):
         write_template(folder / f"negcap_{split}.yaml", "lmms_eval.yaml", split=split)
@@ -162,29 +189,55 @@ def finish_questions(publication: Publication, folder: Path, files: Mapping[str,
 
 
 KEY = Column("key", "number of the sample, the same for all its members", property="filename", regex=r"(\d+)\.")
-MEMBERS = {  # by suffix of a sample's members: the name of their record set, and their content
-    ".txt": ("captions", Column("caption", "the true caption", property="content")),
-    ".neg.json": ("negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")),
+
+
+class Member(NamedTuple):
+    """What the members of samples that have one suffix hold: the name of their record set, and the content."""
+
+    name: str
+    content: Column
+
+
+Members = Mapping[str, Member]  # by suffix
+MEMBERS: Members = {
+    ".txt": Member("captions", Column("caption", "the true caption", property="content")),
+    ".neg.json": Member("negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")),
 }
-CAPTIONS = {".txt": ("captions", Column("captions", "the captions of the image, one a line", property="content"))}
+CAPTIONS: Members = {
+    ".txt": Member("captions", Column("captions", "the captions of the image, one a line", property="content"))
+}
 
 
 def caption_samples(publication: Publication) -> Rows:
     """`{split}-{}.tar`: a sample per caption."""
-    of_negative = ("negative_id", "operator", "family", "negative", "replaced", "replacement", *MEASURES)
     for rows in publication.by_caption():
-        keys = {name: getattr(rows[0], name) for name in ("caption_id", "text_id", "image_id", "image")}
-        made = [{"text" if name == "negative" else name: getattr(row, name) for name in of_negative} for row in rows]
-        negatives = json.dumps({**keys, "negatives": made}, ensure_ascii=False)
-        texts = {".txt": rows[0].text.encode(), ".neg.json": negatives.encode()}
-        yield f"{rows[0].split}-{{:05d}}.tar", _image_member(publication, rows[0]) | texts
+        first = rows[0]
+        described = {
+            "caption_id": first.caption_id,
+            "text_id": first.text_id,
+            "image_id": first.image_id,
+            "image": first.image,
+            "negatives": [_negative(row) for row in rows],
+        }
+        json_of_negatives = json.dumps(described, ensure_ascii=False)
+        texts = {".txt": first.text.encode(), ".neg.json": json_of_negatives.encode()}
+        yield Addition(f"{first.split}-{{:05d}}.tar", _image_member(publication, first) | texts)
+
+
+def _negative(row: Row) -> Json:
+    negative = {"negative_id": row.negative_id, "operator": row.operator, "family": row.family, "text": row.negative}
+    negative |= {"replaced": row.replaced, "replacement": row.replacement}
+    return negative | {name: getattr(row, name) for name in MEASURES}
 
 
 def finish_captions(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
     """Write the number of samples by tar file, by which OpenCLIP knows the length of an epoch."""
     sizes = {name: size for tars in files.values() for name, size in tars.sizes.items()}
     (folder / "sizes.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
-    return [record for name, tars in files.items() for record in _records(name.rpartition("-")[0], tars, MEMBERS)]
+    records = []
+    for name, tars in files.items():
+        records += _records(name.rpartition("-")[0], tars.suffixes, list(tars.sizes), MEMBERS)
+    return records
 
 
 def image_samples(publication: Publication) -> Rows:
@@ -193,38 +246,43 @@ def image_samples(publication: Publication) -> Rows:
         for split in dict.fromkeys(row.split for row in rows):
             texts = [" ".join(row.text.split()) for row in rows if row.split == split]
             captions = {".txt": "\n".join(texts).encode()}
-            yield f"{split}/{{}}.tar", captions | _image_member(publication, rows[0])
+            yield Addition(f"{split}/{{}}.tar", captions | _image_member(publication, rows[0]))
 
 
 def finish_images(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
     """Write the two small files that describe the tar files."""
     (folder / "dataset_type.txt").write_text("retrieval\n", encoding="utf-8")
+    records = []
     for name, tars in files.items():
         (folder / name).with_name("nshards.txt").write_text(f"{len(tars.sizes)}\n", encoding="utf-8")
-    return [
-        record
-        for name, tars in files.items()
-        for record in _records(name.partition("/")[0], tars, CAPTIONS, inside=True)
-    ]
+        split = name.partition("/")[0]
+        records += _records(split, tars.suffixes, [f"{split}/{tar}" for tar in tars.sizes], CAPTIONS)
+    return records
 
 
 def _image_member(publication: Publication, row: Row) -> dict[str, bytes]:
     suffix = PurePosixPath(row.image).suffix.lower()
-    return {{".jpeg": ".jpg", "": ".jpg"}.get(suffix, suffix): publication.read(row)}
+    if suffix in (".jpeg", ""):
+        suffix = ".jpg"
+    return {suffix: publication.read(row)}
 
 
-def _records(
-    split: str, tars: Tars, members: Mapping[str, tuple[str, Column]], inside: bool = False
-) -> list[RecordSet]:
-    """A record set per kind of archive member: Croissant readers handle one each. inside: archives are in a folder."""
-    archives = tuple(f"{split}/{name}" if inside else name for name in tars.sizes)
-    found = []
-    for suffix in sorted(tars.suffixes):
-        picture = (f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
+def _records(split: str, suffixes: Iterable[str], archives: Sequence[str], members: Members) -> list[RecordSet]:
+    """A record set per kind of archive member: Croissant readers handle one each.
+
+    Args:
+        split: of the samples.
+        suffixes: of all members that occur.
+        archives: the paths of the tar files.
+        members: what those hold that are not images.
+    """
+    records = []
+    for suffix in sorted(suffixes):
+        picture = Member(f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
         name, column = members.get(suffix, picture)
-        files = FileSet(f"*{suffix}", archives)
-        found.append(RecordSet(f"{split}-{name}", f"{name} of the samples", (KEY, column), files))
-    return found
+        files = FileSet(f"*{suffix}", tuple(archives))
+        records.append(RecordSet(f"{split}-{name}", f"{name} of the samples", (KEY, column), files))
+    return records
 
 
 WEBDATASET = Format(

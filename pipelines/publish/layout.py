@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,9 +34,17 @@ IMAGE = "sc:ImageObject"
 
 
 class Column(NamedTuple):
-    """A field of a record set, for Croissant readers: the table column of this name, or the value at the JSON path
-    `path`, or a `property` of the file (content, filename, fullpath); of that only the JSON path `member` or the first
-    group of `regex`. repeated: a list of values. type: of schema.org.
+    """A field of a record set, for Croissant readers.
+
+    Attributes:
+        name: of the field and, unless there is a path or property, of the table's column that holds it.
+        description: what it holds.
+        type: of schema.org.
+        path: the JSON path of its value in the file.
+        property: of the file, that is its value: content, filename or fullpath.
+        member: the JSON path of the value inside what is found so far.
+        regex: the value is its first group inside what is found so far.
+        repeated: whether it is a list of values.
     """
 
     name: str
@@ -115,9 +123,17 @@ class PublishOptions(Settings):
 
 @dataclass(frozen=True)
 class Publication:
-    """The captions and negatives of a run that are published in a format, with their images. boxes: by image_id, the
-    region that its captions describe. votes: by negative_id. accepted: the only negative_ids, None for all; left_out:
-    caption_ids; p_true: by negative_id, instead of the estimate in the table.
+    """The captions and negatives of a run that are published in a format, with their images.
+
+    Attributes:
+        run, config, format: what is published, and how.
+        splits, operators: those that are published.
+        images: the image folder, if there is one.
+        boxes: by image_id, the region that its captions describe.
+        votes: by negative_id, the number of annotators with each answer.
+        accepted: the only negative_ids, None for all.
+        left_out: caption_ids.
+        p_true: by negative_id, instead of the estimate in the table.
     """
 
     run: Path
@@ -160,20 +176,33 @@ class Publication:
         return f"{self.image_folder}/" if self.config.copy_images else ""
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """The rows (see `example_tables`) that the format can hold, images shuffled unless the format keeps the run's
-        order, with paths as found in the image folder. What `image_fault` refuses stays as it is: `left_out` must have
-        its captions before anything is written.
+        """The rows (see `example_tables`) that the format can hold, with image paths as found in the image folder.
+
+        Images are shuffled unless the format keeps the run's order. A path that `image_fault` refuses stays as it is:
+        `left_out` must have its captions before anything is written.
         """
-        shuffle = None if self.format.ordered else self.config.seed
-        chosen: dict[str, Any] = {"table": self.table, "accepted": self.accepted, "left_out": self.left_out}
-        chosen |= {"p_true": self.p_true, "per_operator": self.per_operator, "distinct": True}
-        for rows in example_tables(self.run, self.operators, self.splits, shuffle=shuffle, **chosen):
+        tables = example_tables(
+            self.run,
+            self.operators,
+            self.splits,
+            shuffle=None if self.format.ordered else self.config.seed,
+            table=self.table,
+            accepted=self.accepted,
+            left_out=self.left_out,
+            p_true=self.p_true,
+            per_operator=self.per_operator,
+            distinct=True,
+        )
+        for rows in tables:
             kept = self.format.prepare(rows)
-            names = kept["image"].unique()
-            located = {name: name for name in names}
-            if self.images is not None:
-                located |= {name: self.images.find(name) or name for name in names if image_fault(name) is None}
-            yield kept.assign(image=kept["image"].map(located))
+            path_of_image = {name: self._find_image(name) for name in kept["image"].unique()}
+            yield kept.assign(image=kept["image"].map(path_of_image))
+
+    def _find_image(self, name: str) -> str:
+        """The path of an image in the image folder; the name itself if it is not there or must not be looked for."""
+        if self.images is None or image_fault(name) is not None:
+            return name
+        return self.images.find(name) or name
 
     def rows(self) -> Iterator[Row]:
         """All rows, one by one."""
@@ -194,10 +223,11 @@ class Publication:
 
     def box(self, row: Row) -> Box:
         """The region of the image that a caption describes: its given box, else the whole image (or ValueError)."""
-        given = self.boxes.get(row.image_id)
-        if given is None and self.images is None:
+        if row.image_id in self.boxes:
+            return self.boxes[row.image_id]
+        if self.images is None:
             raise ValueError(f"no box for image {row.image_id}: give --images, or its box in --set boxes=FILE")
-        return given or self.images.box(row.image)  # type: ignore[union-attr]
+        return self.images.box(row.image)
 
     def read(self, row: Row) -> bytes:
         """The bytes of the image file of a row, in formats with images."""
@@ -210,28 +240,57 @@ def with_negatives(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["negative_id"].notna()]
 
 
-Rows = Iterator[tuple[Any, ...]]  # the path of a file, and what its `add` takes
-Finish = Callable[[Publication, Path, Mapping[str, Any]], list[RecordSet]]
+class OutputFile(Protocol):
+    """A file that is written part by part."""
+
+    def add(self, content: Any) -> None:
+        """Write the next part, of the type that the kind of file takes."""
+
+    def close(self) -> None:
+        """Write what comes at the end."""
+
+
+class Addition(NamedTuple):
+    """A part of a published file. file: its path in the output folder; content: what its `OutputFile` takes."""
+
+    file: str
+    content: object
+
+
+Rows = Iterator[Addition]
+# By path, the files of a format, all of one kind of `OutputFile`.
+Files = Mapping[str, Any]
+Json = dict[str, Any]
+Finish = Callable[[Publication, Path, Files], list[RecordSet]]
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format that other programs read. rows: for each row the path of its file and what is added to it; open:
-    opens that file (see `JsonFile`); what: in a phrase; use: how to read it, in Markdown with `$file` (the first),
-    `$split` and `$operator`; holds, columns: what a row is, if each file is a record set; finish: else writes what
-    comes after the rows, given folder and files by path, and returns the record sets.
+    """A file format that other programs read.
 
-    per_operator: default negatives per caption and operator. negatives: whether it holds any. images: what it needs:
-    their names, sizes or files. siblings: its rows hold other captions of the image. votes: only negatives with votes
-    are published. embeds: image files are inside its own. training: for training, so negatives may be guessable.
-    ordered: images stay in the run's order, as features made of them do; else they are shuffled, since many sources are
-    in order of topics, whose first rows alone can be guessed. prepare: the rows of a shard that it can hold.
-    card_fields: for the head of the data card, given the splits of each operator. name_splits: their names in the
-    files, by the run's.
+    Attributes:
+        rows: what is added to which file, in order.
+        open: opens a file of the format.
+        what: the format in a phrase.
+        use: how to read it, in Markdown with `$file` (the first), `$split` and `$operator`.
+        holds, columns: what a row is, if each file is a record set.
+        finish: else writes what comes after the rows, given the folder and the files, and returns the record sets.
+        per_operator: default negatives per caption and operator.
+        negatives: whether it holds any.
+        images: what it needs of them: their names, sizes or files.
+        siblings: whether its rows hold other captions of the image.
+        votes: whether only negatives with votes are published.
+        embeds: whether image files are inside its own.
+        training: whether it is for training, so that negatives may be guessable.
+        ordered: whether images stay in the run's order, as features made of them do. Else they are shuffled, since many
+            sources are in order of topics, whose first rows alone can be guessed.
+        prepare: the rows of a shard that it can hold.
+        card_fields: for the head of the data card, given the splits of each operator.
+        name_splits: their names in the files, by the run's.
     """
 
     rows: Callable[[Publication], Rows]
-    open: Callable[[Path, Publication], Any]
+    open: Callable[[Path, Publication], OutputFile]
     what: str
     use: str
     holds: str = ""
@@ -246,21 +305,28 @@ class Format:
     training: bool = False
     ordered: bool = False
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = with_negatives
-    card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
+    card_fields: Callable[[Mapping[str, Sequence[str]]], Json] = lambda _: {}
     name_splits: Callable[[Sequence[str]], dict[str, str]] = lambda splits: {split: split for split in splits}
 
     def write(self, publication: Publication, folder: Path) -> list[RecordSet]:
         """Write the files of a publication into a folder; returns their record sets."""
-        files: dict[str, Any] = {}
+        files: dict[str, OutputFile] = {}
         with ExitStack() as closed_at_end:
-            for name, *row in self.rows(publication):
+            for name, content in self.rows(publication):
                 if name not in files:
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     files[name] = closed_at_end.enter_context(closing(self.open(folder / name, publication)))
-                files[name].add(*row)
+                files[name].add(content)
         if self.finish is not None:
             return self.finish(publication, folder, files)
         return [RecordSet(name, self.holds, self.columns) for name in files]
+
+
+class Keyed(NamedTuple):
+    """A value of a JSON object, and its key."""
+
+    key: str
+    value: object
 
 
 class JsonFile:
@@ -273,10 +339,15 @@ class JsonFile:
         self.between = between
         self.before = head
 
-    def add(self, value: Any, key: str | None = None) -> None:
-        """Write a row; key: its key in an object."""
-        start = f"{self.before}\n" if self.before or self.file.tell() else ""
-        self.file.write(start + ("" if key is None else f"{json.dumps(key)}: ") + json.dumps(value))
+    def add(self, content: object) -> None:
+        """Write a row: a value of a list, or a `Keyed` one of an object."""
+        key = ""
+        if isinstance(content, Keyed):
+            key = f"{json.dumps(content.key)}: "
+            content = content.value
+        is_first_line = not self.before and not self.file.tell()
+        start = "" if is_first_line else f"{self.before}\n"
+        self.file.write(start + key + json.dumps(content))
         self.before = self.between
 
     def close(self) -> None:
@@ -290,9 +361,16 @@ class TableFile:
 
     def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
         self.file = file.open("w", encoding="utf-8", newline="")
-        self.add = csv.writer(self.file, delimiter=delimiter, lineterminator="\n").writerow
-        self.close = self.file.close
+        self.writer = csv.writer(self.file, delimiter=delimiter, lineterminator="\n")
         self.add(header)
+
+    def add(self, content: Sequence[object]) -> None:
+        """Write a row of cells."""
+        self.writer.writerow(content)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
 
 
 class LinesFile(NamedTuple):
@@ -300,45 +378,55 @@ class LinesFile(NamedTuple):
 
     file: Path
 
-    def add(self, *lines: str) -> None:
+    def add(self, content: Sequence[str]) -> None:
         """Write lines, maybe none."""
+        # Opened for each addition: VSE-C has a file for each caption, more than a process may have open.
         with self.file.open("a", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
+            file.writelines(f"{line}\n" for line in content)
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-ROWS = 100_000
-GROUP = 10_000  # rows per file, rows per row group
-ROWS_WITH_IMAGES = 2_000
-GROUP_WITH_IMAGES = 100
+class FileSizes(NamedTuple):
+    """The rows of a Parquet file, at most, and those of each of its row groups, which wait in memory."""
+
+    file: int
+    group: int
+
+
+WITH_PATHS = FileSizes(100_000, 10_000)
+WITH_IMAGES = FileSizes(2_000, 100)
 EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 
 
 class ParquetFiles:
     """The rows of one operator and split as Parquet files of at most 100,000 rows, or 2,000 with images."""
 
-    def __init__(self, stem: Path, columns: Sequence[Column]) -> None:
-        """Write files `{stem}-00000-of-000NN.parquet`; images are in the column EMBEDDED, if it is one of `columns`."""
+    def __init__(self, stem: Path, columns: Sequence[Column], sizes: FileSizes | None = None) -> None:
+        """Write files `{stem}-00000-of-000NN.parquet`.
+
+        columns: of the table; images are in the column EMBEDDED, if it is one of them. sizes: None for those above.
+        """
         self.stem = stem
         self.schema = schema(columns)
-        self.most, self.group = (ROWS_WITH_IMAGES, GROUP_WITH_IMAGES) if EMBEDDED in columns else (ROWS, GROUP)
-        self.waiting: list[Sequence[Any]] = []
-        self.writers: list[Any] = []
-        self.room = 0  # rows that still fit into the last file
+        self.sizes = sizes or (WITH_IMAGES if EMBEDDED in columns else WITH_PATHS)
+        self.waiting: list[Sequence[object]] = []
+        self.writers: list[pq.ParquetWriter] = []
+        # How many rows still fit into the last file.
+        self.room = 0
 
-    def add(self, row: Sequence[Any]) -> None:
+    def add(self, content: Sequence[object]) -> None:
         """Add a row, its values in the order of the columns."""
-        self.waiting.append(row)
-        if len(self.waiting) == min(self.group, self.room or self.most):
+        self.waiting.append(content)
+        if len(self.waiting) == min(self.sizes.group, self.room or self.sizes.file):
             self._flush()
 
     def _flush(self) -> None:
         if not self.room:
-            self.room = self.most
-            for full in self.writers[-1:]:
-                full.close()
+            self.room = self.sizes.file
+            if self.writers:
+                self.writers[-1].close()
             file = self.stem.with_name(f"{self.stem.name}-{len(self.writers):05d}")
             self.writers.append(pq.ParquetWriter(file, self.schema, compression="zstd"))
         self.writers[-1].write_table(table_of(self.waiting, self.schema))
@@ -347,6 +435,7 @@ class ParquetFiles:
 
     def close(self) -> None:
         """Write the remaining rows, and rename the files now that their number is known."""
+        # The hub wants the number of files in the name of each, which is known only at the end.
         if self.waiting:
             self._flush()
         for number, writer in enumerate(self.writers):
@@ -359,12 +448,12 @@ def schema(columns: Sequence[Column]) -> pa.Schema:
     """The Arrow schema of columns, with the metadata from which `datasets` knows which column holds images."""
     image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
     types = {FLOAT: pa.float32(), TEXT: pa.string(), INTEGER: pa.int64(), IMAGE: image}
-    features = {
-        name: {"_type": "Image"} if type == IMAGE else {"dtype": str(types[type]), "_type": "Value"}
-        for name, _, type, *_ in columns
-    }
+    features = {}
+    for column in columns:
+        value = {"dtype": str(types[column.type]), "_type": "Value"}
+        features[column.name] = {"_type": "Image"} if column.type == IMAGE else value
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
-    return pa.schema([pa.field(name, types[type]) for name, _, type, *_ in columns], metadata=metadata)
+    return pa.schema([pa.field(column.name, types[column.type]) for column in columns], metadata=metadata)
 
 
 SAMPLES = 5000  # in a tar file
@@ -373,22 +462,24 @@ SAMPLES = 5000  # in a tar file
 class Tars:
     """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
 
-    def __init__(self, name: Path) -> None:
-        """Create the first with the first sample; name: their path, with {} for their number."""
+    def __init__(self, name: Path, most: int = SAMPLES) -> None:
+        """Create the first with the first sample; name: their path, with {} for their number; most: samples in each."""
         self.name = name
+        self.most = most
         self.suffixes: set[str] = set()
         self.samples = 0
-        self.sizes: dict[str, int] = {}  # number of samples by the name of a file
+        # By the name of a file, the number of samples in it.
+        self.sizes: dict[str, int] = {}
         self.tar: tarfile.TarFile | None = None
 
-    def add(self, parts: Mapping[str, bytes]) -> None:
+    def add(self, content: Mapping[str, bytes]) -> None:
         """Add a sample: the contents of its members by their suffix."""
-        file = self.name.with_name(self.name.name.format(self.samples // SAMPLES))
+        file = self.name.with_name(self.name.name.format(self.samples // self.most))
         if file.name not in self.sizes:
             self.close()
             self.tar = tarfile.open(file, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
         assert self.tar is not None
-        for suffix, data in parts.items():
+        for suffix, data in content.items():
             self.suffixes.add(suffix)
             entry = tarfile.TarInfo(f"{self.samples:09d}{suffix}")  # no time, no owner
             entry.size = len(data)

@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..tables.examples import Row, by_caption
-from .layout import Column, Format, Publication, Rows, TableFile
+from .layout import Addition, Column, Format, Publication, Rows, TableFile
 
 COLUMNS = (
     Column("title", "the true caption"),
@@ -23,66 +23,85 @@ COLUMNS = (
     Column("neg_image", "rows of similar images, as a Python list of positions from 0"),
 )
 NEIGHBOURS = 3
-TOGETHER = 50_000  # images that are compared with each other
+# The number of images that are compared with each other.
+TOGETHER = 50_000
+# A share of the texts. A word of more of them says little about an image.
 COMMON = 0.1
+# The number of texts that are compared with all others at once, which bounds memory.
 BLOCK = 256
+
+# The captions of an image, each as its rows.
+Image = Sequence[list[Row]]
 
 
 def rows(publication: Publication) -> Rows:
-    """`{split}.tsv`: a row per caption. Raises ValueError for a split with one image. Neighbours are among TOGETHER
-    images in a row, so that time and memory do not grow with the square of their number.
+    """`{split}.tsv`: a row per caption. Raises ValueError for a split with one image.
+
+    Neighbours are among TOGETHER images in a row, so that time and memory do not grow with the square of their number.
     """
-    waiting: dict[str, list[list[list[Row]]]] = {}
+    waiting: dict[str, list[Image]] = {}
     written = Counter[str]()
-    for some in publication.by_image():
-        captions = [*by_caption(some)]
+    for rows_of_image in publication.by_image():
+        captions = [*by_caption(rows_of_image)]
         for split in dict.fromkeys(rows[0].split for rows in captions):
             images = waiting.setdefault(split, [])
             images.append([rows for rows in captions if rows[0].split == split])
-            if len(images) == TOGETHER + NEIGHBOURS:  # the last images have neighbours, too
-                yield from _rows(images[:TOGETHER], publication.prefix, written)
+            # A few images are held back, so that the last ones of a split never stand alone.
+            if len(images) == TOGETHER + NEIGHBOURS:
+                together = images[:TOGETHER]
+                yield from _rows(together, publication.prefix, written[split])
+                written[split] += sum(map(len, together))
                 waiting[split] = images[TOGETHER:]
     for split, images in waiting.items():
         if len(images) < 2:
             raise ValueError(f"negclip needs at least two images per split, {split} has {len(images)}")
-        yield from _rows(images, publication.prefix, written)
+        yield from _rows(images, publication.prefix, written[split])
 
 
-def _rows(images: Sequence[Sequence[list[Row]]], prefix: str, written: Counter[str]) -> Rows:
-    """The rows of some images of a split, each by caption; written: by split, how many rows are written."""
-    firsts = [captions[0][0] for captions in images]
-    split = firsts[0].split
-    texts = [" ".join([caption.text, *caption.siblings]) for caption in firsts]
-    first = [*accumulate(map(len, images), initial=written[split])]
-    for i, (captions, alike) in enumerate(zip(images, neighbours(texts), strict=True)):
-        for n, rows in enumerate(captions):
+def _rows(images: Sequence[Image], prefix: str, written: int) -> Rows:
+    """The rows of some images of a split; written: how many rows of the split are in the file already."""
+    first_captions = [captions[0][0] for captions in images]
+    split = first_captions[0].split
+    texts = [" ".join([caption.text, *caption.siblings]) for caption in first_captions]
+    # The row of the file with which each image begins.
+    first_row = [*accumulate(map(len, images), initial=written)]
+    for number, (captions, similar) in enumerate(zip(images, neighbours(texts), strict=True)):
+        for position, rows in enumerate(captions):
             negatives = [row.negative for row in rows]
-            positions = [first[j] + n % len(images[j]) for j in alike]
-            row = [first[i] + n, rows[0].text, prefix + rows[0].image, repr(negatives), repr(positions)]
-            yield f"{split}.tsv", row
-    written[split] = first[-1]
+            # Of each similar image another caption for each of this image's.
+            rows_of_similar = [first_row[image] + position % len(images[image]) for image in similar]
+            path = prefix + rows[0].image
+            cells = [first_row[number] + position, rows[0].text, path, repr(negatives), repr(rows_of_similar)]
+            yield Addition(f"{split}.tsv", cells)
 
 
 def neighbours(texts: Sequence[str]) -> list[list[int]]:
-    """For every text, the positions of the NEIGHBOURS most similar others, nearest first, ties by position: the cosine
-    of tf-idf vectors over words in at least two texts and at most a tenth (or two). Needs scikit-learn.
+    """For every text, the positions of the NEIGHBOURS most similar others, nearest first, ties by position.
+
+    Similarity is the cosine of tf-idf vectors over words in at least two texts and at most a tenth (or two). Needs
+    scikit-learn.
     """
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
 
-    counts = CountVectorizer(token_pattern=r"\w+").fit_transform([*texts, "0"])[:-1]  # never without any word
-    seen = np.bincount(counts.indices, minlength=counts.shape[1])
-    kept = (seen >= 2) & (seen <= max(2, COMMON * len(texts)))
-    weights = np.where(kept, np.log(len(texts) / seen.clip(1)), 0.0)
+    # scikit-learn refuses texts without any word, so one with a word is added and taken away.
+    counts = CountVectorizer(token_pattern=r"\w+").fit_transform([*texts, "0"])[:-1]
+    texts_with_word = np.bincount(counts.indices, minlength=counts.shape[1])
+    telling = (texts_with_word >= 2) & (texts_with_word <= max(2, COMMON * len(texts)))
+    weights = np.where(telling, np.log(len(texts) / texts_with_word.clip(1)), 0.0)
     vectors = normalize(counts.multiply(weights).tocsr().astype(np.float32))
-    found = []
+    number = min(NEIGHBOURS, len(texts) - 1)
+    nearest = []
     for start in range(0, len(texts), BLOCK):
-        for i, row in enumerate((vectors[start : start + BLOCK] @ vectors.T).toarray(), start):
-            row[i] = -1.0
-            some = min(NEIGHBOURS, len(texts) - 1)
-            near = np.flatnonzero(row >= np.partition(row, -some)[-some])
-            found.append(near[np.argsort(-row[near], kind="stable")][:some].tolist())
-    return found
+        cosines = (vectors[start : start + BLOCK] @ vectors.T).toarray()
+        for text, to_others in enumerate(cosines, start):
+            to_others[text] = -1.0  # not itself
+            least = np.partition(to_others, -number)[-number]
+            # These are more than `number` if there are ties.
+            candidates = np.flatnonzero(to_others >= least)
+            by_cosine = candidates[np.argsort(-to_others[candidates], kind="stable")]
+            nearest.append(by_cosine[:number].tolist())
+    return nearest
 
 
 NEGCLIP = Format(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from ...augment.operators import UNCHECKED
 from ...schemas.captions import TRAIN_SPLITS
@@ -19,23 +19,28 @@ from ..engine.lock import holds_nothing, locked
 from ..engine.manifest import read_manifest
 from ..engine.storage import files_below, move, remove_empty, sha256_file, staged
 from ..engine.tables import shards_of
+from ..quality.bias.baselines import TextPair
 from ..quality.bias.measure import LIMIT, cached_reports, of_random_images, read_corpus
-from ..report.summary import console_of, print_table
+from ..report.tables import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
 from . import gate
-from .card import Facts, File, Survey, card, croissant
+from .card import Estimates, Example, Facts, File, Survey, card, croissant
 from .formats import PublishConfig, format_named, votes
-from .gate import TrainSplit, Verdict
-from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
+from .gate import GateVerdict, Leak, TrainSplit
+from .layout import IMAGE, IMAGES, Column, FileSet, Format, Json, Publication, RecordSet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CARD = "README.md"
 CROISSANT = "croissant.json"
 SUMS = "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
-ESTIMATES = ("p_true", "p_unnatural", "p_compatible")  # probabilities of a negative whose means the card gives
+# The probabilities whose means over an operator's negatives the card gives.
+ESTIMATES = ("p_true", "p_unnatural", "p_compatible")
 # Parquet metadata that the card leaves out
 TECHNICAL = "table schema_version ARROW:schema pandas config operators seed stage".split()
 Say = Callable[[str], None]
@@ -44,7 +49,7 @@ Say = Callable[[str], None]
 class RefusedError(Exception):
     """A check failed, so that nothing is published: `lines` say which; `verdict` is that of the blind gate."""
 
-    def __init__(self, lines: Sequence[str], verdict: Verdict | None = None) -> None:
+    def __init__(self, lines: Sequence[str], verdict: GateVerdict | None = None) -> None:
         super().__init__("\n".join(lines))
         self.lines = tuple(lines)
         self.verdict = verdict
@@ -67,11 +72,20 @@ class Published(NamedTuple):
 
 
 def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> Published:
-    """Write a run to the folder `output` in the format `config.format`. overwrite: replace what another config or run
-    has written. say: gets messages for the user. Nothing is written unless all checks pass. Raises RefusedError when
-    negatives can be guessed, operators do not check theirs, or captions of the train split are in a test split, too;
-    ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`; LockedError if another command
-    writes into `output`.
+    """Write a run to a folder in the format `config.format`. Nothing is written unless all checks pass.
+
+    Args:
+        run: the folder of the run.
+        output: the folder that is written.
+        config: what is published, and how.
+        overwrite: whether to replace what another config or run has written there.
+        say: gets messages for the user.
+
+    Raises:
+        RefusedError: if negatives can be guessed, operators do not check theirs, or captions of the train split are in
+            a test split, too.
+        ValueError: for bad input, as OSError: see `chosen_names`, `Images`, `PublishConfig`.
+        LockedError: if another command writes into `output`.
     """
     if output.exists() and not output.is_dir():
         raise FileExistsError(f"output must be a folder, was: {output}")
@@ -87,13 +101,12 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
         )
     output = output.resolve()
     publication = prepare(run, config, kind)
-    unchecked = [name for name in publication.operators if name in UNCHECKED]
-    if unchecked and not config.allow_unchecked:
-        asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
-        raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    train = gate.read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
+    _refuse_unchecked(publication)
+    has_test_splits = bool(set(publication.splits) - set(TRAIN_SPLITS))
+    train = gate.read_train_split(run) if has_test_splits else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
+    # A second pass, as counts, examples and pairs must be of what is left.
     if left_out:
         publication = replace(publication, left_out=left_out)
         again = survey(publication, TrainSplit(), config.seed)
@@ -102,18 +115,34 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
+    # All is written into another folder, and moved only when it is complete.
     with staged(output) as new:
         records = kind.write(publication, new)
         if config.copy_images and not kind.embeds:
             records.append(copy_images(publication, new))
         files = digests(new)
-        origin = provenance(publication), made_with(publication)
-        facts = Facts(publication, found, verdict, *origin, tuple(records), files)
+        facts = Facts(
+            publication=publication,
+            found=found,
+            verdict=verdict,
+            provenance=provenance(publication),
+            made_with=made_with(publication),
+            records=tuple(records),
+            files=files,
+        )
         _write(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
-        counted = facts.table[facts.operators or ["captions"]].sum(axis=1)
-        return Published(move_into_place(new, output), {str(split): int(n) for split, n in counted.items()})
+        counts = facts.table[facts.operators or ["captions"]].sum(axis=1)
+        return Published(move_into_place(new, output), {str(split): int(number) for split, number in counts.items()})
+
+
+def _refuse_unchecked(publication: Publication) -> None:
+    """Raise RefusedError for operators that do not check their negatives, unless the config allows it."""
+    unchecked = [name for name in publication.operators if name in UNCHECKED]
+    if unchecked and not publication.config.allow_unchecked:
+        advice = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
+        raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", advice])
 
 
 def _write(file: Path, text: str) -> None:
@@ -126,58 +155,102 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
     splits, operators = chosen_names(run, config.split, config.operators, table)
-    given = votes(config.votes) if kind.votes else {}
+    votes_of_negative = votes(config.votes) if kind.votes else {}
     kept = accepted(run) if config.vetted else None
     if kind.votes:
-        kept = frozenset(given) if kept is None else kept & frozenset(given)
-    images = None if config.images is None else Images(config.images)
-    boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    seen = p_true_by_readers(run)
-    return Publication(run, config, kind, splits, operators, images, boxes, given, kept, p_true=seen)
+        voted = frozenset(votes_of_negative)
+        kept = voted if kept is None else kept & voted
+    return Publication(
+        run=run,
+        config=config,
+        format=kind,
+        splits=splits,
+        operators=operators,
+        images=None if config.images is None else Images(config.images),
+        boxes={} if config.boxes is None else read_boxes(config.boxes),
+        votes=votes_of_negative,
+        accepted=kept,
+        p_true=p_true_by_readers(run),
+    )
 
 
 def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:
-    """Count captions, collect a pair per caption and operator, find leaks (with `siblings`, too) and missing images."""
-    names = publication.operators
-    lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
-    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {}, {})
+    """Look through a publication, before anything is written.
+
+    Args:
+        publication: what is counted.
+        train: whose captions and images must not be in another split.
+        seed: of the negatives that are measured.
+        siblings: whether the other captions of an image must not be in the train split, either.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    leaks: dict[str, Leak] = {}
+    missing: dict[str, str] = {}
+    unfit: dict[str, str] = {}
+    examples: dict[str, list[Example]] = {name: [] for name in publication.operators}
+    means = dict.fromkeys(product(publication.operators, ESTIMATES), Estimates())
+    pairs: dict[str, list[TextPair]] = {name: [] for name in publication.operators}
     for rows in publication.tables():
         captions = rows.drop_duplicates("caption_id")
-        images = rows.drop_duplicates(["image_id", "split"])
-        texts = rows.drop_duplicates("text_id")
-        found.counts.update((split, "images") for split in images["split"])
-        found.counts.update((split, "captions") for split in captions["split"])
-        found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
-        for text in texts.itertuples():
-            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
-        faults = {name: image_fault(name) for name in images["image"].unique()}
-        for caption_id, fault in zip(captions["caption_id"], captions["image"].map(faults), strict=True):
-            if fault is not None:
-                found.unfit[caption_id] = fault.detail
-        if publication.images is not None:
-            named = captions[~captions["caption_id"].isin(found.unfit)]
-            missing = named[named["image"].map(publication.images.find).isna()]
-            found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
-        for operator, some in ((str(name), some) for name, some in rows.groupby("operator")):
-            shown = found.examples[operator]
-            first = some.drop_duplicates("image_id")[["text", "negative"]].head(EXAMPLES - len(shown))
-            shown += first.itertuples(index=False, name=None)
-            for name in ESTIMATES:
-                (total, known), values = found.means[operator, name], some[name].dropna()
-                found.means[operator, name] = total + math.fsum(values), known + len(values)
+        counts += _count(rows, captions)
+        for text in rows.drop_duplicates("text_id").itertuples():
+            leaks |= {leak.caption_id: leak for leak in train.leaks(text, siblings)}
+        unfit_here = _unfit_images(captions)
+        unfit |= unfit_here
+        missing |= _missing_images(publication, captions[~captions["caption_id"].isin(unfit_here)])
+        for group, rows_of_operator in rows.groupby("operator"):
+            operator = str(group)
+            examples_so_far = examples[operator]
+            of_different_images = rows_of_operator.drop_duplicates("image_id")[["text", "negative"]]
+            more = of_different_images.head(EXAMPLES - len(examples_so_far)).itertuples(index=False)
+            examples_so_far += [Example(*texts) for texts in more]
+            for measure in ESTIMATES:
+                so_far = means[operator, measure]
+                values = rows_of_operator[measure].dropna()
+                means[operator, measure] = Estimates(so_far.total + math.fsum(values), so_far.number + len(values))
         for operator, pair in gate.pairs_of(rows.itertuples(), seed):
-            found.pairs[operator].append(pair)
-        for operator, pairs in found.pairs.items():
-            if len(pairs) > 2 * LIMIT:
-                found.pairs[operator] = of_random_images(pairs, LIMIT, seed)
-    return found._replace(pairs={name: pairs for name, pairs in found.pairs.items() if pairs})
+            pairs[operator].append(pair)
+        for operator, pairs_so_far in pairs.items():
+            if len(pairs_so_far) > 2 * LIMIT:  # which bounds memory
+                pairs[operator] = of_random_images(pairs_so_far, LIMIT, seed)
+    with_pairs = {operator: pairs_of_operator for operator, pairs_of_operator in pairs.items() if pairs_of_operator}
+    return Survey(counts, examples, means, with_pairs, leaks, missing, unfit)
+
+
+def _count(rows: pd.DataFrame, captions: pd.DataFrame) -> Counter[tuple[str, str]]:
+    """By split, the number of images, captions, and negatives of each operator."""
+    counts: Counter[tuple[str, str]] = Counter()
+    images = rows.drop_duplicates(["image_id", "split"])
+    counts.update((split, "images") for split in images["split"])
+    counts.update((split, "captions") for split in captions["split"])
+    counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
+    return counts
+
+
+def _unfit_images(captions: pd.DataFrame) -> dict[str, str]:
+    """By caption_id, why the name of its image cannot be published, if it cannot."""
+    faults = {name: image_fault(name) for name in captions["image"].unique()}
+    details = {}
+    for caption_id, image in zip(captions["caption_id"], captions["image"], strict=True):
+        fault = faults[image]
+        if fault is not None:
+            details[caption_id] = fault.detail
+    return details
+
+
+def _missing_images(publication: Publication, captions: pd.DataFrame) -> dict[str, str]:
+    """By caption_id, the path of its image, if it is not in the image folder; none without a folder."""
+    if publication.images is None:
+        return {}
+    missing = captions[captions["image"].map(publication.images.find).isna()]
+    return dict(zip(missing["caption_id"], missing["image"], strict=True))
 
 
 def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     """The caption_ids to leave out. If the config does not allow it, RefusedError (leaks) or FileNotFoundError."""
     lines = []
     for what in ("image", "caption"):
-        names = sorted({name for kind, name in found.leaks.values() if kind == what})
+        names = sorted({leak.name for leak in found.leaks.values() if leak.what == what})
         if names:
             lines.append(f"{number_of(len(names), what)} of the train split also in another split: {abbreviate(names)}")
     if lines and not config.skip_leaks:
@@ -197,10 +270,10 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     return frozenset(found.leaks) | frozenset(found.missing) | frozenset(found.unfit)
 
 
-def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
+def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> GateVerdict:
     """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
     if not found.pairs:
-        return Verdict(config.max_blind)
+        return GateVerdict(config.max_blind)
     verdict = gate.judge_negatives(found.pairs, config.max_blind, cached_reports(run, config.seed, read_corpus(run)))
     if verdict.refused and not (config.allow_blind or format_named(config.format).training):
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
@@ -219,6 +292,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
     """Copy a publication's images to its image folder, keeping their relative paths; returns their RecordSet."""
     place = publication.image_folder
     for row in publication.rows():
+        # An image has a row for each negative, but is copied once.
         target = folder / place / row.image
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -232,19 +306,25 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
 
 def provenance(publication: Publication) -> dict[str, str]:
     """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
-    metadata = shards_of(publication.run, publication.table or "captions")[0].read([]).schema.metadata or {}
-    found = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
-    return {key: value for key, value in found.items() if key not in TECHNICAL}
+    first_shard = shards_of(publication.run, publication.table or "captions")[0]
+    metadata = first_shard.read([]).schema.metadata or {}
+    decoded = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
+    return {key: value for key, value in decoded.items() if key not in TECHNICAL}
 
 
-def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
+def made_with(publication: Publication) -> dict[str, Json]:
     """By table on the way its settings; as `source`, by the name of each file that was read its size and SHA-256."""
-    manifests = {name: read_manifest(publication.run / name) for name in STEPS}
-    made = {name: found.identity for name, found in manifests.items() if found is not None}
-    source = {"source": made["captions"].inputs} if "captions" in made else {}
-    used = [name for name in made if name != "refined" or publication.table == name]
-    published = {"seed": publication.config.seed, "per_operator": publication.per_operator}
-    return source | {name: made[name].config for name in used if made[name].config} | {"publish": published}
+    settings: dict[str, Json] = {}
+    for name in STEPS:
+        manifest = read_manifest(publication.run / name)
+        if manifest is None:
+            continue
+        if name == "captions":
+            settings["source"] = {**manifest.identity.inputs}
+        if manifest.identity.config and (name != "refined" or publication.table == "refined"):
+            settings[name] = {**manifest.identity.config}
+    settings["publish"] = {"seed": publication.config.seed, "per_operator": publication.per_operator}
+    return settings
 
 
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
@@ -262,16 +342,25 @@ def move_into_place(new: Path, output: Path) -> list[str]:
     for name in written:
         if not (output / name).resolve().is_relative_to(output):
             raise ValueError(f"{output / name} leads out of the output folder: remove the link")
-    sums = output / SUMS
-    emptied = set[Path]()
-    if sums.is_file():
-        listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
-        for old in (output / name for name in (*filter(None, listed), CARD, CROISSANT)):
-            if old.is_file() and old.resolve().is_relative_to(output):
-                old.unlink()
-                emptied |= {output / folder for folder in old.relative_to(output).parents if folder.name}
+    emptied = _remove_published(output)
+    # The new list of digests comes first: if this stops in between, the next publication knows what to remove.
     for name in (SUMS, *(name for name in written if name != SUMS)):
         move(new / name, output / name)
-    for folder in sorted(emptied, reverse=True):
+    for folder in sorted(emptied, reverse=True):  # those inside others first
         remove_empty(folder)
     return written
+
+
+def _remove_published(output: Path) -> set[Path]:
+    """Remove the files that SHA256SUMS lists, and the card; returns the folders that they were in."""
+    sums = output / SUMS
+    if not sums.is_file():
+        return set()
+    listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
+    folders = set[Path]()
+    for name in (*filter(None, listed), CARD, CROISSANT):
+        file = output / name
+        if file.is_file() and file.resolve().is_relative_to(output):
+            file.unlink()
+            folders |= {output / folder for folder in file.relative_to(output).parents if folder.name}
+    return folders

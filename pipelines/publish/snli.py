@@ -1,20 +1,22 @@
-"""SNLI (Bowman et al. 2015): one JSONL file per split. A caption is the premise of two hypotheses: itself, cut to one
-of its relations ("A dog runs on the grass"), which it entails, and the same part of a negative ("A dog runs on the
-sand"), which it contradicts. Both are cut alike, and as many of each, so that neither length nor frequency tells the
-label without the premise. A cut is contiguous and shorter than the caption.
+"""SNLI (Bowman et al. 2015): one JSONL file per split.
+
+A caption is the premise of two hypotheses: itself, cut to one of its relations ("A dog runs on the grass"), which it
+entails, and the same part of a negative ("A dog runs on the sand"), which it contradicts. Both are cut alike, and as
+many of each, so that neither length nor frequency tells the label without the premise. A cut is contiguous and shorter
+than the caption.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...augment.reproducible import record_rng
 from ..engine.tables import has_table, read_table
 from ..tables.examples import Row
-from .layout import Column, Format, JsonFile, Publication, Rows
+from .layout import Addition, Column, Format, Json, JsonFile, Publication, Rows
 
 COLUMNS = (
     Column("gold_label", "entailment or contradiction"),
@@ -26,11 +28,14 @@ COLUMNS = (
 )
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A part of a text, from one character to another."""
 
     start: int
     end: int
+
+
+Cuts = Mapping[str, list[TextSpan]]  # by caption_id
 
 
 def rows(publication: Publication) -> Rows:
@@ -38,53 +43,58 @@ def rows(publication: Publication) -> Rows:
     run = publication.run
     for table, verb in (("parses", "parse"), ("components", "components")):
         if not has_table(run, table):
-            made = f"negcap build --only {verb} makes it"
-            raise ValueError(f"format snli needs the table {table}, {run} has none: {made}")
+            advice = f"negcap build --only {verb} makes it"
+            raise ValueError(f"format snli needs the table {table}, {run} has none: {advice}")
     cuts_of_shards = _cuts_of_run(run)
-    known: Mapping[str, list[Span]] = {}
-    found = False
+    cuts_of_shard: Cuts = {}
+    is_empty = True
     for negatives in publication.by_caption():
         caption_id = negatives[0].caption_id
         if caption_id != negatives[0].text_id:
-            continue  # a denial, which has no parse
-        while caption_id not in known:
-            known = next(cuts_of_shards, {})
-            if not known:
+            # The true text is a denial that was made of the caption, and has no parse.
+            continue
+        # Captions come in the order of the shards, so that the cuts of one shard are held at a time.
+        while caption_id not in cuts_of_shard:
+            cuts_of_shard = next(cuts_of_shards, {})
+            if not cuts_of_shard:
                 raise ValueError(f"components must have the captions in their order, lack: {caption_id}")
-        for row in _pairs(negatives, known[caption_id]):
-            found = True
-            yield f"{negatives[0].split}.jsonl", row
-    if not found:
+        for pair in _pairs(negatives, cuts_of_shard[caption_id]):
+            is_empty = False
+            yield Addition(f"{negatives[0].split}.jsonl", pair)
+    if is_empty:
         raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
 
 
-def _pairs(negatives: list[Row], cuts: list[Span]) -> Iterator[dict[str, str]]:
+def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[str, str]]:
     """For each cut an entailed pair, and one with a negative drawn from those that change only this part, if any."""
     caption_id = negatives[0].caption_id
     text = negatives[0].text
     for cut in cuts:
-        fitting = [row for row in negatives if _changed(text, row.negative, cut)]
+        fitting = [row for row in negatives if _changes_only(cut, text, row.negative)]
         if not fitting:
             continue
-        drawn = record_rng(0, "snli", f"{caption_id}#{cut.start}").choice(fitting)
-        end = cut.end + len(drawn.negative) - len(text)
-        parts = {"entailment": text[cut.start : cut.end], "contradiction": drawn.negative[cut.start : end]}
-        for label, part in parts.items():
+        chosen = record_rng(0, "snli", f"{caption_id}#{cut.start}").choice(fitting)
+        end_in_negative = cut.end + len(chosen.negative) - len(text)
+        hypotheses = {
+            "entailment": text[cut.start : cut.end],
+            "contradiction": chosen.negative[cut.start : end_in_negative],
+        }
+        for label, hypothesis in hypotheses.items():
             yield {
                 "gold_label": label,
                 "sentence1": text,
-                "sentence2": _sentence(part, text),
+                "sentence2": _sentence(hypothesis, text),
                 "captionID": caption_id,
                 "pairID": f"{caption_id}#{cut.start}-{cut.end}{label[0]}",
-                "operator": drawn.operator,
+                "operator": chosen.operator,
             }
 
 
-def _changed(caption: str, negative: str, cut: Span) -> bool:
-    """Whether a negative differs from its caption within a part of it only."""
-    outside = len(caption) - cut.end
-    same = negative[: cut.start] == caption[: cut.start]
-    return same and (not outside or negative[-outside:] == caption[-outside:]) and len(negative) > cut.start + outside
+def _changes_only(cut: TextSpan, caption: str, negative: str) -> bool:
+    """Whether a negative differs from its caption within a part of it only, which it leaves not empty."""
+    before = caption[: cut.start]
+    after = caption[cut.end :]
+    return negative.startswith(before) and negative.endswith(after) and len(negative) > len(before) + len(after)
 
 
 def _sentence(part: str, caption: str) -> str:
@@ -94,30 +104,36 @@ def _sentence(part: str, caption: str) -> str:
     return first + part[1:] + (ending if not part.endswith(ending) else "")
 
 
-def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
+def _cuts_of_run(run: Path) -> Iterator[Cuts]:
+    """The cuts of the captions of each shard."""
     parses = read_table(run, "parses", ["caption_id", "text", "tokens", "chunks"])
     components = read_table(run, "components", ["caption_id", "relations"])
-    for parsed, found in zip(parses, components, strict=True):
-        relations = dict(zip(found["caption_id"].to_pylist(), found["relations"].to_pylist(), strict=True))
-        yield {row["caption_id"]: cuts(row, relations.get(row["caption_id"], [])) for row in parsed.to_pylist()}
+    for parses_of_shard, components_of_shard in zip(parses, components, strict=True):
+        caption_ids = components_of_shard["caption_id"].to_pylist()
+        relations = dict(zip(caption_ids, components_of_shard["relations"].to_pylist(), strict=True))
+        parsed = parses_of_shard.to_pylist()
+        yield {parse["caption_id"]: cuts(parse, relations.get(parse["caption_id"], [])) for parse in parsed}
 
 
-def cuts(parse: Mapping[str, Any], relations: list[dict[str, Any]]) -> list[Span]:
+def cuts(parse: Json, relations: Sequence[Json]) -> list[TextSpan]:
     """The parts of a parse's caption, shorter than it, with one of its relations (of components) and noun phrases."""
     tokens = parse["tokens"]
     text = parse["text"]
-    chunk = {}
+    phrase_of_token = {}
     for phrase in parse["chunks"]:
-        chunk.update(dict.fromkeys(range(phrase["start"], phrase["end"]), phrase))
-    found: dict[Span, None] = {}
+        phrase_of_token.update(dict.fromkeys(range(phrase["start"], phrase["end"]), phrase))
+    spans: dict[TextSpan, None] = {}  # without repeats, in order
     for relation in relations:
-        ends = [relation["subject_token"], relation["object_token"]]
-        phrases = [chunk[token] for token in ends if token in chunk]
-        inside = [*ends, *relation["tokens"], *(p["start"] for p in phrases), *(p["end"] - 1 for p in phrases)]
-        span = Span(tokens[min(inside)]["start"], tokens[max(inside)]["end"])
+        inside = list(relation["tokens"])
+        for token in (relation["subject_token"], relation["object_token"]):
+            inside.append(token)
+            if token in phrase_of_token:
+                phrase = phrase_of_token[token]
+                inside += [phrase["start"], phrase["end"] - 1]
+        span = TextSpan(tokens[min(inside)]["start"], tokens[max(inside)]["end"])
         if span.end - span.start < len(text.rstrip(" .!")):
-            found[span] = None
-    return list(found)
+            spans[span] = None
+    return list(spans)
 
 
 SNLI = Format(

@@ -1,14 +1,11 @@
-"""Shares of right answers with their 95 % intervals, and the plain-text tables and lists in which they are printed."""
+"""Shares of right answers with their 95 % intervals, and how tables show them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from textwrap import wrap
 
 from ..report.intervals import wilson
-
-WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -28,11 +25,19 @@ class Accuracy:
     @property
     def cue(self) -> Accuracy:
         """What it is worth to a guesser: if it is `reversed`, that of the opposite answers (22 % right is 78 %)."""
-        return Accuracy(100 - self.percent, 100 - self.high, 100 - self.low, self.pairs) if self.reversed else self
+        if not self.reversed:
+            return self
+        return Accuracy(100 - self.percent, 100 - self.high, 100 - self.low, self.pairs)
 
 
 def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
-    """An accuracy with the Wilson interval of pairs / effect (the design effect) pairs. ValueError for one below 1."""
+    """An accuracy with its Wilson interval. Raises ValueError for a number of pairs or an effect below 1.
+
+    Args:
+        right: the number of pairs that are right; a tie is half of one.
+        pairs: the number of all pairs.
+        effect: the design effect: so many pairs say no more than one independent pair.
+    """
     for name, value in (("pairs", pairs), ("effect", effect)):
         if value < 1:
             raise ValueError(f"{name} must be >= 1, was: {value}")
@@ -42,48 +47,44 @@ def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
 
 
 def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
-    """The accuracy of pairs (1 right, 0.5 tie, 0 wrong) with the design effect of clusters by image (Kish 1965), at
-    least 1: the share's variance over that of independent pairs; for equal values the mean pairs per image. ValueError
-    for no pairs.
+    """The accuracy of pairs, of which those of one image are no independent evidence. Raises ValueError for no pairs.
+
+    The design effect is that of clusters by image (Kish 1965), at least 1: the variance of the share over that of
+    independent pairs. If all pairs are right, or none, it is the mean number of pairs per image.
+
+    Args:
+        right: of each pair 1 if it is right, 0.5 for a tie, else 0.
+        images: the image_id of each pair.
     """
-    values: dict[str, list[float]] = {}
+    values_of_image: dict[str, list[float]] = {}
     for value, image in zip(right, images, strict=True):
-        values.setdefault(image, []).append(value)
-    pairs = sum(map(len, values.values()))
-    clusters = len(values)
+        values_of_image.setdefault(image, []).append(value)
+    pairs = sum(map(len, values_of_image.values()))
+    clusters = len(values_of_image)
     if not pairs:
         return accuracy(0, 0)
-    total = sum(map(sum, values.values()))
+    total = sum(map(sum, values_of_image.values()))
     share = total / pairs
+    # If all pairs are alike, the variance below is 0. Then each image counts as one pair.
     effect = pairs / clusters
-    plain = share * (1 - share) / pairs
-    if plain > 0 and clusters > 1:
-        spread = sum((sum(some) - share * len(some)) ** 2 for some in values.values())
-        effect = spread * clusters / (clusters - 1) / pairs**2 / plain
+    independent_variance = share * (1 - share) / pairs
+    if independent_variance > 0 and clusters > 1:
+        squares = sum((sum(values) - share * len(values)) ** 2 for values in values_of_image.values())
+        variance = squares * clusters / (clusters - 1) / pairs**2
+        effect = variance / independent_variance
     return accuracy(total, pairs, max(effect, 1.0))
 
 
 def with_interval(share: Accuracy | None) -> str:
     """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
-    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
+    if share is None:
+        return "–"
+    # The bounds of 0 and of 100 % are a little beyond by rounding, and "-0.0" would be shown.
+    low = max(share.low, 0.0)
+    high = min(share.high, 100.0)
+    return f"{share.percent:.1f} ({low:.1f}–{high:.1f})"
 
 
 def as_cue(share: Accuracy) -> str:
     """What an accuracy is worth to a guesser, with its interval: "62.5 (44.1–78.0)", "78.0 (61.6–88.6) reversed"."""
     return with_interval(share.cue) + " reversed" * share.reversed
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows of cells, the header first, as lines: the first column left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "   ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
-        for row in rows
-    ]
-
-
-def wrapped(label: str, items: Sequence[str]) -> list[str]:
-    """A label and a list with commas as lines of at most 100 characters, broken between items, indented by 2 spaces."""
-    fixed = ", ".join(item.replace(" ", "\xa0") for item in items)  # no line ends at a no-break space
-    lines = wrap(f"{label} {fixed}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return [line.replace("\xa0", " ") for line in lines]

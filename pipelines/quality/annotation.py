@@ -1,6 +1,8 @@
-"""Human validation. An annotation sheet: caption and negative side by side in random order; and its answer key. As in
-VALSE (Parcalabescu et al. 2022), annotators see an image and two texts and say which of them describe it. Then filled
-sheets, and the table verdicts: how many negatives are valid and fluent, and agreement.
+"""Human validation: annotation sheets, and what filled sheets and the table verdicts say of the negatives.
+
+A sheet has caption and negative side by side in random order; its answer key says which is which. As in VALSE
+(Parcalabescu et al. 2022), annotators see an image and two texts and say which of them describe it. Then it is counted
+how many negatives are valid and fluent, and how far annotators agree.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -21,20 +23,25 @@ from ...augment.settings import AtLeastOne, Operators, Refined, Seed, Settings, 
 from ...schemas.messages import number_of
 from ..engine.storage import write_atomically
 from ..engine.tables import read_table
-from ..report.rows import visible
+from ..report.rows import Row, visible
+from ..report.tables import text_table
 from ..tables.columns import UNSPLIT, check_operators, check_splits, kinds_of
 from ..tables.pairs import with_true
-from .accuracy import Accuracy, accuracy, aligned, by_image, with_interval
-from .strata import Row, sample_strata
+from .accuracy import Accuracy, accuracy, by_image, with_interval
+from .strata import sample_strata
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
+# No vowels and no digits, so that an id is neither a word nor a number.
+LETTERS = "bcdfghjklmnpqrstvwxz"
 SHEET = ("item", "image", "text_a", "text_b")
 VOTES = ("describes", "fluent")
 KEY = ("item", "operator", "family", "split", "caption_id", "id", "caption_is", "caption", "text")
+# A spreadsheet takes a cell that begins with one for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# The number of letters in the id of an item.
+ITEM_LETTERS = 8
 
 
 class SheetConfig(Settings):
@@ -63,12 +70,30 @@ class Item(NamedTuple):
     text: str
 
 
+class WrittenSheet(NamedTuple):
+    """The files of a sheet and of its answer key, and the items that are on it."""
+
+    sheet: Path
+    key: Path
+    items: list[Item]
+
+
 def write_sheet(
     run: Path, output: Path, config: SheetConfig, key: Path | None = None, *, overwrite: bool = False
-) -> tuple[Path, Path, list[Item]]:
-    """Write the sheet and its key (None: `SHEET.key.csv` beside it) as CSV; returns their paths and the items. Raises
-    FileExistsError if one exists (it may hold votes), unless `overwrite`; FileNotFoundError without negatives;
-    ValueError for operators or splits that the run lacks, or a key that is the sheet.
+) -> WrittenSheet:
+    """Write an annotation sheet and its key as CSV.
+
+    Args:
+        run: the folder of the run.
+        output: the file of the sheet.
+        config: what is on it.
+        key: the file of the key; None for `SHEET.key.csv` beside the sheet.
+        overwrite: whether files that exist are replaced; they may hold votes.
+
+    Raises:
+        FileExistsError: if one of the files exists, unless `overwrite`.
+        FileNotFoundError: without negatives.
+        ValueError: for operators or splits that the run lacks, or a key that is the sheet.
     """
     key = key or output.with_name(f"{output.stem}.key.csv")
     if key.resolve() == output.resolve():
@@ -78,19 +103,26 @@ def write_sheet(
             raise IsADirectoryError(f"{file} must be a CSV file to write, is a folder")
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
-    found = items(run, config)
-    wanted = {item.caption_id for item in found}
-    images = dict[str, str]()
-    for rows in read_table(run, "captions", ("caption_id", "image")):
-        named = zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
-        images |= {caption_id: image for caption_id, image in named if caption_id in wanted}
+    sheet_items = items(run, config)
+    image_of_caption = _images(run, {item.caption_id for item in sheet_items})
     lines = [[*SHEET, *VOTES]]
-    for item in found:
-        texts = (item.caption, item.text) if item.caption_is == "a" else (item.text, item.caption)
-        lines.append([item.item, images[item.caption_id], *texts, *("" for _ in VOTES)])
+    for item in sheet_items:
+        texts = [item.caption, item.text] if item.caption_is == "a" else [item.text, item.caption]
+        no_votes = ["" for _ in VOTES]
+        lines.append([item.item, image_of_caption[item.caption_id], *texts, *no_votes])
     write_atomically(output, _csv(lines))
-    write_atomically(key, _csv([list(KEY), *(list(item) for item in found)]))
-    return output, key, found
+    write_atomically(key, _csv([KEY, *sheet_items]))
+    return WrittenSheet(output, key, sheet_items)
+
+
+def _images(run: Path, caption_ids: Collection[str]) -> dict[str, str]:
+    """By caption_id, the path of the image."""
+    images: dict[str, str] = {}
+    for rows in read_table(run, "captions", ("caption_id", "image")):
+        for caption_id, image in zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True):
+            if caption_id in caption_ids:
+                images[caption_id] = image
+    return images
 
 
 def items(run: Path, config: SheetConfig) -> list[Item]:
@@ -98,60 +130,74 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     table = "refined" if config.refined else "negatives"
     kinds = kinds_of(run, table)
     check_splits(config.splits, (kind.split for kind in kinds), run / table)
-    made = {kind.operator for kind in kinds if not config.splits or (kind.split or UNSPLIT) in config.splits}
-    check_operators(config.operators, made, run / table)
+    in_splits = [kind for kind in kinds if not config.splits or (kind.split or UNSPLIT) in config.splits]
+    check_operators(config.operators, {kind.operator for kind in in_splits}, run / table)
     only = {"operator": config.operators, "split": config.splits}
-    drawn = sample_strata(run, table, ["operator"], config.n, config.seed, True, only)
-    if not drawn:
+    strata = sample_strata(run, table, ["operator"], config.n, config.seed, first=True, only=only)
+    if not strata:
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
-    rows = with_true(run, [row for rows in drawn.values() for row in rows])
-    return sorted(_item(row, config.seed) for row in rows)
+    rows = with_true(run, [row for rows_of_operator in strata.values() for row in rows_of_operator])
+    return sorted(_item(row, config.seed) for row in rows)  # by their random ids
 
 
-def summary(found: Sequence[Item]) -> str:
+def summary(items: Sequence[Item]) -> str:
     """The size of a sheet in words: `450 pairs (50 noun, …)`."""
-    counts = Counter(item.operator for item in found)
-    return f"{number_of(len(found), 'pair')} ({', '.join(f'{n:,} {name}' for name, n in sorted(counts.items()))})"
+    counts = Counter(item.operator for item in items)
+    return f"{number_of(len(items), 'pair')} ({', '.join(f'{n:,} {name}' for name, n in sorted(counts.items()))})"
 
 
 def _item(row: Row, seed: int) -> Item:
     """An item of the sheet: its name of eight letters and the side of the caption depend on the seed and the id."""
-    id = row["negative_id"]
-    number = int.from_bytes(blake2b(f"{seed}\x1f{id}".encode(), digest_size=8).digest(), "little")
-    letters = []
+    hashed = blake2b(f"{seed}\x1f{row['negative_id']}".encode(), digest_size=8).digest()
+    number = int.from_bytes(hashed, "little")
     number, side = divmod(number, 2)
-    for _ in range(8):
+    letters = []
+    for _ in range(ITEM_LETTERS):
         number, letter = divmod(number, len(LETTERS))
         letters.append(LETTERS[letter])
-    of = {name: row[name] for name in ("operator", "family", "split", "caption_id", "caption", "text")}
-    return Item(item="".join(letters), id=id, caption_is="ab"[side], **of)
+    return Item(
+        item="".join(letters),
+        operator=row["operator"],
+        family=row["family"],
+        split=row["split"],
+        caption_id=row["caption_id"],
+        id=row["negative_id"],
+        caption_is="ab"[side],
+        caption=row["caption"],
+        text=row["text"],
+    )
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     """CSV for spreadsheets: UTF-8 with a byte order mark, and no cell that they would read as a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(
-        ["'" * value.startswith(FORMULA) + visible(value) for value in line] for line in lines
-    )
+    writer = csv.writer(text, lineterminator="\r\n")
+    for line in lines:
+        writer.writerow(["'" * value.startswith(FORMULA) + visible(value) for value in line])
     return text.getvalue().encode("utf-8-sig")
 
 
-def alpha(votes: pd.DataFrame) -> float | None:
-    """Krippendorff's alpha for nominal values, a row of votes per item, a column per annotator: 1 - D_o / D_e of the
-    coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C). None if it is undefined: no
-    item has two votes, or all votes are equal.
+def krippendorff_alpha(votes: pd.DataFrame) -> float | None:
+    """Krippendorff's alpha for nominal values, 1 - D_o / D_e of the coincidence matrix.
+
+    As in Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C.
+
+    votes: a row per item, a column per annotator, null without a vote. Returns None if it is undefined: no item has two
+    votes, or all votes are equal.
     """
     import pandas as pd
 
     given = votes.reset_index(drop=True).stack().dropna()
-    counts = pd.crosstab(given.index.get_level_values(0), given.to_numpy()).to_numpy(float)
+    counts = pd.crosstab(given.index.get_level_values(0), given.to_numpy()).to_numpy(float)  # (items, answers)
     counts = counts[counts.sum(axis=1) > 1]
     shares = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    # (answers, answers): each pair of votes on an item counts 1 / (its votes - 1); a vote makes no pair with itself
     coincidences = shares.T @ counts - np.diag(shares.sum(axis=0))
     totals = coincidences.sum(axis=0)
-    n = totals.sum()
-    expected = n * n - (totals**2).sum()
-    return float(1 - (n - 1) * (n - np.trace(coincidences)) / expected) if expected else None
+    votes_in_pairs = totals.sum()
+    observed = votes_in_pairs - np.trace(coincidences)
+    expected = votes_in_pairs * votes_in_pairs - (totals**2).sum()
+    return float(1 - (votes_in_pairs - 1) * observed / expected) if expected else None
 
 
 ANSWERS = ("a", "b", "both", "neither", "unsure")
@@ -169,30 +215,49 @@ def find_key(sheet: Path) -> Path:
 
 
 def _read(file: Path, columns: Sequence[str], known: Collection[str] | None = None) -> pd.DataFrame:
-    """The cells of a CSV, by whatever delimiter, less the spaces around them, a row per item, by line; empty rows are
-    left out. known: the items that it may have, None for any. Raises ValueError, with file and line.
+    """The cells of a CSV with any delimiter, without the spaces around them: a row per item, by line.
+
+    Args:
+        file: as an annotator's spreadsheet has written it; empty rows are left out.
+        columns: that it must have.
+        known: the items that it may have, None for any.
+
+    Raises:
+        ValueError: with file and line, for a file that cannot be read, and a missing column or wrong item.
     """
     import pandas as pd
 
     try:
         with file.open(encoding="utf-8-sig") as text:
             head = text.readline()
-        options: dict[str, Any] = {"sep": max(",;\t", key=head.count), "dtype": str, "keep_default_na": False}
-        rows = pd.read_csv(file, encoding="utf-8-sig", index_col=False, skip_blank_lines=False, **options)
+        delimiter = max(",;\t", key=head.count)
+        # Blank lines are kept for now, so that the row number gives the line.
+        rows = pd.read_csv(
+            file,
+            encoding="utf-8-sig",
+            sep=delimiter,
+            dtype=str,
+            keep_default_na=False,
+            index_col=False,
+            skip_blank_lines=False,
+        )
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"{file}: must be a CSV in UTF-8, cannot be read: {error}") from None
     rows = rows.rename(columns=str.strip, index=lambda row: row + 2).map(str.strip)
-    if lacking := [name for name in columns if name not in rows]:
+    lacking = [name for name in columns if name not in rows]
+    if lacking:
         raise ValueError(f"{file}:1: must have the columns {', '.join(columns)}, lacks: {', '.join(lacking)}")
     rows = rows[(rows != "").any(axis=1)]
     items = rows["item"]
-    for problem, wrong in (
-        ("occurs twice", items.duplicated()),
-        ("is none of the key's", ~items.isin(items if known is None else known)),
-    ):
-        if wrong.any():
-            raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
+    _check_items(file, items, items.duplicated(), "occurs twice")
+    if known is not None:
+        _check_items(file, items, ~items.isin(known), "is none of the key's")
     return rows
+
+
+def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -> None:
+    if wrong.any():
+        raise ValueError(f"{file}:{wrong.idxmax()}: item {items[wrong].iloc[0]} {problem}")
 
 
 def _check_words(file: Path, cells: pd.Series, words: Sequence[str]) -> None:
@@ -212,124 +277,202 @@ def read_key(file: Path) -> dict[str, Item]:
 
 
 def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFrame:
-    """The votes on filled-in sheets, one per annotator: a row per item and annotator, with the key's operator and id,
-    and for each question the side meant ("caption", "text"), both, neither, unsure or None. items: of the key, by id.
-    Raises ValueError, with file and line, for another word, an item that is not in the key or occurs twice, or no votes
-    at all.
+    """The votes on filled-in sheets: a row per item and annotator.
+
+    Args:
+        files: the sheets, one per annotator.
+        items: of the key, by the id of the item.
+
+    Returns:
+        The columns item, operator, id (of the negative), annotator, and one for each question of VOTES with what is
+        meant: "caption" or "text" (the negative), "both", "neither", "unsure", null without a vote.
+
+    Raises:
+        ValueError: with file and line, for another word, an item that is not in the key or occurs twice, or if there is
+            no vote at all.
     """
     import pandas as pd
 
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"every sheet must be given once, were: {', '.join(map(str, files))}")
     key = pd.DataFrame(items.values(), columns=[*KEY]).set_index("item")
-    parts = []
+    sheets = []
     for file in files:
         rows = _read(file, ("item", *VOTES), items)
-        of = key.loc[rows["item"]].reset_index()
-        votes: dict[str, pd.Series] = {}
+        key_rows = key.loc[rows["item"]].reset_index()
+        sheet = key_rows[["item", "operator", "id"]].assign(annotator=str(file))
         for question in VOTES:
-            given = rows[question].str.lower()
-            _check_words(file, given, ("", *ANSWERS))
-            given = given.reset_index(drop=True)
-            meant = given.where(~given.isin(["a", "b"]), "text").where(given != of["caption_is"], "caption")
-            votes[question] = meant.where(meant != "", None)
-        parts.append(of[["item", "operator", "id"]].assign(annotator=str(file), **votes))
-    found = pd.concat(parts, ignore_index=True)
-    if not found["describes"].notna().any():
+            votes = rows[question].str.lower()
+            _check_words(file, votes, ("", *ANSWERS))
+            votes = votes.reset_index(drop=True)
+            is_side = votes.isin(["a", "b"])
+            of_caption = votes == key_rows["caption_is"]
+            meant = votes.mask(is_side, "text").mask(of_caption, "caption")
+            sheet[question] = meant.where(meant != "", None)
+        sheets.append(sheet)
+    all_votes = pd.concat(sheets, ignore_index=True)
+    if not all_votes["describes"].notna().any():
         raise ValueError(f"no votes in {', '.join(map(str, files))}: the column describes is empty")
-    return found
+    return all_votes
 
 
-def agree(sheets: Sequence[Path], key: Path | None = None) -> dict[str, Any]:
-    """Evaluate filled-in sheets, one per annotator; key: None for the only `*.key.csv` beside the first. Returns
-    `operators`: of each and all what `judge_votes` finds; `invalid`: the ids of negatives that the majority does not
-    find valid; `unanswered`: the number of items without a vote. Raises ValueError, with file and line, for invalid
-    votes and items, or no votes at all; FileNotFoundError without a key.
+class VoteReport(TypedDict):
+    """What annotators say of some negatives: shares in % with 95 % Wilson intervals, by majorities (more than half).
+
+    Attributes:
+        name: of the operator, or `all`.
+        items, votes: numbers, of those with a vote on what describes the image.
+        valid: only the caption describes the image.
+        false: the negative does not describe it.
+        fluent: the negative is fluent; None without votes.
+        alpha, alpha_fluent: Krippendorff's, of the votes on both questions; None if undefined.
+    """
+
+    name: str
+    items: int
+    votes: int
+    valid: Accuracy
+    false: Accuracy
+    fluent: Accuracy | None
+    alpha: float | None
+    alpha_fluent: float | None
+
+
+class AgreementReport(TypedDict):
+    """What filled-in sheets say.
+
+    Attributes:
+        operators: of each operator and, if there are several, of all.
+        invalid: the ids of the negatives that the majority does not find valid.
+        unanswered: the number of items without a vote.
+    """
+
+    operators: list[VoteReport]
+    invalid: list[str]
+    unanswered: int
+
+
+def agree(sheets: Sequence[Path], key: Path | None = None) -> AgreementReport:
+    """Evaluate filled-in sheets, one per annotator; key: None for the only `*.key.csv` beside the first.
+
+    Raises ValueError, with file and line, for invalid votes and items, or no votes at all; FileNotFoundError without a
+    key.
     """
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
     items = read_key(key or find_key(sheets[0]))
     votes = read_sheets(sheets, items)
-    groups = {str(name): some for name, some in votes.groupby("operator") if some["describes"].notna().any()}
-    groups |= {ALL: votes} if len({item.operator for item in items.values()}) > 1 else {}
-    valid = _majorities(votes, "describes", "caption")
+    groups = {}
+    for operator, votes_of_operator in votes.groupby("operator"):
+        if votes_of_operator["describes"].notna().any():
+            groups[str(operator)] = votes_of_operator
+    if len({item.operator for item in items.values()}) > 1:
+        groups[ALL] = votes
+    valid = _majorities(votes, "describes", ["caption"])
     return {
-        "operators": [judge_votes(name, some) for name, some in groups.items()],
+        "operators": [judge_votes(name, votes_of_group) for name, votes_of_group in groups.items()],
         "invalid": [item.id for item in items.values() if not valid.get(item.item, True)],
         "unanswered": len(items) - len(valid),
     }
 
 
-def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
-    """By item with votes, whether more than half of them are one of those wanted."""
+def _majorities(votes: pd.DataFrame, question: str, answers: Sequence[str]) -> pd.Series:
+    """By item with votes on a question, whether more than half of them are one of these answers."""
     given = votes[votes[question].notna()]
-    return given[question].isin(wanted).groupby(given["item"]).mean() > 0.5
+    return given[question].isin(answers).groupby(given["item"]).mean() > 0.5
 
 
-def judge_votes(name: str, votes: pd.DataFrame) -> dict[str, Any]:
-    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives: shares of them in % with 95 %
-    Wilson intervals, by majorities of votes (more than half). valid: only the caption describes the image; false: the
-    negative does not; fluent: it is, None without votes. alpha, alpha_fluent: Krippendorff's of the votes on both
-    questions, None if undefined.
-    """
+def judge_votes(name: str, votes: pd.DataFrame) -> VoteReport:
+    """The annotators' judgement, under a name, of votes (see `read_sheets`) on negatives."""
 
-    def share(question: str, *wanted: str) -> Accuracy:
-        says = _majorities(votes, question, *wanted)
-        return accuracy(int(says.sum()), len(says))
+    def share(question: str, answers: Sequence[str]) -> Accuracy:
+        holds = _majorities(votes, question, answers)
+        return accuracy(int(holds.sum()), len(holds))
+
+    def alpha(question: str) -> float | None:
+        return krippendorff_alpha(votes.pivot(index="item", columns="annotator", values=question))
 
     describes = votes["describes"].dropna()
-    alphas = [alpha(votes.pivot(index="item", columns="annotator", values=question)) for question in VOTES]
     return {
         "name": name,
         "items": votes.loc[describes.index, "item"].nunique(),
         "votes": len(describes),
-        "valid": share("describes", "caption"),
-        "false": share("describes", "caption", "neither"),
-        "fluent": share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
-        **dict(zip(("alpha", "alpha_fluent"), alphas, strict=True)),
+        "valid": share("describes", ["caption"]),
+        "false": share("describes", ["caption", "neither"]),
+        "fluent": share("fluent", ["text", "both"]) if votes["fluent"].notna().any() else None,
+        "alpha": alpha("describes"),
+        "alpha_fluent": alpha("fluent"),
     }
 
 
-def to_text(report: Mapping[str, Any]) -> str:
-    """What `agree` found as plain-text tables."""
+def to_text(agreement: AgreementReport) -> str:
+    """What `agree` returns as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
-    for one in report["operators"]:
-        shares = [with_interval(one[name]) for name in ("valid", "false", "fluent")]
-        alphas = ["–" if one[name] is None else f"{one[name]:.3f}" for name in ("alpha", "alpha_fluent")]
-        rows.append([one["name"], f"{one['items']:,}", f"{one['votes']:,}", *shares, *alphas])
-    lines = aligned(rows)
-    if report["unanswered"]:
-        lines += ["", f"left out, as they have no vote: {number_of(report['unanswered'], 'item')}"]
+    for report in agreement["operators"]:
+        shares = [with_interval(share) for share in (report["valid"], report["false"], report["fluent"])]
+        alphas = ["–" if alpha is None else f"{alpha:.3f}" for alpha in (report["alpha"], report["alpha_fluent"])]
+        rows.append([report["name"], f"{report['items']:,}", f"{report['votes']:,}", *shares, *alphas])
+    lines = text_table(rows)
+    if agreement["unanswered"]:
+        lines += ["", f"left out, as they have no vote: {number_of(agreement['unanswered'], 'item')}"]
     return "\n".join(lines)
 
 
-def read_reports(run: Path) -> list[dict[str, Any]]:
-    """What readers said, by a run's table verdicts: by reader and reading, of each operator and, if several, of all.
+class ReadingReport(TypedDict):
+    """What a reader (a language model) says of the negatives of an operator, or of all, in one kind of reading.
 
-    unread: questions without a verdict. In %, with 95 % intervals corrected for several negatives of an image, None if
-    not asked: told: the caption is taken for the person's; odd, odd_captions: the negative, the caption is; both_true:
-    one photo fits both; false: the negative is, of the photo; first: the first text was chosen (50: no preference);
-    steady: the same one in both orders.
+    Shares are in %, with 95 % intervals corrected for several negatives of an image; None if it was not asked.
+
+    Attributes:
+        reader, reading, operator: whose, `blind` or with the `image`, and of what.
+        negatives: the number of negatives with a verdict.
+        told: the caption is taken for the person's.
+        odd, odd_captions: the negative is odd, the caption is.
+        both_true: one photo fits both.
+        false: the negative is false of the photo.
+        first: the first text was chosen; 50: no preference.
+        steady: the same text was chosen in both orders.
+        unread: the number of questions without a verdict.
     """
-    reports = list[dict[str, Any]]()
+
+    reader: str
+    reading: str
+    operator: str
+    negatives: int
+    unread: int
+    told: Accuracy | None
+    odd: Accuracy | None
+    odd_captions: Accuracy | None
+    both_true: Accuracy | None
+    false: Accuracy | None
+    first: Accuracy | None
+    steady: Accuracy | None
+
+
+def read_reports(run: Path) -> list[ReadingReport]:
+    """What readers said, by a run's table verdicts: by reader and reading, of each operator and, if several, of all."""
+    reports = list[ReadingReport]()
     verdicts = pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
-        groups = {str(operator): some for operator, some in rows.groupby("operator")}
-        groups |= {ALL: rows} if len(groups) > 1 else {}
-        for name, some in groups.items():
-            reports.append({"reader": str(reader), "reading": str(reading), "operator": name, **_reading(some)})
+        groups = {str(operator): rows_of_operator for operator, rows_of_operator in rows.groupby("operator")}
+        if len(groups) > 1:
+            groups[ALL] = rows
+        reports += [_reading_report(str(reader), str(reading), name, group) for name, group in groups.items()]
     return reports
 
 
-def _reading(rows: pd.DataFrame) -> dict[str, Any]:
+def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> ReadingReport:
     """What one reader says of the pairs of an operator; rows: a question each, of the table verdicts."""
     read = rows[rows["problem"] == ""]
     blind = read[read["reading"] == "blind"]
     image = read[read["reading"] == "image"]
     told = blind["told"].eq(True)
-    twice = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
-    agreed = twice.groupby("negative_id", sort=False)["told"].transform("nunique") == 1
+    in_both_orders = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
+    answers = in_both_orders.groupby("negative_id", sort=False)["told"].transform("nunique")
     return {
+        "reader": reader,
+        "reading": reading,
+        "operator": operator,
         "negatives": read["negative_id"].nunique(),
         "unread": len(rows) - len(read),
         "told": _share(blind, told),
@@ -338,7 +481,7 @@ def _reading(rows: pd.DataFrame) -> dict[str, Any]:
         "both_true": _share(blind, blind["both_true"].eq(True)),
         "false": _share(image, image["false"].eq(True)),
         "first": _share(blind, told == (blind["first"] == "caption")),
-        "steady": _share(twice, agreed),
+        "steady": _share(in_both_orders, answers == 1),
     }
 
 
@@ -350,12 +493,13 @@ def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
     return by_image(means.tolist(), means.index.get_level_values("image_id"))
 
 
-def readings_text(reports: Sequence[Mapping[str, Any]]) -> str:
+def readings_text(reports: Sequence[ReadingReport]) -> str:
     """The reports as a plain-text table."""
-    names = ("told", "odd", "odd_captions", "both_true", "false", "first", "steady")
-    shares = [name.replace("_", " ") + ", %" for name in names]
-    rows = [["reader", "reading", "operator", "negatives", *shares, "unread"]]
-    for one in reports:
-        cells = [one["reader"], one["reading"], one["operator"], f"{one['negatives']:,}"]
-        rows.append([*cells, *(with_interval(one[name]) for name in names), f"{one['unread']:,}"])
-    return "\n".join(aligned(rows))
+    head = ["told", "odd", "odd captions", "both true", "false", "first", "steady"]
+    rows = [["reader", "reading", "operator", "negatives", *(f"{name}, %" for name in head), "unread"]]
+    for report in reports:
+        shares = [report["told"], report["odd"], report["odd_captions"], report["both_true"]]
+        shares += [report["false"], report["first"], report["steady"]]
+        cells = [report["reader"], report["reading"], report["operator"], f"{report['negatives']:,}"]
+        rows.append([*cells, *map(with_interval, shares), f"{report['unread']:,}"])
+    return "\n".join(text_table(rows))

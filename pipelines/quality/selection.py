@@ -1,8 +1,10 @@
-"""Choose at most one negative per caption so that blind models, which never see the images, are at chance. A
-candidate's gap is a model's score of the true text minus that of the negative; a model is at chance if the gaps of the
-chosen are symmetric about 0. The choice balances several models at once, trained on images of other folds. Then
-regressions, one by topic, are trained on the chosen pairs, their gaps balanced, too, and the choice repeated, each time
-with other folds and topics.
+"""Choose at most one negative per caption so that blind models, which never see the images, are at chance.
+
+A candidate's gap is a model's score of the true text minus that of the negative; a model is at chance if the gaps of
+the chosen are symmetric about 0. The choice balances several models at once, trained on images of other folds. Then
+regressions, one of them by topic, are trained on the chosen pairs, their gaps are balanced, too, and the choice is
+repeated, each time with other folds and topics.
+
 (SugarCrepe, Hsieh et al. 2023, balances two given models in a grid; adversarial filtering, Zellers et al. 2018,
 refits.)
 """
@@ -20,30 +22,43 @@ from sklearn.isotonic import IsotonicRegression
 
 from ...augment.reproducible import exp
 from .bias import baselines as blind
-from .bias.baselines import FOLDS, folds_of, regression
-from .bias.ngrams import NgramVocabulary, train, windows
+from .bias.baselines import FOLDS, CorpusText, folds_of, regression
+from .bias.ngrams import EncodedTexts, NgramVocabulary, ngram_differences, train, windows
 from .bias.topics import Documents, by_topic, documents, topics_of
 
 ROUNDS = 8
-SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on
-PARTS = 6  # parts of the captions, with one language model each
-SATISFIED = 1.0  # percentage points: the rounds end after two in a row that are this close to chance
-POOL_PENALTY = 0.3  # C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not
+# Added to the seed of the folds, so that they differ from the folds that the result is measured on.
+SEEDS = 1_000
+# The captions are divided into so many parts, and each has a language model.
+PARTS = 6
+# The rounds end after two in a row that are within so many percentage points of chance.
+SATISFIED = 1.0
+# scikit-learn's C of the regression on the first POOL_DRAWS candidates of all captions, chosen or not.
+POOL_PENALTY = 0.3
 POOL_DRAWS = 3
 # Costs of a choice. A row costs the imbalance that it adds; one that costs GAIN or more is left out.
-DENSE = 0.05  # cost per pair of imbalance in a model's gaps
-SPARSE = 5.0  # cost per occurrence of imbalance beyond chance of an n-gram, divided by its frequency + SMOOTH
+# The cost of a pair of imbalance in a model's gaps.
+DENSE = 0.05
+# The cost of an occurrence of an n-gram's imbalance beyond chance, divided by its frequency + SMOOTH.
+SPARSE = 5.0
 SMOOTH = 10.0
-COMMON = 5  # n-grams with fewer occurrences cost nothing
-DRAW = 0.05  # cost per rank of a later, less likely draw
+# n-grams with fewer occurrences cost nothing.
+COMMON = 5
+# The cost of each rank of a later, less likely draw.
+DRAW = 0.05
 GAIN = 0.1
 
 
 class Pool(NamedTuple):
-    """The candidates of one operator: of caption i rows start[i] to start[i + 1], the likeliest draw first. matrix:
-    (candidates, n-grams) counts of the true text minus the negative's; documents: what tells their topics; words:
-    columns that are single words; gaps: (candidates, 2 models) of models not trained on pairs (`_squashed`); images:
-    by caption.
+    """The candidates of one operator, grouped by caption, of each caption the likeliest draw first.
+
+    Attributes:
+        start: (captions + 1,); the candidates of caption i are the rows start[i] to start[i + 1].
+        matrix: (candidates, n-grams) counts of the true text minus the negative's.
+        documents: what tells the topics of images and candidates.
+        words: the columns that are single words.
+        gaps: (candidates, 2 models) of models not trained on pairs, two columns each (see `_squashed`).
+        images: (captions,) the image_id of each.
     """
 
     start: np.ndarray
@@ -59,141 +74,222 @@ class Pool(NamedTuple):
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
 
-def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) -> Pool:
-    """Score all candidates by rules and language models. rows, grouped by caption: caption_id, image_id, `text`,
-    `caption` (the true text to compare), `negative`, plausibility (null: not balanced); corpus: (text, image_id) of
-    captions to train language models on, empty: the rows'. Raises ValueError if there are fewer images than folds.
+def pool(rows: pa.Table, corpus: Sequence[CorpusText] = (), seed: int = 0) -> Pool:
+    """Score all candidates by rules and language models. Raises ValueError if there are fewer images than folds.
+
+    Args:
+        rows: the candidates, grouped by caption, with the columns caption_id, image_id, `text` (of the caption),
+            `caption` (the true text that is compared), `negative`, and plausibility, which is not balanced if any is
+            null.
+        corpus: true captions to train language models on; if empty, those of the rows.
+        seed: of folds and topics.
     """
     vocabulary = NgramVocabulary()
-    ids = rows["caption_id"].combine_chunks()
-    start = np.concatenate([[0], np.cumsum(ids.value_counts().field("counts").to_numpy())])
-    first = rows.take(start[:-1])
-    images = first["image_id"].to_pylist()
-    captions = vocabulary.encode(first["text"].to_pylist())
-    texts = rows["negative"].to_pylist()
-    beside = rows["caption"].to_pylist()
-    negative = vocabulary.encode(texts)
-    paired = vocabulary.encode(beside)
-    read = vocabulary.encode([text for text, _ in corpus]) if corpus else captions
-    everything = [*images, *(image for _, image in corpus)]
-    folds = folds_of(everything, seed=seed + SEEDS)
-    parts = folds_of(everything, PARTS, seed=seed + SEEDS + 1)
-    of_corpus = slice(len(images) if corpus else 0, None)
-    of = np.repeat(np.arange(len(images)), np.diff(start))
-    likely = []
-    for part in range(PARTS):
-        mine = np.flatnonzero(parts[of_corpus] == part)
-        model = train(read.take(mine), folds[of_corpus][mine], FOLDS, len(vocabulary.number))
-        likely.append(model.gaps(paired, negative, folds[of]))
-    found = blind.features(paired, negative)
-    single = np.flatnonzero(np.isin(found.keys, blind.words(found).keys))
-    gaps = [_expected(likely)]
-    gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, blind.format_faults)]
+    caption_ids = rows["caption_id"].combine_chunks()
+    # `value_counts` keeps the order of first occurrence, which is that of the captions, as rows are grouped.
+    sizes = caption_ids.value_counts().field("counts").to_numpy()
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    first_rows = rows.take(start[:-1])
+    images = first_rows["image_id"].to_pylist()
+    true_texts = rows["caption"].to_pylist()
+    negative_texts = rows["negative"].to_pylist()
+    captions = vocabulary.encode(first_rows["text"].to_pylist())
+    negative = vocabulary.encode(negative_texts)
+    true = vocabulary.encode(true_texts)
+    texts = vocabulary.encode([caption.text for caption in corpus]) if corpus else captions
+    text_images = [caption.image_id for caption in corpus] or images
+
+    gaps = [
+        _language_model_gaps(vocabulary, texts, text_images, true, negative, rows["image_id"].to_pylist(), seed),
+        _squashed(_gaps_of_rule(len, true_texts, negative_texts)),
+        _squashed(_gaps_of_rule(blind.format_faults, true_texts, negative_texts)),
+    ]
     if not rows["plausibility"].null_count:
         gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
-    captioned = [image for _, image in corpus] or images
-    said = documents(read, captioned, paired, windows(paired, negative).true, rows["image_id"].to_pylist())
-    return Pool(start, found.matrix, said, single, np.concatenate(gaps, axis=1), images)
+    differences = ngram_differences(true, negative)
+    return Pool(
+        start=start,
+        matrix=differences.matrix,
+        documents=documents(texts, text_images, true, windows(true, negative).true, rows["image_id"].to_pylist()),
+        words=differences.single_words(),
+        gaps=np.concatenate(gaps, axis=1),
+        images=images,
+    )
+
+
+def _language_model_gaps(
+    vocabulary: NgramVocabulary,
+    texts: EncodedTexts,
+    text_images: Sequence[str],
+    true: EncodedTexts,
+    negative: EncodedTexts,
+    images: Sequence[str],
+    seed: int,
+) -> np.ndarray:
+    """(candidates, 2): the gaps to expect of a language model, from those of PARTS models.
+
+    Args:
+        vocabulary: that knows all words.
+        texts, text_images: what the models are trained on; the model that scores a candidate has not seen its fold.
+        true, negative, images: the texts and the image of each candidate.
+        seed: of folds and parts.
+    """
+    # Images of texts and candidates are divided at once, so that an image is in the same fold in both.
+    folds = folds_of([*images, *text_images], seed=seed + SEEDS)
+    folds_of_candidates = folds[: len(images)]
+    folds_of_texts = folds[len(images) :]
+    parts_of_texts = folds_of([*images, *text_images], PARTS, seed=seed + SEEDS + 1)[len(images) :]
+    gaps = []
+    for part in range(PARTS):
+        in_part = np.flatnonzero(parts_of_texts == part)
+        model = train(texts.take(in_part), folds_of_texts[in_part], FOLDS, len(vocabulary.number))
+        gaps.append(model.gaps(true, negative, folds_of_candidates))
+    return _expected(gaps)
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
-    """(candidates, 2): the expected gaps of one more model. A candidate chosen for its gap under one model has a
-    smaller one under the next, so each model's is regressed on the mean of the others' (isotonic), and the fits
-    averaged.
+    """(candidates, 2): the expected gaps of one more model; gaps: (candidates,) of each of several models.
+
+    A candidate chosen for its gap under one model has a smaller one under the next. So the gaps of each model are
+    regressed on the mean of the others' (isotonic), and the fits averaged.
     """
     total = np.sum(gaps, axis=0)
-    made = []
-    for one in gaps:
-        mean = (total - one) / max(len(gaps) - 1, 1)
-        fit = IsotonicRegression(out_of_bounds="clip")
-        made.append(np.column_stack([fit.fit(mean, column).predict(mean) for column in _squashed(one).T]))
-    return np.mean(made, axis=0).astype(np.float32)
+    fits = []
+    for gaps_of_model in gaps:
+        mean_of_others = (total - gaps_of_model) / max(len(gaps) - 1, 1)
+        isotonic = IsotonicRegression(out_of_bounds="clip")
+        columns = _squashed(gaps_of_model).T
+        fits.append(
+            np.column_stack([isotonic.fit(mean_of_others, column).predict(mean_of_others) for column in columns])
+        )
+    return np.mean(fits, axis=0).astype(np.float32)
 
 
-def _gaps(measure: Callable[[str], float], true: Sequence[str], texts: Sequence[str]) -> np.ndarray:
-    """measure(negative) - measure(true text) of every candidate."""
-    known = {text: measure(text) for text in {*true, *texts}}
-    return np.array([known[text] - known[other] for text, other in zip(texts, true, strict=True)], float)
+def _gaps_of_rule(measure: Callable[[str], float], true: Sequence[str], negatives: Sequence[str]) -> np.ndarray:
+    """measure(negative) - measure(true text) of every candidate: the rule takes the smaller text for the true one."""
+    # Each text once: most stand in many candidates.
+    measures = {text: measure(text) for text in {*true, *negatives}}
+    gaps = [measures[negative] - measures[text] for text, negative in zip(true, negatives, strict=True)]
+    return np.array(gaps, float)
 
 
 def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
-    """The chosen row of `candidates` for every caption, -1 for none (captions,), so that blind models are at chance;
-    the same for the same pool and seed. Raises ValueError if there are fewer images than folds.
+    """Choose a candidate for every caption, or none, so that blind models are at chance.
+
+    Returns the chosen row of `candidates` for every caption, -1 for none: (captions,). The same for the same pool and
+    seed. Raises ValueError if there are fewer images than folds.
     """
     rng = np.random.default_rng(seed)
     matrix = candidates.matrix
     caption = candidates.caption
-    folds = folds_of(candidates.images, seed=seed + SEEDS)
-    dense = [candidates.gaps]
-    early = np.flatnonzero(np.arange(matrix.shape[0]) - candidates.start[caption] < POOL_DRAWS)
-    dense.append(_squashed(_judge(matrix, early, folds[caption], partial(regression, penalty=POOL_PENALTY))))
+    folds = folds_of(candidates.images, seed=seed + SEEDS)[caption]
+    # The rank of each candidate among those of its caption.
+    draw = np.arange(matrix.shape[0]) - candidates.start[caption]
+    early = np.flatnonzero(draw < POOL_DRAWS)
+    gaps_of_pool = _gaps_of_fitted_model(matrix, early, folds, partial(regression, penalty=POOL_PENALTY))
+    dense = [candidates.gaps, _squashed(gaps_of_pool)]
+    # The likeliest draw of every caption, to begin with.
     chosen = candidates.start[:-1].copy()
-    near = 0
+    rounds_at_chance = 0
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
-        folds = folds_of(candidates.images, seed=seed + SEEDS + turn + 1)[caption]
-        topics = by_topic(matrix, topics_of(candidates.documents, seed + SEEDS + turn + 1))
+        # Other folds and topics in every round: a model that is balanced on one division must not be found on another.
+        turn_seed = seed + SEEDS + turn + 1
+        folds = folds_of(candidates.images, seed=turn_seed)[caption]
+        matrix_by_topic = by_topic(matrix, topics_of(candidates.documents, turn_seed))
         gaps = [
-            _judge(matrix, kept, folds, regression),
-            _judge(topics, kept, folds, regression),
-            _judge(matrix[:, candidates.words], kept, folds, blind.log_odds),
+            _gaps_of_fitted_model(matrix, kept, folds, regression),
+            _gaps_of_fitted_model(matrix_by_topic, kept, folds, regression),
+            _gaps_of_fitted_model(matrix[:, candidates.words], kept, folds, blind.log_odds),
         ]
-        near = near + 1 if all(abs(100 * blind.right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0
-        if near == 2:
+        accuracies = [100 * blind.right(gaps_of_model[kept]).mean() for gaps_of_model in gaps]
+        at_chance = all(abs(accuracy - 50) <= SATISFIED for accuracy in accuracies)
+        rounds_at_chance = rounds_at_chance + 1 if at_chance else 0
+        if rounds_at_chance == 2:
             break
+        # The gaps of all rounds are balanced together, so that none undoes what another has balanced.
         dense += map(_squashed, gaps)
-        _choose(candidates, chosen, np.concatenate(dense, axis=1), rng)
+        chosen = _choose(candidates, chosen, np.concatenate(dense, axis=1), rng)
     return chosen
 
 
-def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: blind.Fit) -> np.ndarray:
-    """The gap of every candidate under the model that is fitted to those of `rows` that are not in its fold."""
+def _gaps_of_fitted_model(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: blind.Fit) -> np.ndarray:
+    """(candidates,): the gap of each under the model that is fitted to those of `rows` that are not in its fold.
+
+    matrix: (candidates, n-grams) differences; rows: indices of candidates; folds: (candidates,).
+    """
     return blind.scores(matrix, blind.fold_weights(matrix[rows], folds[rows], FOLDS, fit), folds)
 
 
 def _squashed(gaps: np.ndarray) -> np.ndarray:
-    """(candidates, 2): the sign of a model's gaps, and the gaps scaled and squashed by tanh to -1 to 1."""
-    apart = np.abs(gaps[gaps != 0])
-    scale = 2 * np.median(apart) if len(apart) else 1.0
-    return np.column_stack([np.sign(gaps), 1 - 2 / (exp(2 * gaps / scale) + 1)]).astype(np.float32)
+    """(candidates, 2): the sign of a model's gaps, and the gaps scaled and squashed by tanh to -1 to 1.
 
-
-def _choose(candidates: Pool, chosen: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> None:
-    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance to `chosen`
-    (captions,), in place; dense: (candidates, columns), the gaps to balance. An n-gram's imbalance costs only beyond
-    the deviation of as many coin flips: more even than chance, one half of the pairs would predict the other.
+    The sign is what an accuracy counts; the size tells pairs that a slightly different model would decide otherwise.
     """
+    nonzero = np.abs(gaps[gaps != 0])
+    scale = 2 * np.median(nonzero) if len(nonzero) else 1.0
+    # This is tanh, by an `exp` that is the same on every processor.
+    squashed = 1 - 2 / (exp(2 * gaps / scale) + 1)
+    return np.column_stack([np.sign(gaps), squashed]).astype(np.float32)
+
+
+def _choose(candidates: Pool, before: np.ndarray, dense: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Visit the captions in random order and give each the candidate, or none, that adds least imbalance to the others.
+
+    The imbalance of an n-gram costs only beyond the deviation of as many coin flips: more even than chance, one half of
+    the pairs would predict the other.
+
+    Args:
+        candidates: of all captions.
+        before: (captions,) the choice so far, which stays that of a caption until it is visited.
+        dense: (candidates, columns) the gaps to balance.
+        rng: of the order.
+
+    Returns:
+        The new choice: (captions,).
+    """
+    chosen = before.copy()
     matrix = candidates.matrix
-    bounds = matrix.indptr
+    # The n-grams of candidate r, sparse: columns and values from cell_start[r] to cell_start[r + 1].
+    cell_start = matrix.indptr
     columns = matrix.indices
     values = matrix.data
-    kept = chosen[chosen >= 0]
-    often = np.bincount(matrix[kept].indices, np.abs(matrix[kept].data), matrix.shape[1])
-    chance = np.sqrt(often)
-    price = np.where(often >= COMMON, SPARSE / (often + SMOOTH), 0.0)
-    weighted = price[columns] * values
-    lean = np.bincount(matrix[kept].indices, matrix[kept].data, matrix.shape[1])
-    leans = dense[kept].sum(axis=0, dtype=np.float64)
+
+    kept = matrix[chosen[chosen >= 0]]
+    frequency = np.bincount(kept.indices, np.abs(kept.data), matrix.shape[1])
+    deviation = np.sqrt(frequency)
+    price = np.where(frequency >= COMMON, SPARSE / (frequency + SMOOTH), 0.0)
+    priced_values = price[columns] * values
+    # What the choice leans to, kept up to date: positive where the true texts have more.
+    ngram_lean = np.bincount(kept.indices, kept.data, matrix.shape[1])
+    dense_lean = dense[chosen[chosen >= 0]].sum(axis=0, dtype=np.float64)
+
     start = candidates.start.tolist()
-    later = DRAW * np.arange(np.diff(candidates.start).max(initial=0))
-    for i in rng.permutation(len(chosen)).tolist():
-        old = chosen[i]
+    draw_costs = DRAW * np.arange(np.diff(candidates.start).max(initial=0))
+    for caption in rng.permutation(len(chosen)).tolist():
+        # The caption's own choice is taken out of the balance while another is looked for.
+        old = chosen[caption]
         if old >= 0:
-            lean[columns[bounds[old] : bounds[old + 1]]] -= values[bounds[old] : bounds[old + 1]]
-            leans -= dense[old]
-        low = start[i]
-        high = start[i + 1]
-        first = bounds[low]
-        last = bounds[high]
-        part = columns[first:last]
-        here = lean[part]
-        beyond = np.copysign(np.maximum(np.abs(here) - chance[part], 0), here) * weighted[first:last]
-        running = np.concatenate([[0.0], np.cumsum(beyond)])
-        cost = running[bounds[low + 1 : high + 1] - first] - running[bounds[low:high] - first]
-        cost += DENSE * (np.add.reduce(dense[low:high] * leans, axis=1)) + later[: high - low]
+            cells = slice(cell_start[old], cell_start[old + 1])
+            ngram_lean[columns[cells]] -= values[cells]
+            dense_lean -= dense[old]
+        low = start[caption]
+        high = start[caption + 1]
+        # The cells of all candidates of the caption, one after the other; running sums give the sum of each.
+        first_cell = cell_start[low]
+        cells = slice(first_cell, cell_start[high])
+        lean = ngram_lean[columns[cells]]
+        lean_beyond_chance = np.copysign(np.maximum(np.abs(lean) - deviation[columns[cells]], 0), lean)
+        running = np.concatenate([[0.0], np.cumsum(lean_beyond_chance * priced_values[cells])])
+        sparse_cost = running[cell_start[low + 1 : high + 1] - first_cell] - running[cell_start[low:high] - first_cell]
+        dense_cost = DENSE * np.add.reduce(dense[low:high] * dense_lean, axis=1)
+        cost = sparse_cost + (dense_cost + draw_costs[: high - low])
+        # One that makes the balance better has a negative cost.
         best = int(cost.argmin())
         new = low + best if cost[best] < GAIN else -1
         if new >= 0:
-            lean[columns[bounds[new] : bounds[new + 1]]] += values[bounds[new] : bounds[new + 1]]
-            leans += dense[new]
-        chosen[i] = new
+            cells = slice(cell_start[new], cell_start[new + 1])
+            ngram_lean[columns[cells]] += values[cells]
+            dense_lean += dense[new]
+        chosen[caption] = new
+    return chosen

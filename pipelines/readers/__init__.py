@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ijson
 import pyarrow as pa
@@ -28,7 +28,8 @@ EXPECTED = (
     "a CSV, TSV, JSON, JSONL or Parquet table with image and caption columns, WebDataset tars, a folder of images with "
     "a text file each, or a *.txt file with one caption per line"
 )
-SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")  # that some sets put between id and caption
+# What some sets put between id and caption. Such lines are refused: taken for captions, each would begin with an id.
+SEPARATORS = (b"##", b"|||", b"||", b"@@@", b"::")
 EMPTY_JSON = re.compile(rb"\{\s*\}|\[\s*\]|null")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
@@ -36,8 +37,12 @@ _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-
 
 
 class Reader(NamedTuple):
-    """How one format is read: the records of a file (path or URL) of a source; the files of a source, in order; whether
-    each file is read alone, else `records` reads the whole source.
+    """How one format is read.
+
+    Attributes:
+        records: the records of a file (path or URL) of a source.
+        files: the files of a source, in order.
+        alone: whether each file is read alone; else `records` reads the whole source.
     """
 
     records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]]
@@ -86,7 +91,7 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
     return {name: types.get(name, pa.string()) for name in options.keep_columns}
 
 
-def content(file: str, format: str = "") -> dict[str, Any]:
+def content(file: str, format: str = "") -> dict[str, str | int]:
     """What identifies a file: its name (`file`), `bytes` and `sha256`, as stored; of an archive of webdataset, that of
     the names of its members and the texts. Raises ValueError or FileNotFoundError naming it.
     """
@@ -145,9 +150,11 @@ def _of_folder(source: str) -> str:
 def _of_names(listed: Sequence[str]) -> str:
     """The format of a folder with files of these names: that of archives or tables, or ""."""
     archives = {name.partition(".")[0] for name in listed if webdataset.FILES.fullmatch(name)}
-    if archives - {name.partition(".")[0] for name in listed if name.endswith(".parquet")}:
+    with_table = {name.partition(".")[0] for name in listed if name.endswith(".parquet")}
+    # img2dataset writes a table beside each archive, with the same captions and without opening the archive.
+    if archives - with_table:
         return "webdataset"
-    return "table" if any(map(table.FILES.fullmatch, listed)) else ""  # of img2dataset, those beside its archives
+    return "table" if any(map(table.FILES.fullmatch, listed)) else ""
 
 
 def _of_file(source: str) -> str:
@@ -161,6 +168,7 @@ def _of_file(source: str) -> str:
     if start.startswith(b"PAR1"):
         return "table"
     start = start.lstrip()
+    # Of Latin text in UTF-16 every second byte is 0: of the first 50, more than 40 on one side.
     if start[1:100:2].count(0) > 40 or start[:100:2].count(0) > 40:
         raise ValueError(
             f"{source}: must be UTF-8, looks like UTF-16 without a byte order mark: "
@@ -168,10 +176,11 @@ def _of_file(source: str) -> str:
         )
     if not start:
         raise ValueError(f"{source}: is empty; it must be {EXPECTED}")
-    if len(_CONTROL.findall(start)) * 50 > len(start):
+    if len(_CONTROL.findall(start)) * 50 > len(start):  # a text may have a stray one, which costs a record
         raise ValueError(f"{source}: is binary; it must be {EXPECTED}")
     if EMPTY_JSON.fullmatch(start.rstrip()):
         raise ValueError(f"{source}: has no captions, only {start.decode().strip()}; it must be {EXPECTED}")
+    # From here on by the content, the most certain form first: any file may be lines of text, so that comes last.
     if start.startswith(b"{"):
         return "table" if table.kind_of(source) == "jsonl" else _of_json(source)
     if _TOKEN_LINE.match(start):
@@ -187,6 +196,7 @@ def _of_file(source: str) -> str:
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
             "the numbers of its columns, --columns image=1,caption=2"
         )
+    # The last line may be cut off where the beginning of the file ends.
     texts = [line for line in start.splitlines()[:-1] if line.strip()] or [start]
     for mark in SEPARATORS:
         if all(line.count(mark) == 1 for line in texts):
@@ -201,6 +211,7 @@ def _of_json(source: str) -> str:
     """Whether a JSON object is of COCO or Karpathy, by the first image or annotation, or else holds a table; it is read
     no further.
     """
+    # The images may stand before or behind the annotations, and be many: only what decides is looked at.
     members: set[str] = set()  # of the first annotation
     lists: set[str] = set()
     with files.open_json(source, "complete JSON") as file:

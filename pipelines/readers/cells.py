@@ -7,19 +7,18 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from .record import MAX_CAPTIONS, MAX_TEXT
+from .record import MAX_CAPTIONS, MAX_TEXT, Cell
 
 # A longer text is no list of captions that could all be kept, and parsing takes a multiple of its size as memory.
 MAX_LISTED = MAX_CAPTIONS * MAX_TEXT
 TEXT_OF_ITEM = ("raw", "caption", "sentence", "phrase", "text", "caption_str")
 ANSWERING = ("gpt", "assistant", "model", "bot")
-_LISTED = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(?=\S)")
+_LIST_MARK = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(?=\S)")
 _STRING = re.compile(r"""[uU]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)  # as Python writes it
 
 
-def items_of(cell: Any) -> list[Any]:
+def items_of(cell: Cell) -> list[Cell]:
     """The items of a cell: of a list, or of a text that is wholly one list or object, its items; else the cell itself.
 
     A list may be written as JSON, as Python prints it, or as numpy does, without commas. `[blurred] A man walks.` and
@@ -27,57 +26,69 @@ def items_of(cell: Any) -> list[Any]:
     """
     if isinstance(cell, list | tuple):
         return list(cell)
-    if isinstance(cell, str) and (items := _written_list(cell)) is not None:
-        return items
-    return [cell]
+    items = _written_list(cell) if isinstance(cell, str) else None
+    return [cell] if items is None else items
 
 
-def captions_in(cell: Any) -> list[Any]:
+def captions_in(cell: Cell) -> list[Cell]:
     """The captions in a cell, see `items_of`; an empty list is one caption, which `clean` rejects: no row is lost.
 
     Of objects, such as `{"raw": "A dog sleeps."}`, the text is taken; of a conversation what the model answers. Lines
     that are all numbered, or all have bullets, are a caption each.
     """
     items = items_of(cell)
+    # A list as a chat model writes it. Lines without numbers or bullets may be one sentence, and stay one text.
     if isinstance(cell, str) and "\n" in cell:
-        texts = [line for line in cell.splitlines() if line.strip()]
-        if len(texts) > 1 and all(map(_LISTED.match, texts)):
-            items = [_LISTED.sub("", line) for line in texts]
+        lines = [line for line in cell.splitlines() if line.strip()]
+        if len(lines) > 1 and all(_LIST_MARK.match(line) for line in lines):
+            items = [_LIST_MARK.sub("", line) for line in lines]
     if items and all(isinstance(item, Mapping) for item in items):
-        items = _answers(items) if all(map(_speaker, items)) else [text_of(item) or item for item in items]
-    return items or [[]]
+        if all(_speaker(item) for item in items):
+            items = _answers(items)
+        else:
+            items = [text_of(item) or item for item in items]
+    return items or [[]]  # an empty list as the one caption: `clean` refuses it, and the row is counted
 
 
-def is_missing(cell: Any) -> bool:
+def is_missing(cell: Cell) -> bool:
     """Whether a cell is empty; NaN, which pandas writes for that, differs from itself."""
     return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
 
 
-def text_of(item: Mapping[str, Any]) -> Any:
+def text_of(item: Mapping[str, Cell]) -> Cell:
     """The caption in an object; None if it has no member of such a name."""
-    return next((item[name] for name in TEXT_OF_ITEM if name in item), None)
+    for name in TEXT_OF_ITEM:
+        if name in item:
+            return item[name]
+    return None
 
 
-def _speaker(turn: Mapping[str, Any]) -> str:
+def _speaker(turn: Mapping[str, Cell]) -> str:
     """Who says a turn of a conversation, as LLaVA (from, value) or OpenAI (role, content) write it; else empty."""
-    name = turn.get("from") if "value" in turn else turn.get("role") if "content" in turn else None
+    name = None
+    if "value" in turn:
+        name = turn.get("from")
+    elif "content" in turn:
+        name = turn.get("role")
     return name if isinstance(name, str) else ""
 
 
-def _answers(turns: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _answers(turns: Sequence[Mapping[str, Cell]]) -> list[Cell]:
     """What a model says in a conversation; of content in several parts, the texts."""
-    answers: list[Any] = []
+    answers: list[Cell] = []
     for turn in turns:
-        said = turn["value"] if "value" in turn else turn["content"]
-        if _speaker(turn) in ANSWERING:
-            parts = said if isinstance(said, list) else [said]
-            answers += [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+        if _speaker(turn) not in ANSWERING:
+            continue  # a question, or instructions
+        content = turn["value"] if "value" in turn else turn["content"]
+        parts = content if isinstance(content, list) else [content]
+        answers += [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     return answers
 
 
-def _written_list(text: str) -> list[Any] | None:
+def _written_list(text: str) -> list[Cell] | None:
     """The list that a text consists of, an object as a list of one, or None if it is something else."""
-    if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:  # as nearly every caption
+    # Nearly every caption leaves here: a bracket may stand behind spaces, but not behind 80 of them.
+    if "[" not in text[:80] and "{" not in text[:80] or len(text) > MAX_LISTED:
         return None
     text = text.strip()
     if text[:1] + text[-1:] not in ("[]", "{}"):
@@ -86,16 +97,20 @@ def _written_list(text: str) -> list[Any] | None:
         value = json.loads(text)
         return value if isinstance(value, list) else [value]
     except (ValueError, RecursionError):
-        pass
+        pass  # maybe as Python or numpy print it
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # for a backslash that escapes nothing
             warnings.simplefilter("ignore", DeprecationWarning)  # the same, before Python 3.12
             strings = _strings_in(text[1:-1]) if text[0] == "[" else []
-            value = [ast.literal_eval(string) for string in strings] if strings else ast.literal_eval(text)
+            if strings:
+                return [ast.literal_eval(string) for string in strings]
+            value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return [value] if isinstance(value, dict) else value if isinstance(value, list) else None
+    if isinstance(value, dict):
+        return [value]
+    return value if isinstance(value, list) else None
 
 
 def _strings_in(inner: str) -> list[str]:
@@ -106,7 +121,7 @@ def _strings_in(inner: str) -> list[str]:
     strings = _STRING.findall(inner)
     if not strings:
         return []
-    first, *between, last = _STRING.split(inner)
+    first, *between, last = _STRING.split(inner)  # what stands before, between and after the strings
     separated = all(gap and gap.strip() in ("", ",") for gap in between)
     return strings if separated and not first.strip() and last.strip() in ("", ",") else []
 

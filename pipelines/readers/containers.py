@@ -5,183 +5,233 @@ images. What stands beside them (`info`, `licenses` …) is passed over. Files m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import ijson
 
 from . import files
 from .cells import text_of
-from .record import is_image_name
+from .record import Cell, is_image_name
 from .usual import IMAGE, guess
 
-Row = Mapping[str, Any]
+IsRow: TypeAlias = Callable[[Mapping[str, Cell]], bool]  # whether an object has the columns that are to be read
 TEXT = "text"
 TEXTS = "list of texts"
 OBJECT = "object"
 OBJECTS = "list of objects"
 OTHER = "value"
-DEPTH = 4  # how deep records are looked for
-MOST_INSIDE = 8  # objects in an object that are looked into, so that no file is read too often
-LOOKED_AT = 200  # members of an object whose kinds are compared; the rest is taken to be alike
+# How deep records are looked for.
+DEPTH = 4
+# Objects in an object that are looked into: each is a further reading of the file.
+MOST_INSIDE = 8
+# Members of an object whose kinds are compared; the rest is taken to be alike. An object by image may have millions.
+LOOKED_AT = 200
 _SPLITS = frozenset("train training val valid validation dev test testing restval".split())
 
 
+class KeyedRecord(NamedTuple):
+    """A record in a JSON object, with its key there; "" in a list."""
+
+    key: str
+    record: Cell
+
+
 @dataclass
-class Member:
-    """A member of an object: what its value is; the names in it, if it is an object, or in the first of its list; its
-    first text.
+class JsonMember:
+    """What a member of a JSON object looks like.
+
+    Attributes:
+        kind: TEXT, TEXTS, OBJECT, OBJECTS or OTHER.
+        names: those of the members of the object, or of the first object in the list.
+        text: the text, or the first of the list.
     """
 
     kind: str
     names: list[str] = field(default_factory=list)
     text: str = ""
 
-    def outline(self) -> Any:
+    def outline(self) -> Cell:
         """A value with the same names inside."""
         inside = dict.fromkeys(self.names, "")
-        return [inside] if self.kind == OBJECTS else inside if self.kind == OBJECT else self.text
+        if self.kind == OBJECTS:
+            return [inside]
+        return inside if self.kind == OBJECT else self.text
 
 
-def rows_in(url: str, expected: str, is_row: Callable[[Row], bool]) -> Iterator[tuple[str, Any]] | None:
-    """The records in a file that is one JSON object, each with its key ("" in a list); None if none are found.
+def rows_in(url: str, expected: str, is_row: IsRow) -> Iterator[KeyedRecord] | None:
+    """The records in a file that is one JSON object; None if none are found.
 
     Args:
         url: of the file.
         expected: what it should be, for the message about a broken file.
         is_row: whether an object has the columns that are to be read.
     """
-    return _rows_below(url, "", expected, is_row, DEPTH)
-
-
-def _rows_below(
-    url: str, prefix: str, expected: str, is_row: Callable[[Row], bool], depth: int
-) -> Iterator[tuple[str, Any]] | None:
-    """The records in the object at `prefix`, or in the one object inside it that has any."""
-    members = _members(url, prefix, expected)
-    if members and (found := _rows_of(url, prefix, members, expected, is_row)):
-        return found
-    inner = [name for name, member in members.items() if member.kind == OBJECT]
-    if depth == 1 or len(inner) > MOST_INSIDE:
-        return None
-    below = (_rows_below(url, _below(prefix, name), expected, is_row, depth - 1) for name in inner)
-    several = list(filter(None, below))
-    if several:
-        return several[0] if len(several) == 1 else None
-    kinds = {member.kind for member in members.values()}
-    return _whole(url, prefix, expected) if not prefix and kinds <= {TEXT, OTHER} else None
+    return _JsonObject(url, "", expected, is_row).rows(DEPTH)
 
 
 def described(url: str, expected: str) -> str:
     """What is in a file that is one JSON object, for messages: `videos, a list of objects (video_id, url)`."""
     shown = []
-    for name, member in islice(_members(url, "", expected).items(), 6):
+    for name, member in islice(_JsonObject(url, "", expected, bool).members().items(), 6):
         names = f" ({', '.join(member.names[:8])})" if member.names else ""
         shown.append(f"{name}, {'an' if member.kind == OBJECT else 'a'} {member.kind}{names}")
     return "; ".join(shown) or "nothing"
 
 
-def _rows_of(
-    url: str, prefix: str, members: Mapping[str, Member], expected: str, is_row: Callable[[Row], bool]
-) -> Iterator[tuple[str, Any]] | None:
-    """The records in the object at `prefix`, or None if its members are none."""
-    names = list(members)
-    kinds = {member.kind for member in members.values()}
-    lists = [name for name in names if members[name].kind == OBJECTS]
-    alike = len({tuple(sorted(members[name].names)) for name in lists}) == 1
-    are_splits = _SPLITS.issuperset(lists)
-    if kinds == {OBJECTS} and alike and not are_splits:  # {"1.jpg": [{"raw": "A dog."}]}
-        inner = members[names[0]].names
-        has_caption = guess(IMAGE, inner) is None and text_of(dict.fromkeys(inner, "")) is not None
-        if _are_images(names) and has_caption and is_row({"image": "", "caption": ""}):
-            return _by_image(url, prefix, expected)
-    good = [name for name in lists if is_row(_first(url, f"{_below(prefix, name)}.item", expected))]
-    if len(good) == 1 or (good and good == lists and (alike or are_splits)):
-        return _listed(url, prefix, good, expected)
-    if kinds == {OBJECT} and is_row(dict.fromkeys(names, "")):
-        return _by_column(url, prefix, expected)
-    if kinds == {OBJECT}:
-        name, value = next(_keyed(url, prefix, expected))
-        if is_row(value):
-            return _keyed(url, prefix, expected)
-        if is_row({**value, "image": name}):
-            return ((name, {**value, "image": name}) for name, value in _keyed(url, prefix, expected))
+@dataclass(frozen=True)
+class _JsonObject:
+    """An object in a JSON file, which is read anew for each question, as it may be larger than memory.
+
+    Attributes:
+        url: of the file.
+        prefix: where the object is, as ijson writes it: "" is the whole file, `data.images` one inside.
+        expected: what the file should be, for messages.
+        is_row: whether an object has the columns that are to be read.
+    """
+
+    url: str
+    prefix: str
+    expected: str
+    is_row: IsRow
+
+    def rows(self, depth: int) -> Iterator[KeyedRecord] | None:
+        """The records in the object, or in the one object inside it that has any; None if none are found."""
+        members = self.members()
+        rows = self.rows_of_members(members) if members else None
+        if rows is not None:
+            return rows
+        inner = [name for name, member in members.items() if member.kind == OBJECT]
+        if depth == 1 or len(inner) > MOST_INSIDE:
+            return None
+        below = [replace(self, prefix=self.path_to(name)).rows(depth - 1) for name in inner]
+        with_rows = [rows for rows in below if rows is not None]
+        if with_rows:
+            return with_rows[0] if len(with_rows) == 1 else None  # of several, which is meant cannot be known
+        kinds = {member.kind for member in members.values()}
+        return self.whole() if not self.prefix and kinds <= {TEXT, OTHER} else None
+
+    def rows_of_members(self, members: Mapping[str, JsonMember]) -> Iterator[KeyedRecord] | None:
+        """The records that the members of the object are or hold; None if they are none."""
+        # From the most certain form to the least: an object of lists by image would also be one of lists of rows, and
+        # almost any object passes for a record if a member of it is called caption.
+        names = list(members)
+        kinds = {member.kind for member in members.values()}
+        lists = [name for name in names if members[name].kind == OBJECTS]
+        are_alike = len({tuple(sorted(members[name].names)) for name in lists}) == 1
+        are_splits = _SPLITS.issuperset(lists)
+
+        if kinds == {OBJECTS} and are_alike and not are_splits:  # {"1.jpg": [{"raw": "A dog."}]}
+            inner = members[names[0]].names
+            has_caption = guess(IMAGE, inner) is None and text_of(dict.fromkeys(inner, "")) is not None
+            if has_caption and self.has_image_keys(names):
+                return self.by_image()
+        lists_of_rows = [name for name in lists if self.is_row(self.first_item(name))]
+        are_all_rows = lists_of_rows == lists and (are_alike or are_splits)
+        if len(lists_of_rows) == 1 or (lists_of_rows and are_all_rows):
+            return self.listed(lists_of_rows)
+        if kinds == {OBJECT}:
+            return self.rows_of_objects(names)
+        if self.is_row({name: member.outline() for name, member in members.items()}):  # the one record is the object
+            return self.whole()
+        if kinds in ({TEXTS}, {TEXT}) and self.has_image_keys(names):
+            return self.by_image()
         return None
-    if is_row({name: member.outline() for name, member in members.items()}):  # the object itself is the one record
-        return _whole(url, prefix, expected)
-    if kinds in ({TEXTS}, {TEXT}) and _are_images(names) and is_row({"image": "", "caption": ""}):
-        return _by_image(url, prefix, expected)
-    return None
 
+    def rows_of_objects(self, names: Sequence[str]) -> Iterator[KeyedRecord] | None:
+        """The records of an object of objects: its members are the columns, or the records."""
+        if self.is_row(dict.fromkeys(names, "")):
+            return self.by_column()
+        # As the first is, so are the others: reading all of them to decide would take as long as reading the records.
+        name, value = next(self.keyed())
+        if self.is_row(value):
+            return self.keyed()
+        if self.is_row({**value, "image": name}):
+            return (KeyedRecord(name, {**value, "image": name}) for name, value in self.keyed())
+        return None
 
-def _are_images(names: list[str]) -> bool:
-    """Whether most names are such as images have, with a digit or the suffix of an image."""
-    return 2 * sum(is_image_name(name) or re.search(r"\d", name) is not None for name in names) > len(names)
+    def has_image_keys(self, names: Sequence[str]) -> bool:
+        """Whether captions are to be read, and most names are such as images have: with a digit or their suffix."""
+        # Else a dictionary, of words and what they mean, would be one of images and captions.
+        like_images = sum(is_image_name(name) or re.search(r"\d", name) is not None for name in names)
+        return 2 * like_images > len(names) and self.is_row({"image": "", "caption": ""})
 
+    def path_to(self, name: str) -> str:
+        """Where a member is in the file."""
+        return f"{self.prefix}.{name}" if self.prefix else name
 
-def _listed(url: str, prefix: str, names: list[str], expected: str) -> Iterator[tuple[str, Any]]:
-    """The items of lists in the object at `prefix`; of several, the names are splits, unless an item has one."""
-    for name in names:
-        for item in files.json_items(url, f"{_below(prefix, name)}.item", expected):
-            is_split = name in _SPLITS and isinstance(item, Mapping)
-            yield "", {"split": name, **item} if is_split else item
+    def first_item(self, name: str) -> Mapping[str, Cell]:
+        """The first item of a member that is a list of objects."""
+        item = next(iter(files.json_items(self.url, f"{self.path_to(name)}.item", self.expected)), None)
+        return item if isinstance(item, Mapping) else {}
 
+    def listed(self, names: Sequence[str]) -> Iterator[KeyedRecord]:
+        """The items of members that are lists. The name of a list may be that of a split, which its items then have."""
+        for name in names:
+            for item in files.json_items(self.url, f"{self.path_to(name)}.item", self.expected):
+                is_of_split = name in _SPLITS and isinstance(item, Mapping)
+                yield KeyedRecord("", {"split": name, **item} if is_of_split else item)
 
-def _keyed(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
-    with files.open_json(url, expected) as file:
-        yield from ijson.kvitems(file, prefix, use_float=True)
+    def keyed(self) -> Iterator[KeyedRecord]:
+        """The members of the object, as records."""
+        with files.open_json(self.url, self.expected) as file:
+            for key, value in ijson.kvitems(file, self.prefix, use_float=True):
+                yield KeyedRecord(key, value)
 
+    def by_image(self) -> Iterator[KeyedRecord]:
+        """A row for each member, whose name is that of an image and whose value has its captions."""
+        for name, value in self.keyed():
+            yield KeyedRecord(name, {"image": name, "caption": value})
 
-def _by_image(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
-    """A row for each member, whose name is that of an image and whose value has its captions."""
-    for name, value in _keyed(url, prefix, expected):
-        yield name, {"image": name, "caption": value}
+    def whole(self) -> Iterator[KeyedRecord]:
+        """The object itself as the one record."""
+        yield KeyedRecord("", dict(self.keyed()))
 
+    def by_column(self) -> Iterator[KeyedRecord]:
+        """The rows of a table that is written by columns, each an object with a value for each row, as pandas does."""
+        columns = dict(self.keyed())
+        for row in next(iter(columns.values())):
+            yield KeyedRecord("", {name: values.get(row) for name, values in columns.items()})
 
-def _whole(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
-    yield "", dict(_keyed(url, prefix, expected))
+    def members(self) -> dict[str, JsonMember]:
+        """The first members of the object, by name.
 
-
-def _by_column(url: str, prefix: str, expected: str) -> Iterator[tuple[str, Any]]:
-    """The rows of a table that is written by columns, each an object with a value for each row, as pandas does it."""
-    columns = dict(_keyed(url, prefix, expected))
-    for key in next(iter(columns.values())):
-        yield "", {name: values.get(key) for name, values in columns.items()}
-
-
-def _first(url: str, prefix: str, expected: str) -> Row:
-    found: Any = next(iter(files.json_items(url, prefix, expected)), None)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _below(prefix: str, name: str) -> str:
-    return f"{prefix}.{name}" if prefix else name
-
-
-def _members(url: str, prefix: str, expected: str) -> dict[str, Member]:
-    """The first members of the object at `prefix`, by name."""
-    members: dict[str, Member] = {}
-    at = ""  # the prefix of the member that is being read
-    with files.open_json(url, expected) as file:
-        for where, event, value in ijson.parse(file, use_float=True):
-            if where == prefix and event == "map_key":
-                if len(members) == LOOKED_AT:
-                    break
-                members[value] = member = Member(OTHER)
-                at = _below(prefix, value)
-                is_first = True
-            elif not at:
-                continue
-            elif where == at and event in ("start_map", "string"):
-                member.kind, member.text = (OBJECT, "") if event == "start_map" else (TEXT, value)
-            elif where == at and event == "map_key" and member.kind == OBJECT:
-                member.names.append(value)
-            elif is_first and where == f"{at}.item" and member.kind == OTHER and event in ("start_map", "string"):
-                member.kind, member.text = (OBJECTS, "") if event == "start_map" else (TEXTS, value)
-            elif is_first and where == f"{at}.item" and event == "map_key":
-                member.names.append(value)
-            elif where == f"{at}.item" and event == "end_map":
-                is_first = False
-    return members
+        ijson reports one event after the other, with where it is: `map_key` is a name in an object; `start_map` and
+        `string` begin a value, which is a member (at `path`) or an item of a list (at `path.item`).
+        """
+        # Read up to the last of these members; what is inside them passes by, event for event, but is not kept.
+        members: dict[str, JsonMember] = {}
+        path = ""  # of the member that is being read
+        in_first_item = True  # only this tells the kind of a list
+        with files.open_json(self.url, self.expected) as file:
+            for where, event, value in ijson.parse(file, use_float=True):
+                if where == self.prefix and event == "map_key":
+                    if len(members) == LOOKED_AT:
+                        break
+                    member = JsonMember(OTHER)
+                    members[value] = member
+                    path = self.path_to(value)
+                    in_first_item = True
+                elif not path:
+                    continue  # before the object
+                elif where == path:
+                    if event == "start_map":
+                        member.kind = OBJECT
+                    elif event == "string":
+                        member.kind = TEXT
+                        member.text = value
+                    elif event == "map_key" and member.kind == OBJECT:
+                        member.names.append(value)
+                elif where == f"{path}.item" and in_first_item:
+                    if event == "map_key":
+                        member.names.append(value)
+                    elif event == "end_map":
+                        in_first_item = False
+                    elif event == "start_map" and member.kind == OTHER:
+                        member.kind = OBJECTS
+                    elif event == "string" and member.kind == OTHER:
+                        member.kind = TEXTS
+                        member.text = value
+        return members

@@ -11,11 +11,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 DELIMITERS = "\t,;|"
-MAX_QUOTED = 131_072  # characters of a record of several lines: how far the end of a quote is looked for
-MAX_STRAY = 2_500  # characters of a field with stray quotes, or a long line would be searched anew for each field
-BLANK = " " + DELIMITERS  # what an empty record may consist of
+# Characters of a record of several lines: how far the end of a quote is looked for.
+MAX_QUOTED = 131_072
+# Characters of a field with stray quotes, or a long line would be searched anew for each field.
+MAX_STRAY = 2_500
+# What an empty record may consist of.
+BLANK = " " + DELIMITERS
 OPEN = "a quote is never closed"
 STRAY = "a quote stands inside a quoted field"
+# In all patterns (?>…) keeps what it has matched: without it, a long line of quotes would be tried in every way.
 _OPEN = re.compile(r'[ ]*"(?>(?:[^"]|"")*)\Z')
 _IDENTIFIER = re.compile(r"\S*[\d._/]\S*")  # a file name or an id, which no line of a sentence consists of
 
@@ -28,7 +32,18 @@ class Fields(NamedTuple):
     problem: str = ""
 
 
-class Row(NamedTuple):
+class CutField(NamedTuple):
+    """One field that was cut off a record: its value, whether it was written without quotes, where it ends, and OPEN or
+    STRAY if its quotes cannot be read.
+    """
+
+    value: str
+    bare: bool
+    end: int
+    problem: str = ""
+
+
+class DelimitedRecord(NamedTuple):
     """A record: the number of its first line, its fields or what is wrong, and its text."""
 
     line: int
@@ -41,6 +56,7 @@ class Row(NamedTuple):
 def _field(delimiter: str) -> re.Pattern[str]:
     """One field: quoted with doubled quotes inside, or with backslashes before them, or without quotes around it."""
     ends = rf"[ ]*(?={re.escape(delimiter)}|\Z)"
+    # A field that begins with a quote is never bare: if its quotes are not as CSV has them, the pattern does not match.
     return re.compile(
         rf"""[ ]*"(?P<quoted>(?>(?:[^"]|"")*))"{ends}|[ ]*"(?P<escaped>(?>(?:[^"\\]|\\.)*))"{ends}|"""
         rf"""(?P<bare>(?![ ]*")[^{re.escape(delimiter)}]*)""",
@@ -62,45 +78,52 @@ def cut(record: str, delimiter: str) -> Fields:
     if '"' not in record:
         values = record.split(delimiter)
         return Fields(values, [True] * len(values))
-    fields = Fields([], [])
-    at = 0
+    values = []
+    bare: list[bool] = []
+    problem = ""
+    start = 0
     while True:
-        match = _field(delimiter).match(record, at)
-        if match is not None:
-            bare = match["bare"] is not None
-            end = match.end()
-            if bare:
-                value = match["bare"]
-            elif match["quoted"] is not None:
-                value = match["quoted"].replace('""', '"')
-            else:
-                value = match["escaped"].replace('\\"', '"')
-        else:
-            stray = _with_strays(delimiter).match(record, at)
-            assert stray is not None
-            bare = True
-            end = stray.end()
-            value = stray["all"]
-            is_open = _OPEN.match(record, at) is not None
-            if delimiter == "\t":
-                if is_open:
-                    fields = fields._replace(problem=OPEN)
-            elif stray["inner"] is not None and _pairs_up(stray["inner"]):
-                bare = False
-                end = stray.start("end")
-                value = stray["inner"].replace('""', '"')
-            elif is_open or not _pairs_up(value):
-                return fields._replace(problem=OPEN if is_open else STRAY)
-        fields.values.append(value)
-        fields.bare.append(bare)
-        if end == len(record):
-            return fields
-        at = end + 1
+        match = _field(delimiter).match(record, start)
+        field = _well_written(match) if match is not None else _with_stray_quotes(record, start, delimiter)
+        problem = field.problem or problem
+        if field.problem and delimiter != "\t":  # in TSV the rest can be cut all the same: captions have no tabs
+            return Fields(values, bare, problem)
+        values.append(field.value)
+        bare.append(field.bare)
+        if field.end == len(record):
+            return Fields(values, bare, problem)
+        start = field.end + 1
+
+
+def _well_written(match: re.Match[str]) -> CutField:
+    """The field that `_field` has found, without its quotes and with those inside it as they are meant."""
+    if match["bare"] is not None:
+        return CutField(match["bare"], True, match.end())
+    if match["quoted"] is not None:
+        return CutField(match["quoted"].replace('""', '"'), False, match.end())
+    return CutField(match["escaped"].replace('\\"', '"'), False, match.end())
+
+
+def _with_stray_quotes(record: str, start: int, delimiter: str) -> CutField:
+    """A field that begins with a quote and has others where CSV allows none."""
+    stray = _with_strays(delimiter).match(record, start)
+    assert stray is not None  # the pattern also matches nothing
+    whole = CutField(stray["all"], True, stray.end())
+    is_open = _OPEN.match(record, start) is not None
+    if delimiter == "\t":
+        return whole._replace(problem=OPEN if is_open else "")
+    if stray["inner"] is not None and _pairs_up(stray["inner"]):
+        return CutField(stray["inner"].replace('""', '"'), False, stray.start("end"))
+    if is_open:
+        return whole._replace(problem=OPEN)
+    return whole if _pairs_up(stray["all"]) else whole._replace(problem=STRAY)
 
 
 def _pairs_up(text: str) -> bool:
     """Whether the quotes of a text are pairs around words, or inch marks: `a 12" sign that says "stop"`."""
     is_open = False
+    # A quote opens where a word may begin (after nothing, a space, a bracket …) and closes after a word. Any other one
+    # must be an inch mark behind a number, or the text cannot be read in one way only.
     for quote in re.finditer('"', text):
         before = text[max(quote.start() - 1, 0) : quote.start()]
         after = text[quote.end() : quote.end() + 1]
@@ -113,7 +136,26 @@ def _pairs_up(text: str) -> bool:
     return not is_open
 
 
-def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Row]:
+class _Lines:
+    """The lines of a file, of which some can be looked at before they are taken."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._source = iter(lines)
+        self._ahead: deque[str] = deque()  # lines that were looked at
+
+    def take(self) -> str | None:
+        """The next line; None at the end."""
+        return self._ahead.popleft() if self._ahead else next(self._source, None)
+
+    def following(self) -> Iterator[str]:
+        """The next lines, which are not taken."""
+        yield from self._ahead.copy()
+        for line in self._source:
+            self._ahead.append(line)
+            yield line
+
+
+def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[DelimitedRecord]:
     """The records in lines without line ends. A field that is quoted may have several lines; where its quote is never
     closed, the first line alone is a bad record, and the next ones are read.
 
@@ -122,69 +164,80 @@ def rows(lines: Iterable[str], delimiter: str, width: int) -> Iterator[Row]:
         delimiter: one of DELIMITERS.
         width: how many fields a record has.
     """
-    ahead: deque[str] = deque()  # lines that were read to look for a quote
-    source = iter(lines)
-    number = 1
+    source = _Lines(lines)
+    number = 1  # of the line that the next record begins with
     example: Sequence[str] = ()  # the fields of the last good record
-
-    def following() -> Iterator[str]:
-        yield from ahead.copy()
-        for line in source:
-            ahead.append(line)
-            yield line
-
-    while (record := ahead.popleft() if ahead else next(source, None)) is not None:
-        if '"' not in record and len(values := record.split(delimiter)) == width:  # as nearly every record
+    while (record := source.take()) is not None:
+        values = [] if '"' in record else record.split(delimiter)
+        if len(values) == width:  # as nearly every record
             if record.strip(BLANK):
                 example = values
-                yield Row(number, values, "", record)
+                yield DelimitedRecord(number, values, "", record)
             number += 1
             continue
+        # From here on a record with quotes, or with another number of fields than the header.
         fields = cut(record, delimiter)
-        taken = 0
+        further_lines = 0
         if fields.problem == OPEN:
-            longer, taken = _until_closed(record, following(), delimiter, width, example)
-            if taken:
-                record = longer
-                fields = cut(longer, delimiter)
-                for _ in range(taken):
-                    ahead.popleft()
+            further = _until_closed(record, source.following(), delimiter, width, example)
+            further_lines = len(further)
+            for _ in further:
+                source.take()
+            if further:
+                record = "\n".join([record, *further])
+                fields = cut(record, delimiter)
             elif delimiter == "\t":  # the quote is the first character of a text
                 fields = fields._replace(problem="")
         if fields.problem:
-            yield Row(number, [], f"a record must be CSV: {fields.problem}", record)
+            yield DelimitedRecord(number, [], f"a record must be CSV: {fields.problem}", record)
         elif any(value.strip() for value in fields.values):
             values = _fitted(fields, delimiter, width)
             wrong = "" if len(values) == width else f"a record must have {width} fields, has {len(values)}"
             example = example if wrong else values
-            yield Row(number, values, wrong, record)
-        number += taken + 1
+            yield DelimitedRecord(number, values, wrong, record)
+        number += 1 + further_lines
 
 
 def _until_closed(
     record: str, following: Iterator[str], delimiter: str, width: int, example: Sequence[str]
-) -> tuple[str, int]:
-    """A record whose last field goes on in the following lines, and how many of them it takes; 0: it never ends."""
-    for taken, line in enumerate(following, 1):
+) -> list[str]:
+    """The lines in which a record goes on whose last field is not closed; none if its quote is never closed.
+
+    Args:
+        record: its first line.
+        following: the lines after that.
+        delimiter: of the file.
+        width: how many fields a record has.
+        example: the fields of a record that is good.
+    """
+    further: list[str] = []
+    for line in following:
         if len(record) + len(line) > MAX_QUOTED or _is_record(line, delimiter, width, example):
             break
+        further.append(line)
         record = f"{record}\n{line}"
-        if '"' in line and (problem := cut(record, delimiter).problem) != OPEN:
-            return ("", 0) if problem or len(cut(record, delimiter).values) > width else (record, taken)
-    return "", 0
+        fields = cut(record, delimiter) if '"' in line else None
+        if fields is not None and fields.problem != OPEN:
+            is_one_record = not fields.problem and len(fields.values) <= width
+            return further if is_one_record else []
+    return []
 
 
 def _is_record(line: str, delimiter: str, width: int, example: Sequence[str]) -> bool:
     """Whether a line is a record of its own: as many fields, with an id or file name where the last record has one."""
     fields = cut(line, delimiter)
-    if fields.problem == STRAY or width < 2 or len(fields.values) < width - (fields.problem == OPEN):
+    least = width - 1 if fields.problem == OPEN else width  # `cut` stops before an open one
+    if fields.problem == STRAY or width < 2 or len(fields.values) < least:
         return False
-    if delimiter == "\t":
+    if delimiter == "\t":  # no sentence has tabs
         return True
     if not any(map(_IDENTIFIER.fullmatch, example)):  # the last record is the header
         example = fields.values
-    compared = zip(fields.values, example, strict=False)
-    return any(_IDENTIFIER.fullmatch(value.strip()) and _IDENTIFIER.fullmatch(same.strip()) for value, same in compared)
+    # A sentence that was broken into lines may have as many commas, but has no id where records have one.
+    for value, value_before in zip(fields.values, example, strict=False):
+        if _IDENTIFIER.fullmatch(value.strip()) and _IDENTIFIER.fullmatch(value_before.strip()):
+            return True
+    return False
 
 
 def _fitted(fields: Fields, delimiter: str, width: int) -> list[str]:
@@ -201,7 +254,7 @@ def _fitted(fields: Fields, delimiter: str, width: int) -> list[str]:
     joined: list[str] = []
     was_bare = False
     for value, bare in zip(values, fields.bare, strict=True):
-        if was_bare and bare and value.startswith(" "):
+        if was_bare and bare and value.startswith(" "):  # programs write no space there
             joined[-1] += delimiter + value
         else:
             joined.append(value)
@@ -212,11 +265,13 @@ def _fitted(fields: Fields, delimiter: str, width: int) -> list[str]:
 def names_in(header: str, delimiter: str) -> list[str]:
     """The names of columns in the first line of a file."""
     fields = cut(header, delimiter)
-    return [name.strip() for name in (header.split(delimiter) if fields.problem else fields.values)]
+    names = header.split(delimiter) if fields.problem else fields.values
+    return [name.strip() for name in names]
 
 
 def delimiter_of(header: str, is_header: Callable[[Sequence[str]], bool]) -> str:
     """The delimiter of a header line: the first of DELIMITERS that gives the columns, or else the most frequent one."""
+    # By the names that it gives, not by how often it stands there: a name may have another delimiter in it.
     for delimiter in DELIMITERS:
         if delimiter in header and is_header(names_in(header, delimiter)):
             return delimiter
@@ -226,4 +281,5 @@ def delimiter_of(header: str, is_header: Callable[[Sequence[str]], bool]) -> str
 def numbered_columns(given: Sequence[str], names: Sequence[str]) -> list[int]:
     """The numbers of columns that a user gives for a table without a header; [] if `given` are names."""
     are_numbers = all(re.fullmatch(r"[1-9][0-9]*", name) for name in given)
-    return [*map(int, given)] if given and are_numbers and not set(given) <= set(names) else []
+    are_names = set(given) <= set(names)  # a header may have numbers as names
+    return [int(name) for name in given] if given and are_numbers and not are_names else []

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, NamedTuple
 
 import fsspec
 import ijson
@@ -22,10 +22,15 @@ from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
 from ...schemas.messages import missing_protocol
+from .record import Cell
 
+# Bytes by which a file's format, encoding and line ends are told.
 HEAD = 1 << 16
-BUFFER = 1 << 18  # characters of JSON that are parsed at a time
-MAX_STRING = 1 << 24  # characters of a string in JSON: the parser begins a longer one anew with every buffer
+# Characters of JSON that are parsed at a time.
+BUFFER = 1 << 18
+# Characters of a string in JSON. The parser begins one anew with every buffer, so that a quote that is never closed
+# would take time with the square of the file's size.
+MAX_STRING = 1 << 24
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
@@ -36,7 +41,7 @@ _QUERY = re.compile(r"(?<=[^\s:?])\?[^\s:'\"]*=[^\s:'\"]*")
 _STRING = r'"(?:[^"\\]+|\\.)*(?:"|\Z)'
 _NO_NUMBER = re.compile(rf"{_STRING}|(?P<value>-?(?:NaN|Infinity))", re.DOTALL)
 _WORD_BEGUN = re.compile(r"[A-Za-z-]{1,9}\Z")  # maybe the beginning of -Infinity
-_NUMBER = "0123456789+-.eE"
+_NUMBER = "0123456789+-.eE"  # the characters of numbers in JSON
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _FOUND = (FileNotFoundError, ValueError, MemoryError, RecursionError, AssertionError)  # they name file and rule
 
@@ -59,17 +64,27 @@ def naming(source: str) -> Iterator[None]:
             raise
         raise (FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError)(shown) from None
     except Exception as error:
+        # Libraries of stores raise errors of many types of their own. A TypeError or KeyError of Python's is rather a
+        # fault of ours, and must show where it is.
         if type(error).__module__ == "builtins" and not isinstance(error, (OSError, RuntimeError)):
-            raise  # a fault of ours
+            raise
         cause = " ".join(str(error).split())[:300] or type(error).__name__
         named = cause if isinstance(error, OSError) else f"{type(error).__name__}: {cause}"
         raise ValueError(without_credentials(f"{source}: cannot be read: {named}")) from error
 
 
-def filesystem(url: str) -> tuple[Any, str]:
+class StoredPath(NamedTuple):
+    """Where a file or folder is: an fsspec file system, and the path in it."""
+
+    fs: fsspec.AbstractFileSystem
+    path: str
+
+
+def filesystem(url: str) -> StoredPath:
     """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used, or if it
     is a pipe, which could not be read twice, nor at all while nobody writes.
     """
+    # Of a chain, zip://a.csv::/data/b.zip, the last link is what is stored; the others are inside it.
     place = url.rpartition("::")[2].removeprefix("file://").removeprefix("local://")
     if "://" not in place and _is_pipe(place):
         raise ValueError(f"{url}: is a pipe, must be a file: write it to one first (cat PIPE > captions.jsonl)")
@@ -77,7 +92,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         fs, path = fsspec.core.url_to_fs(url)
         if fs.protocol == "data":
             raise ValueError("its protocol is data, which has no files")
-        return fs, path
+        return StoredPath(fs, path)
     except ImportError as error:
         raise ValueError(f"{url}: {missing_protocol(url.rpartition('::')[2].partition(':')[0], error)}") from None
     except (TypeError, ValueError) as error:  # TypeError: for want of settings that no URL has
@@ -128,13 +143,20 @@ def names_below(folder: str) -> list[str]:
     """
     fs, path = filesystem(folder)
     start = path.rstrip("/") + "/" if path.rstrip("/") else ""
+    # Some stores list names with a bucket or a slash before the path that was asked for.
     below = sorted(name[name.find(start) + len(start) :].lstrip("/") for name in fs.find(path))
-    return [name for name in below if not any(part[:1] == "." or part == "__MACOSX" for part in name.split("/"))]
+    return [name for name in below if not any(map(_is_hidden, name.split("/")))]
+
+
+def _is_hidden(part: str) -> bool:
+    """Whether a part of a path is of files that nobody has written: `.git`, or what macOS adds to archives."""
+    return part.startswith(".") or part == "__MACOSX"
 
 
 def is_pattern(url: str) -> bool:
     """Whether a path or URL is a pattern of several (see `matching`): it has `*`, `?`, `[` or `{` and is no file."""
-    if url.startswith(_WEB):  # no list of files can be asked for, and `?` begins a query
+    # A web server lists no files, and `?` begins a query there: only braces can be expanded.
+    if url.startswith(_WEB):
         return bool(_BRACES.search(url))
     if not _PATTERN.search(url.partition("::")[0]):
         return False
@@ -144,19 +166,20 @@ def is_pattern(url: str) -> bool:
 
 def matching(pattern: str) -> list[str]:
     """The files of a pattern, sorted: `**/*.tar`, `{00000..00999}.tar`, `{train,val}.csv`. FileNotFoundError: none."""
-    found: list[str] = []
+    urls: list[str] = []
     for url in expand_braces(pattern):
-        if _PATTERN.search(url) and not url.startswith(_WEB):
-            fs, path = filesystem(url)
-            first, separator, rest = url.partition("::")
-            protocol = first.partition("://")[0] + "://" if "://" in first else ""
-            inside = (name for name, entry in fs.glob(path, detail=True).items() if entry["type"] != "directory")
-            found += sorted(f"{protocol}{name}{separator}{rest}" for name in inside)
-        else:
-            found.append(url)
-    if not found:
+        if not _PATTERN.search(url) or url.startswith(_WEB):
+            urls.append(url)
+            continue
+        fs, path = filesystem(url)
+        # glob gives names alone: what stood before and behind the name of the first link of a chain is put back.
+        first, separator, rest = url.partition("::")
+        protocol = first.partition("://")[0] + "://" if "://" in first else ""
+        names = [name for name, entry in fs.glob(path, detail=True).items() if entry["type"] != "directory"]
+        urls += sorted(f"{protocol}{name}{separator}{rest}" for name in names)
+    if not urls:
         raise FileNotFoundError(f"{pattern}: no such file, and no files match this pattern")
-    return found
+    return urls
 
 
 def files_named(named: re.Pattern[str], source: str) -> list[str]:
@@ -167,11 +190,11 @@ def files_named(named: re.Pattern[str], source: str) -> list[str]:
         return matching(source)
     if not is_folder(source):
         return [source]
-    for listed in (names, names_below):
-        # img2dataset writes its statistics beside its tables
-        found = [name for name in listed(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
-        if found:
-            return [join(source, name) for name in found]
+    for list_names in (names, names_below):
+        # img2dataset writes its statistics beside its tables.
+        fitting = [name for name in list_names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+        if fitting:
+            return [join(source, name) for name in fitting]
     return []
 
 
@@ -193,16 +216,20 @@ def expand_braces(pattern: str) -> list[str]:
 def name_in(source: str, url: str) -> str:
     """The name of a file of a source, below what all files of it share: `00/a.csv` of the pattern `x/*/a.csv`."""
     place = source.partition("::")[0]
-    cut = _PATTERN.search(place)
-    start = place[: cut.start()].rpartition("/")[0] if cut else place.rstrip("/")
-    _, shared, below = url.partition("::")[0].partition(f"{start}/") if start else ("", "", "")
-    return below if shared else name_of(url)
+    pattern = _PATTERN.search(place)
+    shared = place[: pattern.start()].rpartition("/")[0] if pattern else place.rstrip("/")
+    file = url.partition("::")[0]
+    if not shared or f"{shared}/" not in file:
+        return name_of(url)
+    return file.partition(f"{shared}/")[2]
 
 
 def join(folder: str, name: str) -> str:
     """The URL of the file `name` in a folder; the folder may be a chained URL (`zip://folder::archive.zip`)."""
     first, separator, rest = folder.partition("::")
-    return f"{first if first.endswith('://') else first.rstrip('/') + '/'}{name}{separator}{rest}"
+    if not first.endswith("://"):  # the folder may be the root of an archive, `zip://::archive.zip`
+        first = first.rstrip("/") + "/"
+    return f"{first}{name}{separator}{rest}"
 
 
 def name_of(url: str) -> str:
@@ -230,33 +257,50 @@ def split_in(url: str) -> str:
 
 @contextmanager
 def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file and give its decompressed bytes or, if not `packed`, those stored. Errors of a damaged file, and
-    those of types `errors`, also while it is read, become a ValueError that says what was `expected`; FileNotFoundError
-    without it.
+    """Open a file and give its decompressed bytes.
+
+    Args:
+        url: of the file.
+        expected: what it should be, for messages.
+        *errors: what reading it as that may raise, also in the block; it becomes a ValueError.
+        packed: False: give the bytes that are stored.
+
+    Raises:
+        ValueError: the file is damaged, or is not what was expected.
+        FileNotFoundError: there is no such file.
     """
     try:
         fs, path = filesystem(url)
+        # Two tries: an OSError is handled below, where FileNotFoundError is one; others are of single file systems.
         try:
             stored = fs.open(path, "rb")
         except OSError:
             raise
-        except Exception as error:  # each file system has errors of its own
+        except Exception as error:
             raise ValueError(f"{url}: cannot be opened: {first_line(error)}") from None
         compression = infer_compression(path) if packed else None
         with stored:
             if compression == "zip":
-                members = [member.filename for member in zipfile.ZipFile(stored).infolist() if not member.is_dir()]
-                if len(members) != 1:
-                    inside = f": {', '.join(members[:3])}" + (", …" if len(members) > 3 else "") if members else ""
-                    hint = f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables" if members else ""
-                    raise ValueError(f"{url}: must hold one file, holds {len(members)}{inside}{hint}")
-                stored.seek(0)
+                _check_single_member(url, stored)
             with compr[compression](stored, mode="rb") as file:
                 yield file
     except FileNotFoundError:
         raise FileNotFoundError(f"{url}: no such file, expected {expected}") from None
     except (*_DAMAGE, *errors) as error:  # type: ignore[misc]
         raise ValueError(f"{url}: must be {expected}, cannot be read: {first_line(error)}") from None
+
+
+def _check_single_member(url: str, archive: IO[bytes]) -> None:
+    """Raise ValueError unless a ZIP archive holds one file, since fsspec would silently read the first of several."""
+    members = [member.filename for member in zipfile.ZipFile(archive).infolist() if not member.is_dir()]
+    archive.seek(0)
+    if len(members) == 1:
+        return
+    message = f"{url}: must hold one file, holds {len(members)}"
+    if members:
+        message += f": {', '.join(members[:3])}{', …' if len(members) > 3 else ''}"
+        message += f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables"
+    raise ValueError(message)
 
 
 def head(url: str) -> bytes:
@@ -269,15 +313,22 @@ def head(url: str) -> bytes:
     return start.replace(b"\r", b"\n") if _newline(start) == "\r" else start
 
 
-def _encoding_and_newline(file: IO[bytes]) -> tuple[str, str]:
+class TextForm(NamedTuple):
+    """How a text file is written."""
+
+    encoding: str
+    newline: str
+
+
+def _form_of(file: IO[bytes]) -> TextForm:
     """How a text file is written that is to be read from the start: in UTF-8, or UTF-16 if a byte order mark says so,
     and with which line ends.
     """
-    if not file.seekable():
-        return "utf-8", "\n"
+    if not file.seekable():  # some streams of archives: what was read could not be read again
+        return TextForm("utf-8", "\n")
     start = file.read(HEAD)
     file.seek(0)
-    return "utf-16" if start.startswith(UTF_16) else "utf-8", _newline(start)
+    return TextForm("utf-16" if start.startswith(UTF_16) else "utf-8", _newline(start))
 
 
 def _newline(start: bytes) -> str:
@@ -290,10 +341,12 @@ def lines(url: str, expected: str) -> Iterator[str]:
     not UTF-8 are surrogates.
     """
     with open_bytes(url, expected, UnicodeError) as file:
-        encoding, newline = _encoding_and_newline(file)
-        with io.TextIOWrapper(file, encoding=encoding, errors="surrogateescape", newline=newline) as text:
+        form = _form_of(file)
+        with io.TextIOWrapper(file, form.encoding, errors="surrogateescape", newline=form.newline) as text:
             for number, line in enumerate(text):
-                yield (line if number else line.removeprefix("\ufeff")).rstrip("\r\n")
+                if number == 0:
+                    line = line.removeprefix("\ufeff")
+                yield line.rstrip("\r\n")
 
 
 class _JsonBytes:
@@ -303,10 +356,12 @@ class _JsonBytes:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
-        encoding = {"utf-8": "utf-8-sig"}.get(name := _encoding_and_newline(file)[0], name)
+        encoding = _form_of(file).encoding
+        if encoding == "utf-8":
+            encoding = "utf-8-sig"  # which leaves out a byte order mark, as utf-16 does
         self._text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
         self._held = ""  # the end of what was read, if it may go on
-        self._in_string = False
+        self._in_string = False  # whether what was given so far ends within a string
         self._open = 0  # characters of the string or number that has not ended yet
 
     def read(self, size: int = -1) -> bytes:
@@ -314,44 +369,60 @@ class _JsonBytes:
         while True:
             read = self._text.read(size)
             text = self._held + read
-            keep = len(text)
-            if read and (len(text) - len(text.rstrip("\\"))) % 2 == 1:  # what it escapes is in the next buffer
-                keep -= 1
-            elif read and (begun := _WORD_BEGUN.search(text, max(len(text) - 9, 0))):
-                keep = begun.start()
-            text, self._held = text[:keep], text[keep:]
-            if text or not read:
-                return self._follow(text).encode()
+            complete = _complete(text) if read else len(text)
+            self._held = text[complete:]
+            if complete or not read:
+                return self._follow(text[:complete]).encode()
 
     def _follow(self, text: str) -> str:
         """The next piece of text, made JSON."""
-        first = '"' if self._in_string else ""  # so that strings begin and end in what is searched
-        plain = text.replace("\\\\", "").replace('\\"', "")
+        plain = text.replace("\\\\", "").replace('\\"', "")  # its quotes begin or end strings, all of them
         if "NaN" in text or "Infinity" in text:
-            text = _NO_NUMBER.sub(lambda match: "null" if match["value"] else match[0], first + text)[len(first) :]
-        self._in_string ^= plain.count('"') % 2 == 1
-        ended = plain.rfind('"') if self._in_string else len(plain.rstrip(_NUMBER)) - 1
-        self._open = self._open + len(text) if ended < 0 else len(plain) - ended - 1
+            text = _with_null_for_no_number(text, self._in_string)
+        if plain.count('"') % 2 == 1:
+            self._in_string = not self._in_string
+
+        # Where the string or number that the piece ends in has begun; -1: in an earlier piece.
+        begin = plain.rfind('"') if self._in_string else len(plain.rstrip(_NUMBER)) - 1
+        self._open = self._open + len(text) if begin < 0 else len(plain) - begin - 1
         if self._open > MAX_STRING:
             kind = "string" if self._in_string else "number"
             raise ijson.JSONError(f"a {kind} in it has more than {MAX_STRING:,} characters: does it end?")
         return text
 
 
+def _complete(text: str) -> int:
+    """How many characters of a piece of JSON can be understood without the next piece: not a backslash at the end, nor
+    the beginning of a word that may be NaN or Infinity.
+    """
+    backslashes = len(text) - len(text.rstrip("\\"))
+    if backslashes % 2 == 1:  # else each is escaped by the one before
+        return len(text) - 1
+    begun = _WORD_BEGUN.search(text, max(len(text) - 9, 0))
+    return begun.start() if begun else len(text)
+
+
+def _with_null_for_no_number(text: str, in_string: bool) -> str:
+    """A piece of JSON with null for NaN and Infinity, but not inside strings; in_string: whether it begins in one."""
+    quote = '"' if in_string else ""  # so that every string has a begin in what is searched
+    replaced = _NO_NUMBER.sub(lambda match: "null" if match["value"] else match[0], quote + text)
+    return replaced[len(quote) :]
+
+
 @contextmanager
-def open_json(url: str, expected: str) -> Iterator[Any]:
+def open_json(url: str, expected: str) -> Iterator[_JsonBytes]:
     """Open a JSON file for ijson. Raises ValueError, naming the file and what was `expected`, when it is broken."""
     with open_bytes(url, expected, ijson.JSONError, UnicodeDecodeError) as file:
         yield _JsonBytes(file)
 
 
-def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
+def json_items(url: str, prefix: str, expected: str) -> Iterator[Cell]:
     """The items of a list in a JSON file of any size: `annotations.item`, or `item` if the file is the list."""
     with open_json(url, expected) as file:
         yield from ijson.items(file, prefix, use_float=True, buf_size=BUFFER)
 
 
-def content(url: str) -> dict[str, Any]:
+def content(url: str) -> dict[str, str | int]:
     """What identifies a file: its name without folder (`file`), `bytes` and `sha256`, as stored (compressed)."""
     digest = hashlib.sha256()
     size = 0

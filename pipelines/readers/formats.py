@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, count, islice, pairwise, zip_longest
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .cells import captions_in_lines
 from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, names_below, split_in
-from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, is_image_name, reject
+from .record import MAX_NUMBER, Cell, ReadOptions, Record, Rejected, excerpt, is_image_name, reject
 from .table import captions_of
 from .truth import only_true, values_of
 
 Records = Iterator[Record | Rejected]
+COCO = "complete COCO annotation JSON"
 CAPTIONS_PER_IMAGE = 5
 DETAIL = 300  # characters, at most, of names in a detail
 VSEPP_LINES = "VSE++ captions, five lines per image"
@@ -24,8 +25,10 @@ VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
 VSEPP_OTHER = re.compile(r"(?P<split>.+)_caps\.(?P<language>[a-z]{2})\.tsv(?:\.(?:gz|bz2|xz))?")
 MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
 LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
-LOOKED_AT = 1000  # lines that tell what stands before the captions
-MOST = 0.95  # the share of these lines that begin with an id, if lines do
+# Lines that tell what stands before the captions.
+LOOKED_AT = 1000
+# The share of these lines that begin with an id, if lines do: some have lost theirs, which are rejected.
+MOST = 0.95
 # A file name of an image, maybe with `#` and a number; or an id that is no word: with a digit and `_` or `#`, or of
 # many digits (`COCO_val2014_000000000042`, `-4wsuPCjDBc_5_15`, `000000000042`).
 _LEADING_ID = re.compile(
@@ -45,10 +48,11 @@ def split_order(split: str) -> tuple[int, str]:
 
 def coco(source: str, url: str, options: ReadOptions) -> Records:
     """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`. Lin et al. 2014,
-    "Microsoft COCO: Common Objects in Context". An image is named by its `file_name` or else by its id. Captions of an
-    id that several images with other names have become rejected: whose they are is not known. So do annotations of an
-    image that is not listed, where any are. Annotations
-    that VizWiz-Captions (Gurari et al. 2020) calls `is_rejected` or `is_precanned` become rejected, see `only_true`.
+    "Microsoft COCO: Common Objects in Context".
+
+    An image is named by its `file_name` or else by its id. Annotations become rejected if several images have their
+    image_id, as whose they are is not known; if no image has it, where images are listed; and if VizWiz-Captions
+    (Gurari et al. 2020) calls them `is_rejected` or `is_precanned`, see `only_true`.
     """
     yield from only_true(chain.from_iterable(map(captions_of, _annotations(url, options))), options, url)
 
@@ -57,41 +61,54 @@ def _annotations(url: str, options: ReadOptions) -> Records:
     """A record for each annotation of COCO JSON."""
     name = name_of(url)
     split = split_in(url)
-    expected = "complete COCO annotation JSON"
-    file_names: dict[str, Any] = {}  # by the id as text: some files write ids as numbers here and as texts there
-    ambiguous: dict[str, Any] = {}  # another name of an image, by the id that both have
-    for image in json_items(url, "images.item", expected):
-        if isinstance(image, dict) and isinstance(image.get("id"), int | str):
-            named = image.get("file_name") or image["id"]
-            first = file_names.setdefault(str(image["id"]), named)
-            if first != named:
-                ambiguous.setdefault(str(image["id"]), named)
-    seen: set[int | str] = set()
-    for number, annotation in enumerate(json_items(url, "annotations.item", expected), 1):
+    images = _images_of_coco(url)
+    seen_ids: set[int | str] = set()
+    for number, annotation in enumerate(json_items(url, "annotations.item", COCO), 1):
         if not isinstance(annotation, dict):
             detail = f"an annotation must be an object, was: {annotation!r:.80}"
             yield Rejected(name, number, "not_a_record", detail, "")
             continue
-        key = annotation.get("id")
+        annotation_id = annotation.get("id")
         image_id = annotation.get("image_id")
-        is_unknown = bool(file_names) and isinstance(image_id, int | str) and str(image_id) not in file_names
-        image = file_names.get(str(image_id), image_id) if isinstance(image_id, int | str) else image_id
+        id_text = str(image_id) if isinstance(image_id, int | str) else None
+        image = image_id if id_text is None else images.names.get(id_text, image_id)
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
         record = record._replace(truth=values_of(annotation, options))
-        if is_unknown:
+        if images.names and id_text is not None and id_text not in images.names:
             yield reject(record, "no_image", f"image_id must be the id of one of the images, was: {image!r:.80}")
             continue
-        if isinstance(key, int | str):
-            if key in seen:
-                yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
+        if isinstance(annotation_id, int | str):
+            if annotation_id in seen_ids:
+                detail = f"annotation id must be unique, was again: {annotation_id}"
+                yield reject(record, "duplicate_caption_id", detail)
                 continue
-            seen.add(key)
-        if isinstance(image_id, int | str) and str(image_id) in ambiguous:
-            names = f"{file_names[str(image_id)]} and {ambiguous[str(image_id)]}"
-            detail = f"image_id must be of one image, is of several: {image_id} of {names}"
+            seen_ids.add(annotation_id)
+        if id_text is not None and id_text in images.other_names:
+            both = f"{images.names[id_text]} and {images.other_names[id_text]}"
+            detail = f"image_id must be of one image, is of several: {image_id} of {both}"
             yield reject(record, "ambiguous_image", detail[:DETAIL])
             continue
         yield record
+
+
+class CocoImages(NamedTuple):
+    """The names of the images of a COCO file by their ids as text: some files write ids as numbers here and as texts
+    there. other_names: a second name, of ids that several images have.
+    """
+
+    names: dict[str, Cell]
+    other_names: dict[str, Cell]
+
+
+def _images_of_coco(url: str) -> CocoImages:
+    images = CocoImages({}, {})
+    for image in json_items(url, "images.item", COCO):
+        if isinstance(image, dict) and isinstance(image.get("id"), int | str):
+            id_text = str(image["id"])
+            name = image.get("file_name") or image["id"]
+            if images.names.setdefault(id_text, name) != name:
+                images.other_names.setdefault(id_text, name)
+    return images
 
 
 def karpathy(source: str, url: str, options: ReadOptions) -> Records:
@@ -144,6 +161,7 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     split = split_in(url)
     texts = ((line, text) for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1))
     texts = ((line, text) for line, text in texts if text.strip())
+    # The file is read once, as it may be large: what was looked at is kept and comes first again.
     first = list(islice(texts, LOOKED_AT))
     before = _before_captions([text for _, text in first])
     for line, text in chain(first, texts):
@@ -169,20 +187,28 @@ def _before_captions(texts: Sequence[str]) -> re.Pattern[str] | None:
     """What stands before the caption in each of these lines: an id, or the number of the line; None if nothing does."""
     if len(texts) < 2:
         return None
-    if sum(map(bool, map(_LEADING_ID.match, texts))) >= MOST * len(texts):
+    with_id = sum(1 for text in texts if _LEADING_ID.match(text))
+    if with_id >= MOST * len(texts):
         return _LEADING_ID
-    numbered = list(filter(None, map(_LEADING_NUMBER.match, texts)))
-    numbers = [int(match["number"]) for match in numbered]
-    if len(numbers) < len(texts) or any(after != before + 1 for before, after in pairwise(numbers)):
-        return None
-    return _LEADING_NUMBER
+    # Numbers are those of lines only if they count: captions may begin with one (`2 dogs`).
+    numbers = [int(match["number"]) for match in map(_LEADING_NUMBER.match, texts) if match]
+    count_up = all(after == before + 1 for before, after in pairwise(numbers))
+    return _LEADING_NUMBER if len(numbers) == len(texts) and count_up else None
 
 
-def _below(source: str) -> tuple[list[str], dict[str, str]]:
-    """The caption files of a folder of images with captions and of all folders below it; and the images, by name
-    without suffix, with and without the folders before it.
+class ImagesWithTexts(NamedTuple):
+    """What a folder of images with captions, and all folders below it, have: the names of the caption files; and of the
+    images by their names without suffix, with and without the folders before it.
     """
+
+    texts: list[str]
+    images: dict[str, str]
+
+
+def _below(source: str) -> ImagesWithTexts:
     below = names_below(source)
+    # A text belongs to the image of its own folder or, as in `images/1.jpg` and `texts/1.txt`, to the first one of its
+    # name in any folder: setdefault keeps the first.
     images: dict[str, str] = {}
     for image in filter(is_image_name, below):
         stem = image.rpartition(".")[0]
@@ -191,19 +217,21 @@ def _below(source: str) -> tuple[list[str], dict[str, str]]:
     texts = [name for name in below if CAPTION_FILE.fullmatch(name)]
     if not images:  # CUB's texts lie apart from its images; a README is not named as an image is
         texts = [name for name in texts if "/" in name and re.search(r"\d", name.rpartition("/")[2])]
-    return texts, images
+    return ImagesWithTexts(texts, images)
 
 
 def is_folder_of_images(source: str) -> bool:
     """Whether a folder has images with a text file of the same name each, or folders of such text files alone."""
     texts, images = _below(source)
     stems = [name.rpartition(".")[0].rpartition("/")[2] for name in texts]
-    return any(stem in images for stem in stems) if images else len(stems) > 1 and len({*stems}) == len(stems)
+    if images:
+        return any(stem in images for stem in stems)
+    return len(stems) > 1 and len({*stems}) == len(stems)  # images have names of their own, `caption.txt` does not
 
 
 def folder_files(source: str, options: ReadOptions) -> list[str]:
     """The caption files of a folder of images with captions."""
-    return [join(source, name) for name in _below(source)[0]]
+    return [join(source, name) for name in _below(source).texts]
 
 
 def folder(source: str, url: str, options: ReadOptions) -> Records:
@@ -214,19 +242,27 @@ def folder(source: str, url: str, options: ReadOptions) -> Records:
     texts, images = _below(source)
     for name in texts:
         stem = name.rpartition(".")[0]
-        image = images.get(stem) or images.get(stem.rpartition("/")[2]) or (None if images else stem)
-        split = next(filter(None, map(split_in, reversed(name.split("/")[:-1]))), "")
+        image = images.get(stem) or images.get(stem.rpartition("/")[2])
+        if not images:
+            image = stem  # CUB's images are elsewhere, and have the same names
+        folders = reversed(name.split("/")[:-1])
+        split = next(filter(None, map(split_in, folders)), "")
         content = "\n".join(lines(join(source, name), "UTF-8 text with captions"))
         for number, text in enumerate(captions_in_lines(content) or [content], 1):
             record = Record(name, number, image, text, split, options.language)
-            yield (
-                reject(record, "no_image", "no image in the folder has the name of this file") if not image else record
-            )
+            if image:
+                yield record
+            else:
+                yield reject(record, "no_image", "no image in the folder has the name of this file")
 
 
 class VseppSplit(NamedTuple):
-    """The files of a split in VSE++'s layout. captions: in English, or the language that is given. images: the image
-    list, "" if there is none. others: by language, captions in others that are asked for.
+    """The files of a split in VSE++'s layout.
+
+    Attributes:
+        captions: in English, or the language that is given.
+        images: the image list, "" if there is none.
+        others: by language, captions in others that are asked for.
     """
 
     captions: str
@@ -254,40 +290,52 @@ def vsepp(source: str, url: str, options: ReadOptions) -> Records:
     Raises ValueError unless there are five lines an image, FileNotFoundError for `all` without such a file.
     """
     for split, files in _vsepp_splits(source, options).items():
-        captions = files.captions
-        images = files.images
-        others: dict[str, dict[str, list[Record]]] = {}
-        for language, file in files.others.items():
-            others[language] = {}
-            for found in _named_captions(file, split, language):
-                if isinstance(found, Rejected):
-                    yield found
-                else:
-                    others[language].setdefault(str(found.image), []).append(found)
-        listed = lines(images, "a list of image names") if images else (f"{split}_{index}" for index in count())
-        rule = f"5 lines for each line of {name_of(images)}" if images else "5 lines per image"
-        own = "en" if others else options.language
-        image: str | None = None
-        line = 0
-        for line, text in enumerate(lines(captions, VSEPP_LINES), 1):
-            number = (line - 1) % CAPTIONS_PER_IMAGE
-            image = next(listed, None) if number == 0 else image
-            if image is None:
-                raise ValueError(f"{captions}: must have {rule}, has more")
-            record = Record(name_of(captions), line, image, text, split, own, number)
-            if lacking := [language for language, known in others.items() if image not in known]:
-                detail = f"image must have captions in {' and '.join([own, *others])}, has none in: {lacking[0]}"
-                yield reject(record, "no_language", detail)
-                continue
-            yield record
-            if number == CAPTIONS_PER_IMAGE - 1:
-                further = [found for known in others.values() for found in known.pop(image)]
-                for place, found in enumerate(further, CAPTIONS_PER_IMAGE):
-                    yield found._replace(number=place)
-        if line % CAPTIONS_PER_IMAGE or (images and next(listed, None) is not None):
-            raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
-        for found in (found for known in others.values() for its in known.values() for found in its):
-            yield reject(found, "no_image", f"image must be one of the split {split}, was: {found.image}")
+        yield from _vsepp_split(split, files, options)
+
+
+def _vsepp_split(split: str, files: VseppSplit, options: ReadOptions) -> Records:
+    """The captions of a split, image by image: those of `files.captions`, then those in other languages."""
+    captions = files.captions
+    others: dict[str, dict[str, list[Record]]] = {}  # by language and image; what is used is taken out
+    for language, file in files.others.items():
+        others[language] = {}
+        for record in _named_captions(file, split, language):
+            if isinstance(record, Rejected):
+                yield record
+            else:
+                others[language].setdefault(str(record.image), []).append(record)
+
+    rule = "5 lines per image"
+    image_names: Iterator[str] = (f"{split}_{row}" for row in count())
+    if files.images:
+        rule = f"5 lines for each line of {name_of(files.images)}"
+        image_names = lines(files.images, "a list of image names")
+    own_language = "en" if others else options.language
+    image: str | None = None
+    line = 0
+    for line, text in enumerate(lines(captions, VSEPP_LINES), 1):
+        number = (line - 1) % CAPTIONS_PER_IMAGE
+        if number == 0:
+            image = next(image_names, None)
+        if image is None:
+            raise ValueError(f"{captions}: must have {rule}, has more")
+        record = Record(name_of(captions), line, image, text, split, own_language, number)
+        lacking = [language for language, by_image in others.items() if image not in by_image]
+        if lacking:
+            languages = " and ".join([own_language, *others])
+            detail = f"image must have captions in {languages}, has none in: {lacking[0]}"
+            yield reject(record, "no_language", detail)
+            continue
+        yield record
+        if number == CAPTIONS_PER_IMAGE - 1:
+            further = chain.from_iterable(by_image.pop(image) for by_image in others.values())
+            for further_number, record in enumerate(further, CAPTIONS_PER_IMAGE):
+                yield record._replace(number=further_number)
+    if line % CAPTIONS_PER_IMAGE or (files.images and next(image_names, None) is not None):
+        raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
+    for by_image in others.values():
+        for record in chain.from_iterable(by_image.values()):
+            yield reject(record, "no_image", f"image must be one of the split {split}, was: {record.image}")
 
 
 def _named_captions(url: str, split: str, language: str) -> Records:
@@ -302,23 +350,28 @@ def _named_captions(url: str, split: str, language: str) -> Records:
 
 def _vsepp_splits(source: str, options: ReadOptions) -> dict[str, VseppSplit]:
     """The files of each split, in reading order."""
-    folder, wanted = (source, names(source)) if is_folder(source) else (folder_of(source), [name_of(source)])
-    found = {match["split"]: name for name in wanted if (match := VSEPP.fullmatch(name))}
-    if not found:
+    if is_folder(source):
+        folder = source
+        listed = names(source)
+    else:
+        folder = folder_of(source)
+        listed = [name_of(source)]
+    captions = {match["split"]: match[0] for match in map(VSEPP.fullmatch, listed) if match}
+    if not captions:
         raise FileNotFoundError(f"{source}: has no VSE++ captions, expected files named <split>_caps.txt")
-    others: dict[str, dict[str, str]] = {split: {} for split in found}
+    others: dict[str, dict[str, str]] = {split: {} for split in captions}
     if options.language == "all":
         for match in filter(None, map(VSEPP_OTHER.fullmatch, sorted(names(folder)))):
             if match["split"] in others:
                 others[match["split"]][match["language"]] = join(folder, match[0])
         if lacking := [split for split, files in others.items() if not files]:
-            rule = f"expected {lacking[0]}_caps.<language>.tsv beside {found[lacking[0]]}"
+            rule = f"expected {lacking[0]}_caps.<language>.tsv beside {captions[lacking[0]]}"
             raise FileNotFoundError(f"{source}: has captions in one language, {rule}")
     splits = {}
-    for split in sorted(found, key=split_order):
+    for split in sorted(captions, key=split_order):
         images = join(folder, f"{split}_images.txt")
         fs, path = filesystem(images)
-        splits[split] = VseppSplit(join(folder, found[split]), images if fs.isfile(path) else "", others[split])
+        splits[split] = VseppSplit(join(folder, captions[split]), images if fs.isfile(path) else "", others[split])
     return splits
 
 
@@ -346,11 +399,13 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
     ValueError for files with more or fewer lines, FileNotFoundError when language or image list are lacking.
     """
     for split, captions in _multi30k_splits(source, options).items():
+        # All files of a split are read side by side, line i of each, so that an image's captions stand together.
         listed = lines(captions[0].images, "a list of image names")
-        texts_of = (lines(file.url, "Multi30K captions, one per line") for file in captions)
-        for line, (image, *texts) in enumerate(zip_longest(listed, *texts_of), 1):
+        texts_of_files = (lines(file.url, "Multi30K captions, one per line") for file in captions)
+        for line, (image, *texts) in enumerate(zip_longest(listed, *texts_of_files), 1):
             if image is None or None in texts:
-                uneven = [text is not None if image is None else text is None for text in texts].index(True)
+                # None stands for a line that is not there: the first file that goes on, or that has ended, is named.
+                uneven = [(text is None) != (image is None) for text in texts].index(True)
                 has = f"{line - 1}, has more" if image is None else f"has only {line - 1}"
                 list_name = name_of(captions[0].images)
                 raise ValueError(f"{captions[uneven].url}: must have as many lines as {list_name}, {has}")

@@ -14,6 +14,7 @@ _SIGNS = re.compile(r"[&<\[]|^b['\"]|^\W*(?:startseq|endseq)\b|endseq\W*$|^[-*\u
 _ENTITY = re.compile(r"&(?:[a-zA-Z]{2,8}|#\d{2,6}|#[xX][0-9a-fA-F]{2,5});")
 _BLOCKS = "br|p|div|li|ul|ol|h[1-6]|tr|td|th|table|hr|img|section|article|figure|figcaption|blockquote"
 _INLINE = "b|i|u|s|em|strong|small|big|sub|sup|span|a|font|mark|strike|del|ins|code|q|cite|abbr|center"
+# An attribute has a name of letters, so `2 < 3 and 4 > 3` and `<3` are no tags.
 _ATTRIBUTES = r"(?:\s+[a-zA-Z-]+(?:\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+))?)*\s*/?"
 _BLOCK_TAG = re.compile(rf"</?(?:{_BLOCKS}){_ATTRIBUTES}>", re.IGNORECASE)
 _INLINE_TAG = re.compile(rf"</?(?:{_INLINE}){_ATTRIBUTES}>", re.IGNORECASE)
@@ -26,7 +27,7 @@ _MARKS = re.compile(rf"^(?:\s*(?:{_MARK}|startseq\b|\[CLS\]))+|(?:(?:{_MARK}|\be
 _BULLET = re.compile(r"^(?:[-*\u2022]\s+)+(?=\S)")
 _BYTES = re.compile(r"""b(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 _LEFT = re.compile(r"\[/?EN#[^\]]*\]?|</?[a-z][a-z0-9]*(?:\s+[a-z-]+\s*=[^<>]*)>", re.IGNORECASE)
-_LAYERS = 10
+_LAYERS = 10  # of escaping that are taken away; a limit, as a long text could have thousands
 _LONGEST = 20_000  # characters; a longer text is refused anyway
 
 
@@ -34,7 +35,8 @@ def without_markup(text: str) -> str:
     """A caption without HTML, `A man&#39;s <b>red</b> hat` -> `A man's red hat`; without the marks of phrases in
     Flickr30k Entities; without marks at its ends, `<start> a dog <end>`, bullets, and Python's `b'…'` of bytes.
     """
-    for _ in range(_LAYERS):  # `&amp;amp;` was escaped twice
+    # `&amp;amp;` was escaped twice, and what is unescaped may be a tag: again, until nothing changes.
+    for _ in range(_LAYERS):
         if len(text) > _LONGEST or not _SIGNS.search(text):
             break
         before = text
@@ -47,6 +49,7 @@ def without_markup(text: str) -> str:
 def _without_one_layer(text: str) -> str:
     if _BYTES.fullmatch(text):
         text = _decoded(text)
+    # Entities first: `&lt;b&gt;` is a tag that was escaped.
     text = _ENTITY.sub(lambda entity: html.unescape(entity.group()), text)
     if "<" in text:
         text = _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", _COMMENT.sub(" ", text)))
@@ -56,8 +59,8 @@ def _without_one_layer(text: str) -> str:
 
 def mark_in(text: str) -> str:
     """A mark that is left in a cleaned caption, such as a phrase of Flickr30k Entities that is not closed, or ""."""
-    found = _LEFT.search(text) if "[" in text or "<" in text else None
-    return found.group() if found else ""
+    mark = _LEFT.search(text) if "[" in text or "<" in text else None
+    return mark.group() if mark else ""
 
 
 def _decoded(written: str) -> str:

@@ -1,16 +1,19 @@
-"""Read sets of captions with their negatives, one record per caption: SugarCrepe and SugarCrepe++, NegCLIP, ARO, CREPE,
-VALSE, TROHN, CE-CLIP, VisMin, and any CSV, TSV, JSON, JSON Lines or Parquet file whose columns have names that such
-sets use.
+"""Sets of captions with their negatives that others made, or that `negcap publish` wrote.
+
+`read_pairs` reads records of one caption and its negatives: SugarCrepe and SugarCrepe++, NegCLIP, ARO, CREPE, VALSE,
+TROHN, CE-CLIP, VisMin, and any CSV, TSV, JSON, JSON Lines or Parquet file whose columns have names that such sets use.
+`read_published` also reads what is no such record: the questions of NegBench, and Winoground's pairs of images.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from typing import Any
+from itertools import chain, groupby
+from pathlib import Path
+from typing import NamedTuple
 
 import ijson
 
@@ -22,8 +25,11 @@ from .truth import NO_COLUMN, SAYS_FALSE, checked, truth_columns
 from .usual import IMAGE, SPLIT, guess
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
+PUBLISHED = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
-ROLES = {  # of columns, by the names that sets give them
+ALL = "all"  # the label of negatives whose set tells no kinds apart
+# Of columns, by the names that sets give them. The first name that a row has counts, so the most telling come first.
+ROLES = {
     "caption": (
         "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",
     ),
@@ -46,18 +52,84 @@ _FILE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Foreign:
-    """A caption with a set's negatives. image: None if it has no name. captions: true ones of the image, that of the
-    negatives first. negatives: (text, label) of each; the label is what the set calls their kind.
+Row = Mapping[str, object]  # of a table, by column; or an object of a JSON file
+Roles = Mapping[str, tuple[str, ...]]  # role -> columns that have it
+
+
+class Negative(NamedTuple):
+    """A false text about an image.
+
+    label: what the set calls its kind, or the operator that made it. family: of the operator, "" if not known.
+    only_adds: whether it says all that its caption says, and more; None: not known.
     """
 
-    source: str
-    line: int
+    text: str
+    label: str
+    family: str = ""
+    only_adds: bool | None = None
+
+
+class NamedImage(NamedTuple):
+    """An image of a set: its id, and the path of its file as the set names it."""
+
+    id: str
+    path: str
+
+    @classmethod
+    def of_file(cls, path: str) -> NamedImage:
+        """The image in a file, whose name without folder and suffix is its id."""
+        return cls(Path(path).stem, path)
+
+
+@dataclass(frozen=True)
+class CaptionWithNegatives:
+    """A true caption of an image and false ones, as one record of a file or as some rows of a run.
+
+    image: the path of its file; None if the set does not name it. image_id: "" in a record of `read_pairs`, whose
+    reader gives ids. captions: true ones of the image; the first is that of the negatives. source, line: of the record.
+    """
+
     image: str | None
     captions: tuple[str, ...]
-    split: str
-    negatives: tuple[tuple[str, str], ...]
+    negatives: tuple[Negative, ...]
+    image_id: str = ""
+    split: str = ""
+    source: str = ""
+    line: int = 0
+
+    @property
+    def images(self) -> tuple[NamedImage, ...]:
+        """Its only image."""
+        return (NamedImage(self.image_id, self.image or ""),)
+
+
+@dataclass(frozen=True)
+class MultipleChoice:
+    """A question of NegBench: which of the options is true of the image? template: the form of the true one."""
+
+    image: NamedImage
+    true: str
+    false: tuple[str, ...]
+    template: str
+
+    @property
+    def images(self) -> tuple[NamedImage, ...]:
+        """Its only image."""
+        return (self.image,)
+
+
+@dataclass(frozen=True)
+class TwoImages:
+    """Two images, each with a caption that is false of the other, as in Winoground."""
+
+    images: tuple[NamedImage, NamedImage]
+    captions: tuple[str, str]
+    label: str
+
+
+Published = CaptionWithNegatives | MultipleChoice | TwoImages
+WINOGROUND = {"image_0", "image_1", "caption_0", "caption_1"}  # the columns of two images
+CHOSEN = "correct_answer"  # NegBench's column with the number of the true option
 
 
 class NoColumnError(ValueError):
@@ -65,28 +137,120 @@ class NoColumnError(ValueError):
 
 
 def pair_files(source: str) -> list[str]:
-    """The files of a source: itself, or those named as JSON, CSV, TSV or Parquet in a folder, else in those below it;
-    none that describe a set, such as croissant.json. Raises FileNotFoundError for nothing, ValueError for others.
+    """The files of a source: itself, or those named as JSON, CSV, TSV or Parquet in a folder, else in those below it.
+
+    None of them describes a set, such as croissant.json. Raises FileNotFoundError for nothing, ValueError for others.
     """
     if not files.is_folder(source):
         _stem_and_suffix(source)
         return [source]
     for names_in in (files.names, files.names_below):
-        names = [
-            name
-            for name in names_in(source)
-            if _FILE.fullmatch(files.name_of(name))
-            and files.name_of(name) not in BESIDE
-            and not any(part[:1] in (".", "_") for part in name.split("/"))
-        ]
+        names = [name for name in names_in(source) if _FILE.fullmatch(files.name_of(name)) and _is_of_set(name)]
         if names:
             return [files.join(source, name) for name in names]
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
+def _is_of_set(name: str) -> bool:
+    """Whether a file in a folder may hold records: it neither describes the set nor is hidden, as caches are."""
+    *folders, file = name.split("/")
+    return file not in BESIDE and not any(part.startswith((".", "_")) for part in (*folders, file))
+
+
+def published_files(source: Path, splits: Sequence[str] = ()) -> list[Path]:
+    """The files of a published set, which is a file, or a folder and all folders below it but `images`.
+
+    splits: only files of these, if any. A split is named by a folder, a file, or a part of a file's name: `val-1.json`
+    and `captions_val.json` are of `val`.
+    """
+    if source.is_file():
+        data = [source]
+    else:
+        names = {path: path.relative_to(source).as_posix() for path in sorted(source.rglob("*"))}
+        data = [
+            path
+            for path, name in names.items()
+            if path.suffix in SUFFIXES and _is_of_set(name) and not name.startswith("images/") and path.is_file()
+        ]
+    return [path for path in data if not splits or not _names_of_split(path, source).isdisjoint(splits)]
+
+
+def _names_of_split(file: Path, source: Path) -> set[str]:
+    """The names that may be the split of a file."""
+    folders = file.relative_to(source).parts[:-1] if file != source else ()
+    before_dash = file.stem.split("-")[0]
+    return {*folders, file.stem, before_dash, file.stem.removeprefix("captions_")}
+
+
+def read_published(file: Path) -> Iterator[Published]:
+    """What a file of a published set asks of a model, in order: the columns of its first row say of which format it is.
+
+    A file without columns of captions and negatives, such as a list of images beside them, has nothing. Records of one
+    caption that follow each other are one. Raises ValueError for a file that cannot be read, or has a bad record.
+    """
+    try:
+        first = next((row for _, row in _rows(str(file)) if isinstance(row, Mapping)), None)
+        if first is not None and CHOSEN in first:
+            yield from map(_multiple_choice, _rows_of_published(file))
+        elif first is not None and first.keys() >= WINOGROUND:
+            yield from map(_two_images, _rows_of_published(file))
+        elif first is None or not _columns_of(first, {}, str(file)).fault:
+            yield from _captions_of_published(file)
+    except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
+        raise ValueError(f"{file}: must be a published set ({PUBLISHED}), cannot be read: {error!r:.120}") from error
+
+
+def _rows_of_published(file: Path) -> Iterator[dict[str, str]]:
+    """The rows of a file, whose cells are texts."""
+    for _, row in _rows(str(file)):
+        if isinstance(row, Rejected):
+            raise ValueError(f"record {row.line}: {row.detail}")
+        if not isinstance(row, Mapping):
+            raise ValueError(f"a record must be an object, was: {row!r:.80}")
+        yield {name: "" if cell is None else str(cell) for name, cell in row.items()}
+
+
+def _multiple_choice(row: Mapping[str, str]) -> MultipleChoice:
+    options = [text for name, text in row.items() if name.startswith("caption_")]
+    true = options.pop(int(row[CHOSEN]))
+    template = row.get("correct_answer_template") or ALL
+    return MultipleChoice(NamedImage.of_file(row["image_path"]), true, tuple(options), template)
+
+
+def _two_images(row: Mapping[str, str]) -> TwoImages:
+    images = (NamedImage.of_file(row["image_0"]), NamedImage.of_file(row["image_1"]))
+    return TwoImages(images, (row["caption_0"], row["caption_1"]), row.get("operator") or row.get("tag") or ALL)
+
+
+def _captions_of_published(file: Path) -> Iterator[CaptionWithNegatives]:
+    """The captions of a file, each with the negatives of all its records that follow each other."""
+    by_caption = groupby(_good_records(file), lambda record: (record.image, record.captions[0]))
+    for (image, _), records_of_caption in by_caption:
+        if image is None:
+            raise ValueError("a record must name its image")
+        # A number, as in CREPE, names a file without saying so: 2345 is 2345.jpg.
+        path = image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg"
+        records = list(records_of_caption)
+        negatives: list[Negative] = []
+        for record in records:
+            for negative in record.negatives:
+                # Without a column of labels the file's name is the label; NegCLIP names its files by splits.
+                names_split = record.split and negative.label == file.stem
+                negatives.append(negative._replace(label=ALL) if names_split else negative)
+        yield replace(records[-1], image=path, image_id=Path(path).stem, negatives=tuple(negatives))
+
+
+def _good_records(file: Path) -> Iterator[CaptionWithNegatives]:
+    """The records of a file, none of which may be a bad one."""
+    for record in read_pairs(str(file)):
+        if isinstance(record, Rejected):
+            raise ValueError(f"record {record.line}: {record.detail}")
+        yield record
+
+
 def read_pairs(
     url: str, source: str = "", columns: Mapping[str, str | Sequence[str]] | None = None
-) -> Iterator[Foreign | Rejected]:
+) -> Iterator[CaptionWithNegatives | Rejected]:
     """The records of one file, in order.
 
     Args:
@@ -100,153 +264,229 @@ def read_pairs(
         NoColumnError: it lacks a column.
     """
     name = files.name_in(source or url, url)
-    split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")
-    stem, suffix = _stem_and_suffix(url)
     known: set[str] = set()
     given = {role: (name,) if isinstance(name, str) else tuple(name) for role, name in (columns or {}).items()}
     truth_column = next(iter(given.pop("truth", ())), "")
-    roles: Mapping[str, tuple[str, ...]] | None = None
-    for line, (key, row) in enumerate(_rows(url, suffix, given, truth_column), 1):
+    reader: _RecordReader | None = None
+    for line, (key, row) in enumerate(_rows(url, given, truth_column), 1):
         if not isinstance(row, Mapping):
             detail = row.detail if isinstance(row, Rejected) else f"a record must be an object, was: {row!r:.80}"
             yield Rejected(name, line, "not_a_record", detail, "")
             continue
-        if roles is None:
-            roles = _roles(row, given, url)
-            truth = {column: plain_name(column) in SAYS_FALSE for column in truth_columns(tuple(row), truth_column)}
-            if truth_column not in ("", NO_COLUMN) and not truth:
-                raise NoColumnError(f"{url}: truth column must be one of {', '.join(row)}, was: {truth_column}")
-        cells: dict[str, Any] = {role: None for role in ROLES}
-        for role, names in roles.items():
-            values = [value_at(row, name) for name in names]
-            several = (item for cell in values if not is_missing(cell) for item in captions_in(cell))
-            cells[role] = values[0] if len(values) == 1 else list(several)
-        others = roles.get("sibling") or [name for name in row if SIBLING.fullmatch(name) and name not in _named(roles)]
-        cells["sibling"] = [row[name] for name in others if row.get(name)]
-        key = key or str(cells["key"] or "")
+        # The first row speaks for the file: a later one without a column has an empty cell there.
+        if reader is None:
+            reader = _RecordReader.of_first_row(row, given, truth_column, url, name)
+        key = key or reader.key(row)
         if key and key in known:
             yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")
             continue
         known.add(key)
-        record = _record(cells, "image" in roles, name, line, split, stem)
-        if truth_column and truth and isinstance(record, Foreign):
-            said = checked(Record(name, line, "", record.captions[0], truth=row), truth)
-            record = said if isinstance(said, Rejected) else record
-        yield record
+        yield reader.record(row, line)
 
 
-def _roles(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]], url: str) -> dict[str, tuple[str, ...]]:
-    """The columns of a row by role: those given, and others by their usual names. Raises NoColumnError."""
-    found = {**_usual_roles(row), **given}
+class _Columns(NamedTuple):
+    """The columns of a row by role; fault: why no caption or no negative can be read from them, or ""."""
+
+    roles: Roles
+    fault: str
+
+
+def _columns_of(row: Row, given: Roles, url: str) -> _Columns:
+    """The columns of a row by role: those given, and others by their usual names."""
+    names_of_roles = {role: guess(usual, list(row)) for role, usual in ROLES.items()}
+    roles = {role: (name,) for role, name in names_of_roles.items() if name is not None} | dict(given)
+    present = list(paths.names_in(row))
     for role, names in given.items():
-        absent = next((name for name in names if name not in set(paths.names_in(row))), None)
+        absent = next((name for name in names if name not in present), None)
         if absent is not None:
-            raise NoColumnError(f"{url}: {role} column must be one of {', '.join(row)}, was: {absent}")
+            return _Columns(roles, f"{url}: {role} column must be one of {', '.join(row)}, was: {absent}")
     for role in ("caption", "negative"):
-        if role not in found:
-            listed = ", ".join(paths.names_in(row)) or "none"
+        if role not in roles:
             usual = ", ".join(ROLES[role][:4])
-            named = f"name it by --columns {role}=NAME"
-            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}; {named}")
-    return found
+            rule = f"{url}: must have a column for the {role} ({usual} …)"
+            has = f"has: {', '.join(present) or 'none'}"
+            return _Columns(roles, f"{rule}, {has}; name it by --columns {role}=NAME")
+    return _Columns(roles, "")
 
 
-def _usual_roles(row: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The columns of a row that have a usual name of a role."""
-    names = {role: guess(usual, list(row)) for role, usual in ROLES.items()}
-    return {role: (name,) for role, name in names.items() if name is not None}
+@dataclass(frozen=True)
+class _RecordReader:
+    """How the rows of one file become records.
+
+    name: the file, in its source. split, label: by the names of the file and its folders, for rows without such
+    columns. says_false: the columns of truth that the user names, and whether a yes in them marks a false caption.
+    """
+
+    name: str
+    roles: Roles
+    split: str
+    label: str
+    says_false: Mapping[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of_first_row(cls, row: Row, given: Roles, truth_column: str, url: str, name: str) -> _RecordReader:
+        """The reader of a file with this row. Raises NoColumnError."""
+        columns = _columns_of(row, given, url)
+        if columns.fault:
+            raise NoColumnError(columns.fault)
+        says_false: dict[str, bool] = {}
+        if truth_column:
+            says_false = {
+                column: plain_name(column) in SAYS_FALSE for column in truth_columns(tuple(row), truth_column)
+            }
+            if truth_column != NO_COLUMN and not says_false:
+                raise NoColumnError(f"{url}: truth column must be one of {', '.join(row)}, was: {truth_column}")
+        folders_and_file = reversed(name.split("/"))  # the file's own name says more of a split than a folder's
+        split = next(filter(None, map(files.split_in, folders_and_file)), "")
+        return cls(name, columns.roles, split, _stem_and_suffix(url).stem, says_false)
+
+    def key(self, row: Row) -> str:
+        """What identifies the row in its file; "" if nothing does."""
+        return str(self._cell(row, "key") or "")
+
+    def record(self, row: Row, line: int) -> CaptionWithNegatives | Rejected:
+        """The record in a row, its texts cleaned as captions are."""
+        image = self._cell(row, "image")
+        has_image = "image" in self.roles
+        if isinstance(image, Mapping):  # an embedded one, of Hugging Face
+            image = image.get("path")
+            has_image = image is not None
+        # `clean` refuses a record without an image; here it may have none, and "image" stands for it.
+        image = image if has_image else "image"
+        split = self._cell(row, "split") or self.split
+
+        captions: list[Record] = []
+        for text in chain.from_iterable(map(captions_in, (self._cell(row, "caption"), *self._siblings(row)))):
+            caption = clean(Record(self.name, line, image, text, split))
+            if isinstance(caption, Rejected):
+                return caption
+            captions.append(caption)
+        first = captions[0]
+
+        negatives: list[Negative] = []
+        usual_label = self._cell(row, "label") or self.label
+        for text, label in _labelled_texts(self._cell(row, "negative")):
+            negative = clean(Record(self.name, line, "image", text))
+            if isinstance(negative, Rejected):
+                return negative._replace(detail=negative.detail.replace("caption must", "negative must", 1))
+            negatives.append(Negative(negative.text, str(label or usual_label)))
+        if not negatives:
+            detail = "a record must have a negative, has none"
+            return Rejected(self.name, line, "no_text", detail, excerpt(first.text))
+
+        if self.says_false:
+            judged = checked(Record(self.name, line, "", first.text, truth=row), self.says_false)
+            if isinstance(judged, Rejected):
+                return judged
+        return CaptionWithNegatives(
+            image=first.image if has_image else None,
+            captions=tuple(caption.text for caption in captions),
+            negatives=tuple(negatives),
+            split=first.split,
+            source=self.name,
+            line=line,
+        )
+
+    def _cell(self, row: Row, role: str) -> object:
+        """The value of the column of a role; of several columns the list of all captions in them; None without any."""
+        values = [value_at(row, name) for name in self.roles.get(role, ())]
+        if len(values) == 1:
+            return values[0]
+        several = [item for cell in values if not is_missing(cell) for item in captions_in(cell)]
+        return several if values else None
+
+    def _siblings(self, row: Row) -> list[object]:
+        """The cells with other captions of the image."""
+        names = self.roles.get("sibling")
+        if not names:
+            named = set(chain.from_iterable(self.roles.values()))
+            names = tuple(name for name in row if SIBLING.fullmatch(name) and name not in named)
+        return [row[name] for name in names if row.get(name)]
 
 
-def _named(roles: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The columns that have a role."""
-    return set(chain.from_iterable(roles.values()))
+class _LabelledText(NamedTuple):
+    text: object
+    label: object
 
 
-def _record(
-    cells: Mapping[str, Any], named: bool, name: str, line: int, split: str, default_label: str
-) -> Foreign | Rejected:
-    """The values of the roles in one row as a record; cleaned, as captions are. named: whether images have names."""
-    image = cells["image"]
-    if isinstance(image, Mapping):  # an embedded one, of Hugging Face
-        image = image.get("path")
-        named = image is not None
-    captions: list[Record] = []
-    for text in chain.from_iterable(map(captions_in, (cells["caption"], *cells["sibling"]))):
-        caption = clean(Record(name, line, image if named else "image", text, cells["split"] or split))
-        if isinstance(caption, Rejected):
-            return caption
-        captions.append(caption)
-    negatives: list[tuple[str, str]] = []
-    for text, label in _negatives(cells["negative"]):
-        negative = clean(Record(name, line, "image", text))
-        if isinstance(negative, Rejected):
-            return negative._replace(detail=negative.detail.replace("caption must", "negative must", 1))
-        negatives.append((negative.text, str(label or cells["label"] or default_label)))
-    first = captions[0]
-    texts = tuple(caption.text for caption in captions)
-    if not negatives:
-        return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(first.text))
-    return Foreign(name, line, first.image if named else None, texts, first.split, tuple(negatives))
-
-
-def _negatives(value: Any) -> list[tuple[Any, Any]]:
+def _labelled_texts(cell: object) -> list[_LabelledText]:
     """The negatives in a cell, with their kind if it is there: a text, a list, or a list written as text (NegCLIP)."""
-    negatives = []
-    for item in [] if value is None else items_of(value):
+    labelled = []
+    for item in [] if cell is None else items_of(cell):
         text = item
         label = None
         if isinstance(item, Mapping):
+            # In a list of negatives, a member called `caption` is the negative's text.
             text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)
             label = next((item[name] for name in ROLES["label"] if item.get(name)), None)
-        negatives.append((text, label))
-    return negatives
+        labelled.append(_LabelledText(text, label))
+    return labelled
 
 
-def _stem_and_suffix(url: str) -> tuple[str, str]:
+class _FileName(NamedTuple):
+    stem: str
+    suffix: str
+
+
+def _stem_and_suffix(url: str) -> _FileName:
+    """The name of a file, in lower case, without the suffix of a compressed one. Raises ValueError for other files."""
     match = _FILE.fullmatch(files.name_of(url).lower())
     if match is None:
         raise ValueError(f"{url}: must be {EXPECTED}, by the end of its name ({', '.join(SUFFIXES)})")
-    return match["stem"], match["suffix"]
+    return _FileName(match["stem"], match["suffix"])
 
 
-def _rows(url: str, suffix: str, given: Mapping[str, tuple[str, ...]], truth_column: str) -> Iterator[tuple[str, Any]]:
-    """(id or "", row) of each record in a file; a row that is none is a text, or rejected."""
+class _KeyedRow(NamedTuple):
+    """A row of a file, or what stands there instead: a text, or why it was rejected. key: its id in a JSON object of
+    rows, else "".
+    """
+
+    key: str
+    row: object
+
+
+def _rows(url: str, given: Roles | None = None, truth_column: str = "") -> Iterator[_KeyedRow]:
+    """Each record in a file, whatever its format. given: columns that the user names, maybe by numbers."""
+    given = given or {}
+    suffix = _stem_and_suffix(url).suffix
     if suffix == ".parquet":
-        yield from (("", row) for row in table.parquet_rows(url, EXPECTED))
-        return
-    if suffix in (".json", ".jsonl"):
+        yield from (_KeyedRow("", row) for row in table.parquet_rows(url, EXPECTED))
+    elif suffix in (".json", ".jsonl"):
         kind = table.kind_of(url)
+        # By content, as sets name files of JSON Lines .json, and the other way round.
         if kind == "object":  # maybe an object for each id, which may come twice
-            rows = containers.rows_in(url, EXPECTED, partial(_is_pair, given=given))
-            yield from _keyed(url) if rows is None else _with_file_names(rows, url)
+            rows = containers.rows_in(url, EXPECTED, partial(_has_columns, given=given))
+            yield from _rows_by_id(url) if rows is None else _with_file_names(rows, url)
         else:
             kind = suffix[1:] if kind == "delimited" else kind
-            yield from (("", row) for _, row in table.objects(url, kind, expected=EXPECTED))
-        return
-    numbers = [*_named(given), *([truth_column] if truth_column not in ("", NO_COLUMN) else [])]
-    delimiter = "," if suffix == ".csv" else "\t"
-    yield from (("", row) for _, row in table.delimited(url, numbers, lambda names: False, delimiter))
+            yield from (_KeyedRow("", row) for _, row in table.objects(url, kind, expected=EXPECTED))
+    else:
+        numbers = [name for names in given.values() for name in names]
+        if truth_column not in ("", NO_COLUMN):
+            numbers.append(truth_column)
+        delimiter = "," if suffix == ".csv" else "\t"
+        yield from (_KeyedRow("", row) for _, row in table.delimited(url, numbers, lambda names: False, delimiter))
 
 
-def _with_file_names(rows: Iterable[tuple[str, Any]], url: str) -> Iterator[tuple[str, Any]]:
+def _has_columns(row: Row, given: Roles) -> bool:
+    """Whether an object has the columns of a record."""
+    return not _columns_of(row, given, "").fault
+
+
+def _with_file_names(rows: Iterable[tuple[str, object]], url: str) -> Iterator[_KeyedRow]:
     """The records of a JSON object; where it lists its images, as COCO does, they are named by `file_name`."""
     images = (image for image in files.json_items(url, "images.item", EXPECTED) if isinstance(image, Mapping))
     names = {image["id"]: image["file_name"] for image in images if "id" in image and "file_name" in image}
     for key, row in rows:
-        number = row.get("image_id") if isinstance(row, Mapping) else None
-        is_named = isinstance(number, int | str) and number in names
-        yield key, {**row, "image_id": names[number]} if is_named else row
+        if isinstance(row, Mapping):
+            number = row.get("image_id")
+            if isinstance(number, int | str) and number in names:
+                row = {**row, "image_id": names[number]}
+        yield _KeyedRow(key, row)
 
 
-def _keyed(url: str) -> Iterator[tuple[str, Any]]:
+def _rows_by_id(url: str) -> Iterator[_KeyedRow]:
+    """The members of a JSON object, each with its id."""
     with files.open_json(url, EXPECTED) as items:
-        yield from ijson.kvitems(items, "", use_float=True, buf_size=files.BUFFER)
-
-
-def _is_pair(row: Mapping[str, Any], given: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether an object has the columns of a record."""
-    try:
-        _roles(row, given, "")
-    except NoColumnError:
-        return False
-    return True
+        for key, row in ijson.kvitems(items, "", use_float=True, buf_size=files.BUFFER):
+            yield _KeyedRow(key, row)

@@ -5,12 +5,13 @@ the column `regions` has.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-DEPTH = 3
+from .record import Cell
+
+DEPTH = 3  # of names that are compared with the usual ones: a deeper one can still be given as a path
 
 
-def names_in(row: Mapping[str, Any], depth: int = DEPTH) -> Iterator[str]:
+def names_in(row: Mapping[str, Cell], depth: int = DEPTH) -> Iterator[str]:
     """The names of a row's columns, and below each those of the object, or the first object of the list, in it."""
     yield from row
     for name, value in row.items():
@@ -19,17 +20,18 @@ def names_in(row: Mapping[str, Any], depth: int = DEPTH) -> Iterator[str]:
             yield from (f"{name}.{below}" for below in names_in(inner, depth - 1))
 
 
-def value_at(row: Mapping[str, Any], path: str) -> Any:
+def value_at(row: Mapping[str, Cell], path: str) -> Cell:
     """The value of a column: of one in a list of objects, a list of their values. None where there is none."""
     if path in row:
         return row[path]
-    at = path.find(".")
-    while at >= 0:
-        inner = row.get(path[:at])
-        below = path[at + 1 :]
+    # A name may have dots itself (`a.b` in `a.b.c`), so the path is cut at each dot until the part before is a column.
+    dot = path.find(".")
+    while dot >= 0:
+        inner = row.get(path[:dot])
+        below = path[dot + 1 :]
         if isinstance(inner, Mapping):
             return value_at(inner, below)
         if isinstance(inner, list):
             return [value_at(item, below) if isinstance(item, Mapping) else None for item in inner]
-        at = path.find(".", at + 1)
+        dot = path.find(".", dot + 1)
     return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, repeat
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,27 +25,40 @@ from .cells import captions_in, is_missing
 from .delimited import delimiter_of, names_in, numbered_columns, rows
 from .files import lines, name_of
 from .paths import value_at
-from .record import OWN, ReadOptions, Record, Rejected, excerpt, is_image_name, plain_name, reject
+from .record import OWN, Cell, ReadOptions, Record, Rejected, excerpt, is_image_name, plain_name, reject
 from .truth import NO_COLUMN, SAYS_FALSE, SAYS_TRUE, only_true, truth_columns, values_of_items
 from .usual import CAPTION, ID, IMAGE, INNER_CAPTION, NUMBERED, SPLIT, URL, guess
 
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 JSON_LIST = "a complete JSON list of objects"
-TURNS = (("from", "value"), ("role", "content"))  # of LLaVA, of OpenAI
+# Who speaks, and what is said: of LLaVA, of OpenAI.
+TURNS = (("from", "value"), ("role", "content"))
 SUCCESS = "success"  # the status of an image that img2dataset has downloaded
-Row = Mapping[str, Any] | Rejected
 NO_HEADER = "; the numbers of the columns, if it has no header: --columns image=1,caption=2"
+
+
+class NumberedRow(NamedTuple):
+    """A row of a file with its number, from 1: a line of CSV, an object of JSON. Rejected: what is no row."""
+
+    number: int
+    row: Mapping[str, Cell] | Rejected
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of one file, of those inside others their paths (`readers.paths`); None: there is none.
+    """The names of the columns of one file that are read; of those inside others their paths (`readers.paths`).
 
-    image: None: each row is of an image of its own. captions: of which each cell has captions of the row's image.
-    id: what identifies the image. status: whether img2dataset has downloaded it. truth: those that may say whether the
-    caption is true of its image. kept: those that the user wants kept.
-    field: of an image column of structs, the field with the path; empty: the column itself names the image.
+    Attributes:
+        image: what names the image; None: each row is of an image of its own.
+        captions: columns whose cells have captions of the row's image, one or a list.
+        split: None: the file's name may have it.
+        language: None: all rows are in the language of the options.
+        id: what identifies the image; None: its name does.
+        status: whether img2dataset has downloaded the image; None: it is not asked.
+        truth: those that may say whether the caption is true of its image.
+        kept: those that the user wants kept.
+        field: of an image column of structs, the field with the path; empty: the column itself names the image.
     """
 
     image: str | None
@@ -61,14 +74,14 @@ class Columns:
     @property
     def in_order(self) -> tuple[str | None, ...]:
         """The names of these columns in the order of the values that `record_of` takes."""
-        one = (self.image, self.split, self.language, self.id, self.status)
-        return (*one, *self.captions, *self.truth, *self.kept)
+        single = (self.image, self.split, self.language, self.id, self.status)
+        return (*single, *self.captions, *self.truth, *self.kept)
 
     def among(self, names: Sequence[str]) -> list[str]:
         """Those of a table's columns, `names`, that are read or have one inside that is, each once."""
         return list(dict.fromkeys(column_of(name, names) for name in self.in_order if name))
 
-    def values(self, row: Mapping[str, Any]) -> list[Any]:
+    def values(self, row: Mapping[str, Cell]) -> list[Cell]:
         """The values of these columns in a row, as `record_of` takes them."""
         return [value_at(row, name) if name else None for name in self.in_order]
 
@@ -80,95 +93,150 @@ def choose(
     images: Mapping[str, str] | None = None,
     unread: Mapping[str, str] | None = None,
 ) -> Columns:
-    """The columns to read, among those with plain values (`names`) and `images`: embedded ones with the field of the
-    path, or "". unread: others, and why. In a table of nothing but captions (and splits, languages, kept columns) each
-    row is of an image of its own. Raises ValueError, listing the columns of the file `where`, when there is none to
-    choose.
-    """
-    images = images or {}
-    unread = unread or {}
+    """The columns to read of a table, by what the user names, else by their usual names.
 
-    def column(role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = names) -> str:
-        if wanted:
-            below = wanted.partition(".")[2]  # data.caption of the objects in the list `data`
-            given = (guess([plain_name(path)], among) for path in (wanted, below) if path)
-            name = wanted if wanted in among else next(filter(None, given), None)
+    In a table of nothing but captions (and splits, languages, kept columns) each row is of an image of its own.
+
+    Args:
+        names: of the columns with plain values.
+        options: which columns the user names.
+        where: the file, for messages.
+        images: columns of embedded images, each with the field that has the path, or "".
+        unread: columns that cannot be read, each with the reason, for messages.
+
+    Raises:
+        ValueError: there is no column of captions or images, or none of the name that the user gives. The message
+            lists the columns that there are.
+    """
+    return _Chooser(names, options, where, images or {}, unread or {}).columns()
+
+
+@dataclass(frozen=True)
+class _Chooser:
+    """Chooses the columns of one table. The fields are the arguments of `choose`."""
+
+    names: Sequence[str]
+    options: ReadOptions
+    where: str
+    images: Mapping[str, str]
+    unread: Mapping[str, str]
+
+    def columns(self) -> Columns:
+        """See `choose`."""
+        options = self.options
+        names = self.names
+        # The image first: whether a column of ids is looked for, and what may be of truth, depends on it.
+        image = self.image()
+        id = self.optional("id", options.id_column)
+        # A URL is a poor name: tables of URLs have an id of their own, which img2dataset also names its files by.
+        by_url = not id and image is not None and image == guess(URL, names)
+        if by_url:
+            id = guess(ID, names)
+        if options.caption_column:
+            given = [self.required("caption", name) for name in options.caption_column]
+            captions = tuple(_whole_conversation(name, names) for name in given)
         else:
-            name = guess(usual, among) or _guess_inside(INNER_CAPTION if role == "caption" else usual, among, options)
-        if name is not None:
-            return name
+            captions = (self.required("caption", "", CAPTION),)
+        split = self.optional("split", options.split_column, SPLIT)
+        language = self.optional("language", options.language_column)
+        if options.truth_column not in ("", NO_COLUMN):
+            truth: tuple[str, ...] = (self.required("truth", options.truth_column),)
+        else:
+            read = (image, *captions, split, language, id)
+            truth = truth_columns(tuple(name for name in names if name not in read), options.truth_column)
+        kept = tuple(self.required("keep", name) for name in options.keep_columns)
+        field = "" if image is None or image in names else self.images[image]
+        is_named = image in names or field != ""  # else the embedded images have no paths
+        return Columns(
+            image=image if is_named else None,
+            captions=captions,
+            split=split,
+            language=language,
+            id=id,
+            status="status" if by_url and id == "key" and "status" in names else None,
+            truth=truth,
+            kept=kept,
+            field=field,
+        )
+
+    def image(self) -> str | None:
+        """The column of images; None in a table of nothing but captions. Raises ValueError for another without one."""
+        names = self.names
+        wanted = self.options.image_column
+        if not wanted:
+            usual = guess(IMAGE, names) or guess(IMAGE, [*self.images]) or _guess_inside(IMAGE, names, self.options)
+            if usual is not None or self.has_only_captions():
+                return usual
+        return self.required("image", wanted, among=[*names, *self.images])
+
+    def has_only_captions(self) -> bool:
+        """Whether all columns are of captions, or say something of them: a split, a language, truth, what is kept."""
+        options = self.options
+        names = self.names
+        usual_captions = [plain_name(name) for name in options.caption_column] or CAPTION
+        if guess(usual_captions, names) is None:
+            return False
+        # Each column must be accounted for: one of an unknown name may be that of the image, and then is asked for.
+        given = [options.split_column, options.language_column, options.truth_column, *options.keep_columns]
+        given += options.caption_column
+        beside = {guess([plain_name(name)], names) for name in given if name}
+        beside |= {guess(usual_captions, names), guess(SPLIT, names)}
+        beside |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
+        return not {*names, *self.images, *self.unread} - {"", *beside}
+
+    def optional(self, role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
+        """The column of a role; None if the user names none and none has a usual name."""
+        return self.required(role, wanted) if wanted else guess(usual, self.names)
+
+    def required(self, role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = ()) -> str:
+        """The column of a role. Raises ValueError if there is none.
+
+        Args:
+            role: what the column is for, as --columns names it.
+            wanted: the name that the user gives, or "".
+            usual: the names that such columns have, if the user gives none.
+            among: the columns to choose from; all with plain values if empty.
+        """
+        among = among or self.names
+        name: str | None
+        if wanted and wanted in among:
+            return wanted
+        if wanted:
+            name = guess([plain_name(wanted)], among)
+            below = wanted.partition(".")[2]  # data.caption of the objects in the list `data`
+            if name is None and below:
+                name = guess([plain_name(below)], among)
+        else:
+            inner = INNER_CAPTION if role == "caption" else usual
+            name = guess(usual, among) or _guess_inside(inner, among, self.options)
+        if name is None:
+            raise ValueError(f"{self.where}: {self.lacking(role, wanted)}")
+        return name
+
+    def lacking(self, role: str, wanted: str) -> str:
+        """The message about a column that is not there: which there are, and what to do."""
+        names = self.names
         numbered = [name for name in names if NUMBERED.fullmatch(name)]
         if role == "caption" and not wanted and numbered:
-            several = ",".join(f"caption={name}" for name in numbered)
-            raise ValueError(
-                f"{where}: no caption column found; if {', '.join(numbered)} all have true captions of the image, use "
-                f"--columns {several}"
+            flag = ",".join(f"caption={name}" for name in numbered)
+            return (
+                f"no caption column found; if {', '.join(numbered)} all have true captions of the image, use "
+                f"--columns {flag}"
             )
-        listed = ", ".join(dict.fromkeys([*names, *images])) or "none"
-        if unread:
-            listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in unread.items())}"
+        listed = ", ".join(dict.fromkeys([*names, *self.images])) or "none"
+        if self.unread:
+            listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in self.unread.items())}"
         if wanted:
-            similar = did_you_mean(wanted, [*names, *images])
-            raise ValueError(
-                f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}{similar}"
-            )
+            similar = did_you_mean(wanted, [*names, *self.images])
+            return f"{role} column must be one of the columns found, was: {wanted}; found: {listed}{similar}"
         turns = [name for name in names if _is_conversation(name, names)]
         if role == "caption" and turns:
             listed += f"; --columns caption={turns[0]} takes the answers in {turns[0]}"
-        raise ValueError(_no_column(where, role, listed, names))
-
-    def optional(role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
-        return column(role, wanted) if wanted else guess(usual, names)
-
-    image = None
-    if not options.image_column:
-        image = guess(IMAGE, names) or guess(IMAGE, [*images]) or _guess_inside(IMAGE, names, options)
-    if image is None:
-        caption_names = [*map(plain_name, options.caption_column)] or CAPTION
-        beside = (options.split_column, options.language_column, options.truth_column, *options.keep_columns)
-        others = {guess([name], names) for name in caption_names} if options.caption_column else set()
-        others |= {
-            guess(usual, names) for usual in (caption_names, SPLIT, *([plain_name(name)] for name in beside if name))
-        }
-        others |= {name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE}
-        only_captions = guess(caption_names, names) and not {*names, *images, *unread} - {"", *others}
-        if options.image_column or not only_captions:
-            image = column("image", options.image_column, (), [*names, *images])
-    id = optional("id", options.id_column)
-    by_url = not id and image is not None and image == guess(URL, names)
-    if by_url:
-        id = guess(ID, names)
-    captions = tuple(_whole_conversation(column("caption", name), names) for name in options.caption_column)
-    captions = captions or (column("caption", "", CAPTION),)
-    split = optional("split", options.split_column, SPLIT)
-    language = optional("language", options.language_column)
-    if options.truth_column not in ("", NO_COLUMN):
-        truth: tuple[str, ...] = (column("truth", options.truth_column),)
-    else:
-        others_read = (image, *captions, split, language, id)
-        truth = truth_columns(tuple(name for name in names if name not in others_read), options.truth_column)
-    return Columns(
-        image if image in names or images.get(image or "") else None,
-        captions,
-        split,
-        language,
-        id,
-        "status" if by_url and id == "key" and "status" in names else None,
-        truth,
-        tuple(column("keep", name) for name in options.keep_columns),
-        "" if image in names else images.get(image or "", ""),
-    )
-
-
-def _no_column(where: str, role: str, listed: str, names: Sequence[str]) -> str:
-    """The message about a file without a column of a role: which columns it has, and how all that are needed are named.
-
-    A file with two columns that lacks both gets the whole flag; else the first mend would lead to the next message.
-    """
-    flag = f"--columns {role}=NAME"
-    if role == "image" and guess(CAPTION, names) is None:
-        flag = "--columns image=NAME,caption=NAME"
-    return f"{where}: no {role} column found (columns: {listed}); name it: {flag}"
+        # A file with two columns that lacks both roles gets the whole flag; else the first mend would lead to the next
+        # message.
+        lacks_both = role == "image" and guess(CAPTION, names) is None
+        flag = "--columns image=NAME,caption=NAME" if lacks_both else f"--columns {role}=NAME"
+        return f"no {role} column found (columns: {listed}); name it: {flag}"
 
 
 def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptions) -> str | None:
@@ -176,23 +244,24 @@ def _guess_inside(usual: Sequence[str], names: Sequence[str], options: ReadOptio
     several, that of the options' language: `en.caption` beside `de.caption`. Or None.
     """
     for wanted in usual:
-        found = [name for name in names if "." in name and plain_name(name.rpartition(".")[2]) == wanted]
-        if len(found) > 1:
-            found = [name for name in found if name.rpartition(".")[0] == options.language]
-        if found:
-            return found[0] if len(found) == 1 else None
+        inner = [name for name in names if "." in name and plain_name(name.rpartition(".")[2]) == wanted]
+        if len(inner) > 1:
+            inner = [name for name in inner if name.rpartition(".")[0] == options.language]
+            return inner[0] if len(inner) == 1 else None
+        if inner:
+            return inner[0]
     return None
 
 
 def _is_conversation(name: str, names: Sequence[str]) -> bool:
     """Whether a column holds a list of turns, each with who speaks and what is said."""
-    return any(f"{name}.{who}" in names and f"{name}.{said}" in names for who, said in TURNS)
+    return any(f"{name}.{who}" in names and f"{name}.{words}" in names for who, words in TURNS)
 
 
 def _whole_conversation(name: str, names: Sequence[str]) -> str:
     """The column of the conversation of which `name` is what is said, since questions are no captions; else `name`."""
     outer, _, inner = name.rpartition(".")
-    return outer if _is_conversation(outer, names) and inner in [said for _, said in TURNS] else name
+    return outer if _is_conversation(outer, names) and inner in [words for _, words in TURNS] else name
 
 
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
@@ -203,19 +272,36 @@ def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
     return True
 
 
-def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], language: str) -> Record | Rejected:
-    """The record of a row's values (Columns.values); Rejected without an id, or if the image was not downloaded."""
-    image, split, its_language, id, status, *others = values
-    image = image if chosen.image else OWN
-    language = its_language if chosen.language else language
-    texts = others[: len(chosen.captions)]
-    others = others[len(chosen.captions) :]
-    text = texts[0]
-    if len(texts) > 1:
-        text = [item for cell in texts if not is_missing(cell) for item in captions_in(cell)]
-    truth = dict(zip(chosen.truth, others, strict=False)) if chosen.truth else None
-    kept = tuple(others[len(chosen.truth) :])
-    record = Record(source, line, image, text, split, language, None, id, kept, truth)
+def record_of(chosen: Columns, source: str, line: int, values: Sequence[Cell], language: str) -> Record | Rejected:
+    """The record of a row. Rejected if it has no id, or if its image was not downloaded.
+
+    Args:
+        chosen: the columns of the row.
+        source: the name of the file.
+        line: the number of the row.
+        values: of the columns, see `Columns.values`.
+        language: of rows that have no column of it.
+    """
+    image, split, own_language, id, status, *others = values
+    truth_from = len(chosen.captions)
+    kept_from = truth_from + len(chosen.truth)
+    text: Cell = others[0]
+    if truth_from > 1:
+        texts = [cell for cell in others[:truth_from] if not is_missing(cell)]
+        text = [caption for cell in texts for caption in captions_in(cell)]
+    truth = dict(zip(chosen.truth, others[truth_from:kept_from], strict=True)) if chosen.truth else None
+    record = Record(
+        source=source,
+        line=line,
+        image=image if chosen.image else OWN,
+        text=text,
+        split=split,
+        language=own_language if chosen.language else language,
+        number=None,
+        id=id,
+        kept=tuple(others[kept_from:]),
+        truth=truth,
+    )
     if id is None and chosen.id:
         return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
     if chosen.status and status != SUCCESS:
@@ -226,30 +312,45 @@ def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], la
 def files_of(source: str, options: ReadOptions) -> list[str]:
     """The tables of a folder or pattern, or the source itself. Raises ValueError for several kinds, or none."""
     urls = files.files_named(FILES, source)
-    matches = {name: FILES.fullmatch(name) for name in map(name_of, urls)}
-    kinds = sorted({match["kind"].lower() if match else name for name, match in matches.items()})
+    kinds = sorted({_kind_in_name(name_of(url)) for url in urls})
     if len(kinds) != 1:
         were = f"has {' and '.join(kinds[:5])}" if kinds else "has none"
         raise ValueError(f"{source}: must hold tables of one kind (csv, tsv, jsonl, json or parquet), {were}")
     return urls
 
 
+def _kind_in_name(name: str) -> str:
+    """The kind of table that a file's name says, or the name itself, which then is a kind of its own."""
+    match = FILES.fullmatch(name)
+    return match["kind"].lower() if match else name
+
+
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The rows of one table file as records; `line`: of the line or, in JSON lists and Parquet, the row, from 1.
-    source: the folder or pattern of `url`, for their names. Raises ValueError for a broken file, or one that lacks a
-    column.
+
+    Args:
+        source: the folder or pattern that the file is of, or the file itself.
+        url: of the file.
+        options: how to read it.
+
+    Raises:
+        ValueError: the file is broken, or lacks a column.
     """
     split = files.split_in(url)
-    shown = files.name_in(source, url)
-    match = FILES.fullmatch(shown)
-    before = "" if source == url else (match["stem"] if match else shown).replace("/", "_") + "-"
+    name = files.name_in(source, url)
     kind = kind_of(url)
-    rows = _parquet(url, shown, options) if kind == "parquet" else _text(kind, url, shown, options)
+    rows = _parquet(url, name, options) if kind == "parquet" else _text(kind, url, name, options)
+
+    own_image = ""  # what the name of an image that has none begins with: rows of several files have equal numbers
+    if source != url:
+        match = FILES.fullmatch(name)
+        stem = match["stem"] if match else name
+        own_image = stem.replace("/", "_") + "-"
     for record in only_true(chain.from_iterable(map(captions_of, rows)), options, url):
         if isinstance(record, Record) and record.split is None:
             record = record._replace(split=split)
         if isinstance(record, Record) and record.image is OWN:
-            record = record._replace(image=f"{before}{record.line}")
+            record = record._replace(image=f"{own_image}{record.line}")
         yield record
 
 
@@ -266,21 +367,25 @@ def captions_of(record: Record | Rejected) -> Iterator[Record | Rejected]:
     if type(record.text) is str and type(record.image) is not list and _NO_LIST.fullmatch(record.text):
         yield record
         return
+    # What is not quickly seen to be one text is looked at as a list. A list of one object is taken apart all the same.
     captions = captions_in(record.text)
     if len(captions) == 1 and captions[0] is record.text and not isinstance(record.image, list):
         yield record
         return
-    lists = {
-        name: value
-        for name in ("image", "id", "split", "language")
-        if isinstance(value := getattr(record, name), list) and len(value) in (1, len(captions))
-    }
+    # Values beside a list of captions: a list as long has one for each of them, a list of one is of them all.
+    lists: dict[str, list[Cell]] = {}
+    for name in ("image", "id", "split", "language"):
+        value = getattr(record, name)
+        if isinstance(value, list) and len(value) in (1, len(captions)):
+            lists[name] = value if len(value) > 1 else value * len(captions)
     truths = values_of_items(record.truth, len(captions))
     for number, (caption, truth) in enumerate(zip(captions, truths, strict=True)):
-        own = {name: value[number if len(value) > 1 else 0] for name, value in lists.items()}
-        of_row = record._replace(text=caption, truth=truth, **own)
-        is_list = isinstance(caption, list) and bool(caption) and all(isinstance(text, str) for text in caption)
-        yield from captions_of(of_row) if is_list else [of_row]
+        own = {name: values[number] for name, values in lists.items()}
+        record_of_caption = record._replace(text=caption, truth=truth, **own)
+        if isinstance(caption, list) and caption and all(isinstance(text, str) for text in caption):
+            yield from captions_of(record_of_caption)  # several captions of each object: a list of lists
+        else:
+            yield record_of_caption
 
 
 def kind_of(url: str) -> str:
@@ -290,6 +395,7 @@ def kind_of(url: str) -> str:
         return "parquet"
     start = start.lstrip()
     if start.startswith(b"{"):
+        # JSON lines, if the first line is whole and others follow; `{"a": 1}` alone is an object on one line.
         first, _, rest = start.partition(b"\n")
         whole = parse_json(first.decode("utf-8", "replace")) is None or not rest.strip()
         return "object" if whole else "jsonl"
@@ -301,35 +407,37 @@ def kind_of(url: str) -> str:
 def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The records of a text file, whose columns are those of its first row."""
     if kind == "delimited":
+        # All columns that are named must be numbers, or none: one that is left out here would decide nothing.
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
         others = (options.split_column, options.language_column, options.id_column, truth, *options.keep_columns)
         given = [name for name in (options.image_column, *options.caption_column, *others) if name]
-        found = delimited(url, given, partial(_can_choose, options=options))
+        rows = delimited(url, given, partial(_can_choose, options=options))
     else:
-        found = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))
+        rows = objects(url, kind, lambda row: _can_choose([*paths.names_in(row)], options))
     chosen = None
-    for line, row in found:
+    for line, row in rows:
         if isinstance(row, Rejected):
             yield row._replace(source=name)
             continue
+        # By the first row that is one: a row of JSON has its own names, those of the others are taken to be the same.
         if chosen is None:
             try:
                 chosen = choose([*paths.names_in(row)], options, url)
             except ValueError as error:
                 if kind != "delimited" or _seems_header(row):
-                    raise
+                    raise  # the header is one, and lacks a column
                 raise ValueError(f"{error}{NO_HEADER}") from None
         yield record_of(chosen, name, line, chosen.values(row), options.language)
 
 
-def _seems_header(row: Mapping[str, Any]) -> bool:
+def _seems_header(row: Mapping[str, Cell]) -> bool:
     """Whether the columns of a row have names such as people give to columns, not sentences, numbers or file names."""
     return all(len(name.split()) < 4 and not is_image_name(name) and not name.isdigit() for name in row)
 
 
 def objects(
-    url: str, kind: str, is_row: Callable[[Mapping[str, Any]], bool] = bool, expected: str = ""
-) -> Iterator[tuple[int, Row]]:
+    url: str, kind: str, is_row: Callable[[Mapping[str, Cell]], bool] = bool, expected: str = ""
+) -> Iterator[NumberedRow]:
     """The objects in a JSON file, each with its number, from 1.
 
     Args:
@@ -342,33 +450,42 @@ def objects(
     Raises:
         ValueError: the file is broken, or no objects were found in it; the message says what it has.
     """
-    items: Iterable[Any]
+    items: Iterable[Cell]
     if kind == "object":
         expected = expected or "complete JSON"
-        found = containers.rows_in(url, expected, is_row)
-        if found is None:
+        keyed = containers.rows_in(url, expected, is_row)
+        if keyed is None:
             has = containers.described(url, expected)
             raise ValueError(
                 f"{url}: must have a list of objects with an image and a caption, or captions by image, has {has}; "
                 "columns inside lists are named by --columns image=LIST.NAME,caption=LIST.NAME"
             )
-        items = (row for _, row in found)
+        items = (row for _, row in keyed)
     elif kind == "json":
         items = files.json_items(url, "item", expected or JSON_LIST)
     else:
         items = lines(url, expected or "JSON, one object per line")
     for number, item in enumerate(items, 1):
-        value = parse_json(item) if kind == "jsonl" else {"caption": item} if isinstance(item, str) else item
-        if kind == "jsonl" and isinstance(value, Mapping) and len(value) == 1 and not is_row(value):
-            (name, captions) = next(iter(value.items()))  # {"1.jpg": ["A dog."]}
-            value = {"image": name, "caption": captions} if isinstance(captions, str | list) else value
+        if kind == "jsonl":
+            value = _with_image_as_key(parse_json(item), is_row)
+        else:
+            value = {"caption": item} if isinstance(item, str) else item
         if isinstance(value, Mapping):
-            yield number, value
+            yield NumberedRow(number, value)
         elif kind != "jsonl" or item.strip():
-            yield number, Rejected("", number, "not_a_record", "a record must be one JSON object", excerpt(item))
+            rejected = Rejected("", number, "not_a_record", "a record must be one JSON object", excerpt(item))
+            yield NumberedRow(number, rejected)
 
 
-def parse_json(text: str) -> Any:
+def _with_image_as_key(value: Cell, is_row: Callable[[Mapping[str, Cell]], bool]) -> Cell:
+    """The row that a line of JSON means: `{"1.jpg": ["A dog."]}` has the image as its key; others as they are."""
+    if not isinstance(value, Mapping) or len(value) != 1 or is_row(value):
+        return value
+    ((name, captions),) = value.items()
+    return {"image": name, "caption": captions} if isinstance(captions, str | list) else value
+
+
+def parse_json(text: str) -> Cell:
     """The value of a JSON text; None if it is no JSON, or nested too deep."""
     try:
         return json.loads(text)
@@ -378,7 +495,7 @@ def parse_json(text: str) -> Any:
 
 def delimited(
     url: str, given: Sequence[str], is_header: Callable[[Sequence[str]], bool], delimiter: str = ""
-) -> Iterator[tuple[int, Row]]:
+) -> Iterator[NumberedRow]:
     """The rows of a CSV or TSV file below its header, or of all lines when columns are given as numbers.
 
     Args:
@@ -387,6 +504,7 @@ def delimited(
         is_header: whether names of columns are such as the caller can read; it finds the delimiter.
         delimiter: empty: by the header.
     """
+    # The file is opened twice: the delimiter, and how many fields a record has, must be known before it is cut.
     header = next(lines(url, DELIMITED), "")
     delimiter = delimiter or delimiter_of(header, is_header)
     names = names_in(header, delimiter)
@@ -397,18 +515,19 @@ def delimited(
         if max(numbers) > len(names):
             raise ValueError(f"{url}: column numbers must be <= {len(names)}, were: {numbers}")
         names = [str(number) for number in range(1, len(names) + 1)]
-    again = [name for name in names if names.count(name) > 1]
-    for row in islice(rows(lines(url, DELIMITED), delimiter, len(names)), 0 if numbers else 1, None):
-        if row.problem:
-            yield row.line, Rejected("", row.line, "not_a_record", row.problem, excerpt(row.text))
-        elif not numbers and row.fields[0] == names[0] and [field.strip() for field in row.fields] == names:
-            detail = "a record must not be the names of the columns again"  # files were put together
-            yield row.line, Rejected("", row.line, "not_a_record", detail, excerpt(row.text))
-        else:
-            cells: dict[str, Any] = dict(zip(names, row.fields, strict=True))
-            for twice in again:  # a list of what columns of the same name have
-                cells[twice] = [cell for name, cell in zip(names, row.fields, strict=True) if name == twice]
-            yield row.line, cells
+    repeated_names = {name for name in names if names.count(name) > 1}
+    first_row = 0 if numbers else 1
+    for row in islice(rows(lines(url, DELIMITED), delimiter, len(names)), first_row, None):
+        problem = row.problem
+        if not problem and not numbers and row.fields[0] == names[0] and [*map(str.strip, row.fields)] == names:
+            problem = "a record must not be the names of the columns again"  # files were put together
+        if problem:
+            yield NumberedRow(row.line, Rejected("", row.line, "not_a_record", problem, excerpt(row.text)))
+            continue
+        cells: dict[str, Cell] = dict(zip(names, row.fields, strict=True))
+        for repeated in repeated_names:  # a list of what columns of the same name have
+            cells[repeated] = [cell for name, cell in zip(names, row.fields, strict=True) if name == repeated]
+        yield NumberedRow(row.line, cells)
 
 
 def has_header(start: bytes) -> bool:
@@ -420,6 +539,7 @@ def has_header(start: bytes) -> bool:
 
 def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
+        # Only the columns that are read, and of structs only the fields: a table may hold gigabytes of pictures.
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
         wanted = chosen.among(parquet.schema_arrow.names)
@@ -428,7 +548,7 @@ def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rej
         yield from rows_of(batches, chosen, name, options.language)
 
 
-def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Any]]:
+def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Cell]]:
     """The rows of a Parquet file, all columns; of embedded images only the paths."""
     with files.open_bytes(url, expected, pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
@@ -452,12 +572,14 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
     """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read."""
     role = [plain_name(name) for name in options.caption_column] or CAPTION
-    packed = [column.name for column in schema if _is_binary(column.type)]
-    if (name := guess(role, packed)) and not guess(role, [name for name in schema.names if name not in packed]):
+    binary = [column.name for column in schema if _is_binary(column.type)]
+    name = guess(role, binary)
+    if name and not guess(role, [column for column in schema.names if column not in binary]):
         raise ValueError(
             f"{where}: the caption column {name} is binary, must be text: write it as such, e.g. cast({name} as string)"
         )
-    images = {column.name: path for column in schema if (path := _path_in(column.type)) is not None}
+    paths_in = {column.name: _path_in(column.type) for column in schema}
+    images = {column: path for column, path in paths_in.items() if path is not None}
     names = [name for column in schema if column.name not in images for name in _names_inside(column)]
     read = {column_of(name, schema.names) for name in names}
     structs = [name for name in schema.names if name not in images and name not in read]
@@ -469,19 +591,22 @@ def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Colum
 def check_single(names: Iterable[str], schema: pa.Schema, where: str) -> None:
     """Raise ValueError, naming the file `where`, if an Arrow table has several columns of one of these names."""
     for name in names:
-        if (count := schema.names.count(name)) > 1:
+        count = schema.names.count(name)
+        if count > 1:
             raise ValueError(f"{where}: must have one column {name}, has {count}: rename or drop the others")
 
 
 def _names_inside(column: pa.Field, depth: int = paths.DEPTH) -> list[str]:
     """The name of a column and, of structs or lists of structs, of the columns inside it; a struct itself is none."""
-    kind = column.type
     is_list = _is_list(column.type)
-    kind = kind.value_type if is_list else kind
+    kind = column.type.value_type if is_list else column.type
     if not pa.types.is_struct(kind):
         return [column.name]
-    inside = [name for field in kind for name in _names_inside(field, depth - 1)] if depth > 1 else []
-    return [*([column.name] if is_list else []), *(f"{column.name}.{name}" for name in inside)]
+    names = [column.name] if is_list else []
+    if depth > 1:
+        inside = [name for field in kind for name in _names_inside(field, depth - 1)]
+        names += [f"{column.name}.{name}" for name in inside]
+    return names
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -498,11 +623,14 @@ def column_of(name: str, names: Sequence[str]) -> str:
 def without_bytes(column: pa.Field) -> list[str]:
     """What to read of a column: [itself]; of embedded images only the paths, [`image.path`], or []."""
     path = _path_in(column.type)
-    return [column.name] if path is None else [f"{column.name}.{path}"] if path else []
+    if path is None:
+        return [column.name]
+    return [f"{column.name}.{path}"] if path else []
 
 
 def _path_in(kind: pa.DataType) -> str | None:
     """Of a type of embedded images, the field with the image's path, or "" where there is none; None for others."""
+    # As Hugging Face's datasets write a picture or a sound: struct<bytes, path>, one of which may be null.
     fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
     if "path" in fields and (_is_text(fields["path"]) or pa.types.is_null(fields["path"])):
         return "path"
@@ -513,41 +641,46 @@ def rows_of(
     batches: Iterable[pa.RecordBatch], chosen: Columns, name: str, language: str
 ) -> Iterator[Record | Rejected]:
     """Rows of Arrow batches as records with `line` from 1. name: of the source; language: if no column has it."""
-    read = 0
+    rows_before = 0
     for batch in batches:
-        cells = [_cells_of(batch, column) if column else repeat(None) for column in chosen.in_order[1:]]
+        # One column after the other, in the order of `Columns.in_order`: the image first. The captions are always
+        # there, so the shortest of them ends the endless Nones of columns that are not.
         images = _image_cells_of(batch, chosen) if chosen.image else repeat(None)
-        for line, values in enumerate(zip(images, *cells, strict=False), read + 1):
+        others = [_cells_of(batch, column) if column else repeat(None) for column in chosen.in_order[1:]]
+        for line, values in enumerate(zip(images, *others, strict=False), rows_before + 1):
             yield record_of(chosen, name, line, values, language)
-        read += len(batch)
+        rows_before += len(batch)
 
 
-def _cells_of(batch: pa.RecordBatch, name: str) -> list[Any]:
+def _cells_of(batch: pa.RecordBatch, name: str) -> list[Cell]:
     """The values of a column of a batch, or of a column inside one."""
     outer = column_of(name, batch.schema.names)
     cells = _cells(batch.column(outer))
     return cells if outer == name else [value_at({outer: cell}, name) for cell in cells]
 
 
-def _image_cells_of(batch: pa.RecordBatch, chosen: Columns) -> list[Any]:
+def _image_cells_of(batch: pa.RecordBatch, chosen: Columns) -> list[Cell]:
     image = chosen.image or ""
     return image_cells(batch.column(image), chosen.field) if chosen.field else _cells_of(batch, image)
 
 
-def image_cells(column: pa.Array, field: str) -> list[Any]:
+def image_cells(column: pa.Array, field: str) -> list[Cell]:
     """The names of images in a column; of structs, those in their `field`, or OWN if an image has none."""
     if not field:
         return _cells(column)
-    paths = _cells(pc.struct_field(column, field))
-    return [path or (OWN if embedded else None) for path, embedded in zip(paths, column.is_valid(), strict=True)]
+    image_paths = _cells(pc.struct_field(column, field))
+    is_embedded = column.is_valid()
+    return [path or (OWN if embedded else None) for path, embedded in zip(image_paths, is_embedded, strict=True)]
 
 
-def _cells(column: Any) -> list[Any]:
+def _cells(column: pa.Array) -> list[Cell]:
     """A column's values. Bytes in text that are not UTF-8 become lone surrogates instead of raising an error."""
 
     def decoded(value: bytes | None) -> str | None:
         return None if value is None else value.decode("utf-8", "surrogateescape")
 
+    # pyarrow reads text without a check that it is UTF-8, and raises where it makes a str of it: so texts are taken as
+    # bytes.
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is_text(column.type):

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any
 
 from .cells import is_missing, items_of
-from .record import ReadOptions, Record, Rejected, plain_name, reject
+from .record import Cell, ReadOptions, Record, Rejected, plain_name, reject
 
 SAYS_TRUE = ("is_true", "is_correct", "correct")
 SAYS_FALSE = ("is_false", "is_rejected", "is_precanned")  # the last two are VizWiz-Captions'
@@ -21,7 +20,8 @@ NO_COLUMN = "none"
 TRUE = ("1", "1.0", "true", "t", "yes", "y")
 FALSE = ("0", "0.0", "false", "f", "no", "n")
 RULE = "0 or 1, true or false, yes or no"
-LOOKED_AT = 1000  # captions whose values decide whether a column is one of truth; a file is read in one pass
+# Captions whose values decide whether a column is one of truth; a file is read in one pass.
+LOOKED_AT = 1000
 _MEANING = {**dict.fromkeys(TRUE, True), **dict.fromkeys(FALSE, False)}
 
 
@@ -33,21 +33,24 @@ def truth_columns(names: tuple[str, ...], wanted: str) -> tuple[str, ...]:
         names: of the columns, without those that are read as something else.
         wanted: ReadOptions.truth_column.
     """
+    if wanted == NO_COLUMN:
+        return ()
     if wanted:
-        return tuple(name for name in names if plain_name(name) == plain_name(wanted) and wanted != NO_COLUMN)
+        return tuple(name for name in names if plain_name(name) == plain_name(wanted))
     certain = tuple(name for name in names if plain_name(name) in SAYS_TRUE + SAYS_FALSE)
     return certain + tuple(name for name in names if plain_name(name) in UNSURE)
 
 
-def values_of(row: Mapping[str, Any], options: ReadOptions) -> dict[str, Any] | None:
+def values_of(row: Mapping[str, Cell], options: ReadOptions) -> dict[str, Cell] | None:
     """The values of a row's `truth_columns`, which become Record.truth."""
     return {name: row[name] for name in truth_columns(tuple(row), options.truth_column)} or None
 
 
-def values_of_items(values: Mapping[str, Any] | None, count: int) -> list[dict[str, Any] | None]:
+def values_of_items(values: Mapping[str, Cell] | None, count: int) -> list[dict[str, Cell] | None]:
     """Record.truth of each of `count` captions in one cell: a list of as many values has one for each."""
     if values is None:
         return [None] * count
+    # A list of another length, or a single value, says the same of all captions.
     cells = {name: items_of(value) for name, value in values.items()}
     return [
         {name: items[number] if len(items) == count else values[name] for name, items in cells.items()}
@@ -75,35 +78,38 @@ def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where:
         yield checked(record, columns) if columns and isinstance(record, Record) else record
 
 
-def _recognised(truths: Sequence[Mapping[str, Any]], wanted: str, where: str) -> list[str]:
+def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -> list[str]:
     """The columns of truth, given the values of the first records. Raises ValueError if that is unsure."""
+    # Rows of JSON need not have the same names: all that any of them has, in the order in which they come.
     names = list(dict.fromkeys(chain.from_iterable(truths)))
     values = {name: [truth[name] for truth in truths if not is_missing(truth.get(name))] for name in names}
     # A column that is named, or whose name leaves no doubt, must not be half understood.
     certain = [name for name in names if wanted or plain_name(name) not in UNSURE]
     for name in certain:
-        other = next((value for value in values[name] if _meaning(value) is None), None)
-        if other is not None and (wanted or any(_meaning(value) is not None for value in values[name])):
+        unclear = [value for value in values[name] if _meaning(value) is None]
+        some_are_clear = len(unclear) < len(values[name])
+        if unclear and (wanted or some_are_clear):
             raise ValueError(
-                f"{where}: truth column {name} must be {RULE}, was: {other!r:.80}; "
+                f"{where}: truth column {name} must be {RULE}, was: {unclear[0]!r:.80}; "
                 f"--columns truth={NO_COLUMN} takes all captions as true"
             )
     if wanted:
         return names
-    plain = [name for name in names if values[name] and all(_meaning(value) is not None for value in values[name])]
-    if said := [name for name in plain if name in certain]:
-        return said
-    if plain:
-        has = " and ".join(sorted({str(value) for value in values[plain[0]]})[:2])
-        raise ValueError(
-            f"{where}: the column {plain[0]}, of {has}, may say whether captions are true of their images, or be a "
-            f"class: --columns truth={plain[0]} takes only the true captions, --columns truth={NO_COLUMN} takes all"
-        )
-    return []
+    all_clear = [name for name in names if values[name] and None not in map(_meaning, values[name])]
+    recognised = [name for name in all_clear if name in certain]
+    if recognised or not all_clear:
+        return recognised
+    unsure = all_clear[0]
+    has = " and ".join(sorted({str(value) for value in values[unsure]})[:2])
+    raise ValueError(
+        f"{where}: the column {unsure}, of {has}, may say whether captions are true of their images, or be a "
+        f"class: --columns truth={unsure} takes only the true captions, --columns truth={NO_COLUMN} takes all"
+    )
 
 
 def checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
     """The record, or it as rejected. columns: of truth, and whether a yes there marks a false caption."""
+    # One column that calls the caption false is enough: VizWiz has two, one for each kind of fault.
     for name, marks_false in columns.items():
         value = (record.truth or {}).get(name)
         if marks_false and is_missing(value):  # an annotation without the mark is not marked
@@ -117,7 +123,7 @@ def checked(record: Record, columns: Mapping[str, bool]) -> Record | Rejected:
     return record
 
 
-def _meaning(value: Any) -> bool | None:
+def _meaning(value: Cell) -> bool | None:
     """What a cell says, yes or no; None for other values."""
     if isinstance(value, str) and value in _MEANING:  # as in nearly every cell: millions are looked at
         return _MEANING[value]

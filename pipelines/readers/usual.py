@@ -27,5 +27,6 @@ ID = ("uid", "key")  # of DataComp, of img2dataset
 
 def guess(usual: Sequence[str], names: Sequence[str]) -> str | None:
     """The first of the `usual` names that is in `names`, as spelt there; case, spaces, - and _ are ignored. Or None."""
+    # Reversed, so that of names that are alike (`Caption`, `caption`) the first stays.
     plain = {plain_name(name): name for name in reversed(names)}
     return next((plain[name] for name in usual if name in plain), None)

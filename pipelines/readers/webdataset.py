@@ -10,21 +10,22 @@ import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .cells import captions_in, captions_in_lines
 from .files import filesystem, name_in, name_of, open_bytes, split_in
 from .paths import names_in, value_at
-from .record import ReadOptions, Record, Rejected, is_image_name
-from .table import captions_of, choose, parse_json
+from .record import Cell, ReadOptions, Record, Rejected, is_image_name
+from .table import Columns, captions_of, choose, parse_json
 from .truth import only_true
 
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
-MAX_BYTES = 1 << 20  # of a text or JSON member
+# Of a text or JSON in an archive; all of an archive are in memory at once.
+MAX_BYTES = 1 << 20
 
 
-class Member(NamedTuple):
+class ArchiveFile(NamedTuple):
     """A file in an archive. content: of text and JSON; None: of others; str: why it is not read."""
 
     name: str
@@ -49,128 +50,163 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
     The texts of an archive are in memory at once, since the members of a sample may stand apart.
     """
     name = name_in(source, url)
-    file_split = next(filter(None, map(split_in, reversed(name.split("/")))), "")
+    splits_in_path = (split_in(part) for part in reversed(name.split("/")))  # `00012.tar` may be in `train`
+    file_split = next(filter(None, splits_in_path), "")
+    # The image is known by its suffix, the id by the name: neither is a field of the sample.
     asked = options.changed(image_column="image", id_column="", keep_columns=())
-    by_key: dict[str, list[Member]] = {}
-    for member in _members(url):
-        by_key.setdefault(_key(member.name), []).append(member)
-    if not any(_has_both(members) for members in by_key.values()):  # images/1.jpg and texts/1.txt
+    by_key: dict[str, list[ArchiveFile]] = {}
+    for file in _files(url):
+        by_key.setdefault(_key(file.name), []).append(file)
+    if not any(_has_both(sample) for sample in by_key.values()):  # images/1.jpg and texts/1.txt
         by_key = _without_folders(by_key)
-    chosen = None
+    chosen: Columns | None = None  # by the first sample that has fields
     samples = chain.from_iterable(starmap(_split_up, by_key.items()))
-    for line, (key, members) in enumerate(samples, 1):
-        fields, wrong = _fields(members)
-        if wrong:
-            yield Rejected(name, line, "not_a_record", wrong, "")
+    for line, (key, sample) in enumerate(samples, 1):
+        try:
+            fields = _fields(sample)
+        except _UnreadableError as error:
+            yield Rejected(name, line, "not_a_record", str(error), "")
             continue
-        image = next((member.name for member in members if is_image_name(member.name)), "")
+        image = next((file.name for file in sample if is_image_name(file.name)), "")
+        has_fields = bool(fields.keys() - {"image", "key"})
         fields |= {"image": image, "key": key}
-        if chosen is None and len(fields) > 2:
+        if chosen is None and has_fields:
             chosen = choose([*names_in(fields)], asked, url)
-        texts = [value_at(fields, column) for column in chosen.captions] if chosen else [None]
         if chosen is None:
-            suffixes = ", ".join(dict.fromkeys(_suffix(member.name) for member in members))
+            suffixes = ", ".join(dict.fromkeys(_suffix(file.name) for file in sample))
             detail = f"a sample must have a text ({', '.join(TEXTS)}) or JSON, has only: {suffixes}"
             yield Rejected(name, line, "no_text", detail, "")
             continue
-        text = texts[0] if len(texts) == 1 else [caption for cell in texts if cell for caption in captions_in(cell)]
-        split = fields.get(chosen.split, "") if chosen and chosen.split else file_split
-        language = fields.get(chosen.language) if chosen and chosen.language else options.language
-        kept = tuple(map(fields.get, options.keep_columns))
-        truth = {name: fields.get(name) for name in chosen.truth} if chosen and chosen.truth else None
-        yield Record(name, line, image or key, text, split, language, None, key, kept, truth)
+        yield Record(
+            source=name,
+            line=line,
+            image=image or key,
+            text=_text_of(fields, chosen),
+            split=fields.get(chosen.split, "") if chosen.split else file_split,
+            language=fields.get(chosen.language) if chosen.language else options.language,
+            number=None,
+            id=key,
+            kept=tuple(fields.get(column) for column in options.keep_columns),
+            truth={column: fields.get(column) for column in chosen.truth} if chosen.truth else None,
+        )
 
 
-def _has_both(members: Sequence[Member]) -> bool:
+def _text_of(fields: Mapping[str, Cell], chosen: Columns) -> Cell:
+    """The caption of a sample, or a list of the captions in several columns."""
+    cells = [value_at(fields, column) for column in chosen.captions]
+    if len(cells) == 1:
+        return cells[0]
+    return [caption for cell in cells if cell for caption in captions_in(cell)]
+
+
+def _has_both(sample: Sequence[ArchiveFile]) -> bool:
     """Whether a sample has an image, and a text or JSON."""
-    return any(is_image_name(member.name) for member in members) and any(member.is_read for member in members)
+    return any(is_image_name(file.name) for file in sample) and any(file.is_read for file in sample)
 
 
-def _without_folders(by_key: Mapping[str, list[Member]]) -> dict[str, list[Member]]:
+def _without_folders(by_key: Mapping[str, list[ArchiveFile]]) -> dict[str, list[ArchiveFile]]:
     """The samples by their keys without folders; as they are, unless that brings images and texts together."""
-    joined: dict[str, list[Member]] = {}
-    for key, members in by_key.items():
-        joined.setdefault(name_of(key), []).extend(members)
+    joined: dict[str, list[ArchiveFile]] = {}
+    for key, sample in by_key.items():
+        joined.setdefault(name_of(key), []).extend(sample)
     return joined if all(map(_has_both, joined.values())) else dict(by_key)
 
 
-def _split_up(key: str, members: Sequence[Member]) -> Iterator[tuple[str, Sequence[Member]]]:
-    """The samples among members with a key: several, if their names have dots before the last one, as `a.05.jpg`,
+def _split_up(key: str, files: Sequence[ArchiveFile]) -> Iterator[tuple[str, Sequence[ArchiveFile]]]:
+    """The samples among files with a key: several, if their names have dots before the last one, as `a.05.jpg`,
     `a.05.txt`, `a.06.jpg`, `a.06.txt` have: an image and a text with the same name up to the last dot are a sample.
     """
-    by_stem: dict[str, list[Member]] = {}
-    for member in members:
-        by_stem.setdefault(member.name.rpartition(".")[0], []).append(member)
-    paired = [stem for stem, of_stem in by_stem.items() if _has_both(of_stem)]
+    by_stem: dict[str, list[ArchiveFile]] = {}
+    for file in files:
+        by_stem.setdefault(_stem(file.name), []).append(file)
+    paired = [stem for stem, sample in by_stem.items() if _has_both(sample)]
     if len(paired) < 2:
-        yield key, sorted(members, key=lambda member: member.name.rpartition(".")[0] not in paired)
+        # One sample. What is named as its image and its text comes first, as the first image is the sample's:
+        # `1.jpg`, `1.txt` before `1.seg.png`.
+        yield key, sorted(files, key=lambda file: _stem(file.name) not in paired)
         return
     for stem in paired:
         yield stem, by_stem[stem]
 
 
-def _fields(members: Sequence[Member]) -> tuple[dict[str, Any], str]:
-    """The fields of a sample: those of its JSON, and its texts by suffix, of which `caption` is the usual one; or what
-    is wrong with a member.
-    """
-    fields: dict[str, Any] = {}
+class _UnreadableError(ValueError):
+    """A sample has a file that cannot be read; the message says which, and the rule."""
+
+
+def _fields(sample: Sequence[ArchiveFile]) -> dict[str, Cell]:
+    """The fields of a sample: those of its JSON, and its texts by suffix, of which `caption` is the usual one."""
+    fields: dict[str, Cell] = {}
     texts: dict[str, str] = {}
-    for member in members:
-        if isinstance(member.content, str):
-            return {}, member.content
-        if member.content is None:
+    for file in sample:
+        if isinstance(file.content, str):
+            raise _UnreadableError(file.content)
+        if file.content is None:
             continue
-        text = member.content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-        suffix = _suffix(member.name)
-        if suffix.endswith("json"):
-            if not isinstance(value := parse_json(text), dict):
-                return {}, f"{name_of(member.name)} must be one JSON object"
-            fields |= value
-        else:
+        text = file.content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+        suffix = _suffix(file.name)
+        if not suffix.endswith("json"):
             texts[suffix] = text
-    usual = [suffix for suffix in TEXTS if suffix in texts] or (list(texts) if len(texts) == 1 else [])
-    about = fields.get("caption")
+            continue
+        value = parse_json(text)
+        if not isinstance(value, dict):
+            raise _UnreadableError(f"{name_of(file.name)} must be one JSON object")
+        fields |= value
+    usual = next((suffix for suffix in TEXTS if suffix in texts), None)
+    if usual is None and len(texts) == 1:
+        (usual,) = texts
+    caption_in_json = fields.get("caption")
     for suffix, text in texts.items():
-        is_whole = isinstance(about, str) and about.strip() == text.strip()  # img2dataset writes the caption twice
-        fields["caption" if suffix in usual[:1] else suffix] = text if is_whole else captions_in_lines(text) or text
-    return fields, ""
+        # img2dataset writes the caption twice, in the JSON and as a text: then it is one, whatever lines it has.
+        is_written_twice = isinstance(caption_in_json, str) and caption_in_json.strip() == text.strip()
+        value = text if is_written_twice else captions_in_lines(text) or text
+        fields["caption" if suffix == usual else suffix] = value
+    return fields
 
 
-def content(url: str) -> dict[str, Any]:
-    """What identifies an archive's captions: its name (`file`), `bytes`, and a hash of its members' names and texts."""
+def content(url: str) -> dict[str, str | int]:
+    """What identifies an archive's captions: its name (`file`), `bytes`, and a hash of its files' names and texts."""
     digest = hashlib.sha256()
-    for member in _members(url):
+    for member in _files(url):
         digest.update(repr((member.name, member.content)).encode())
     fs, path = filesystem(url)
     return {"file": name_of(url), "bytes": fs.size(path), "sha256 of its texts": digest.hexdigest()}
 
 
-def _key(member: str) -> str:
-    """The key of the sample that a member belongs to, by its name: `x/1` of `x/1.seg.png`."""
-    folder, slash, name = member.rpartition("/")
-    return folder + slash + name.partition(".")[0]
+def _key(name: str) -> str:
+    """The key of the sample that a file belongs to, by its name: `x/1` of `x/1.seg.png`."""
+    folder, slash, bare = name.rpartition("/")
+    return folder + slash + bare.partition(".")[0]
 
 
-def _suffix(member: str) -> str:
-    return member.rpartition("/")[2].partition(".")[2].lower()
+def _stem(name: str) -> str:
+    """A file's name up to the last dot: `x/1.seg` of `x/1.seg.png`."""
+    return name.rpartition(".")[0]
 
 
-def _members(url: str) -> Iterator[Member]:
+def _suffix(name: str) -> str:
+    """What follows the first dot: `seg.png` of `x/1.seg.png`."""
+    return name.rpartition("/")[2].partition(".")[2].lower()
+
+
+def _files(url: str) -> Iterator[ArchiveFile]:
     """The files in an archive, in order."""
     with (
         open_bytes(url, "a complete tar archive of samples", tarfile.TarError) as file,
         tarfile.open(fileobj=file, mode="r:") as tar,
     ):
         for member in tar:
-            tar.members = []  # type: ignore[attr-defined]  # it would keep them all
+            # tarfile keeps what it has read of every member, which grows with the archive.
+            tar.members = []  # type: ignore[attr-defined]
             if not member.isfile():
                 continue
             if _suffix(member.name).rpartition(".")[2] not in (*TEXTS, "json"):
-                yield Member(member.name, None)
+                yield ArchiveFile(member.name, None)
             elif member.size > MAX_BYTES:
-                yield Member(member.name, f"{member.name} must have <= {MAX_BYTES:,} bytes, has {member.size:,}")
+                yield ArchiveFile(member.name, f"{member.name} must have <= {MAX_BYTES:,} bytes, has {member.size:,}")
             else:
                 content = tar.extractfile(member)
-                yield Member(member.name, content.read() if content else b"")
-        if file.tell() != tar.offset + tarfile.BLOCKSIZE:  # no block of zeros ends it
+                yield ArchiveFile(member.name, content.read() if content else b"")
+        # tarfile takes the end of a file for the end of an archive, which is a block of zeros: a file that was cut
+        # between two members would be read as whole.
+        if file.tell() != tar.offset + tarfile.BLOCKSIZE:
             raise tarfile.ReadError("cut short")

@@ -3,52 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO, TypedDict
 
 import pandas as pd
 
 from ..engine.tables import read_table
 from .rows import visible
-from .summary import by_frequency, console_of, percent, plain_table, print_table
+from .summary import by_frequency, percent
+from .tables import console_of, print_table, terminal_table
 
+# Two rows with these in common are the same negative.
 KEYS = ["caption_id", "operator", "text"]
-SIDES = {"left_only": "added", "right_only": "removed"}
+WHY = ["reason", "detail"]
 
 
-def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
-    """The negatives of `run` against those of `other`, as JSON: by operator the rows (of a caption, operator, text) in
-    `both`, `added` (only in `run`), `removed` (only in `other`), `why_added`, `why_removed` (the reason of the run that
-    lacks them; `not drawn` if not tried, `not built` without the operator), `reasons` of candidates that both reject,
-    "old -> new", and examples. Raises as `read_table`.
+class OperatorDifference(TypedDict):
+    """The negatives of one operator in two runs.
+
+    Attributes:
+        both, added, removed: numbers of rows in both runs, in this run alone, and in the other run alone.
+        why_added, why_removed: how often the run without the rows gives each reason; `not drawn` for a negative that
+            it did not try, `not built` for all of them if it did not run the operator.
+        examples_added, examples_removed: some of the rows, with the reason if there is one.
+        reasons: of candidates that both runs reject for different reasons, how often each "old -> new".
     """
 
-    def rows(where: Path, table: str, columns: Sequence[str]) -> pd.DataFrame:
-        parts = [part.select([*columns]).to_pandas() for part in read_table(where, table)]
-        return pd.concat(parts).drop_duplicates(KEYS)
+    both: int
+    added: int
+    why_added: dict[str, int]
+    examples_added: list[dict[str, str]]
+    removed: int
+    why_removed: dict[str, int]
+    examples_removed: list[dict[str, str]]
+    reasons: dict[str, int]
 
-    negatives = rows(run, "negatives", KEYS).merge(rows(other, "negatives", KEYS), "outer", indicator="side")
-    new, old = (rows(one, "rejections", [*KEYS, "reason", "detail"]) for one in (run, other))
-    found: dict[str, Any] = {}
-    built = {"added": {*old["operator"]}, "removed": {*new["operator"]}}
+
+def difference(run: Path, other: Path, examples: int = 3) -> dict[str, OperatorDifference]:
+    """Compare the negatives of `run` with those of `other`, operator by operator. Raises as `read_table`."""
+    negatives = _distinct_rows(run, "negatives", KEYS)
+    negatives = negatives.merge(_distinct_rows(other, "negatives", KEYS), "outer", indicator="side")
+    new_rejections = _distinct_rows(run, "rejections", [*KEYS, *WHY])
+    old_rejections = _distinct_rows(other, "rejections", [*KEYS, *WHY])
+    # Some rejections have no text: nothing could be built of them, so that they cannot be recognised in the other run.
+    rejected_twice = new_rejections[new_rejections["text"] != ""].merge(old_rejections, on=KEYS, suffixes=("", "_old"))
+    differently = rejected_twice.query("reason != reason_old")
+    differences: dict[str, OperatorDifference] = {}
     for operator in sorted(negatives["operator"].unique()):
-        some = negatives[negatives["operator"] == operator]
-        numbers = some["side"].value_counts()
-        found[operator] = {"both": int(numbers["both"])}
-        for side, name in SIDES.items():
-            its = some[some["side"] == side].merge(old if name == "added" else new, "left", KEYS)
-            tried = operator in built[name] or numbers["both"] > 0
-            found[operator][name] = len(its)
-            found[operator][f"why_{name}"] = counted(its["reason"].fillna("not drawn" if tried else "not built"))
-            found[operator][f"examples_{name}"] = [
-                {key: one[key] for key in (*KEYS, "reason", "detail") if isinstance(one[key], str)}
-                for one in its.head(examples * tried).to_dict("records")
-            ]
-    changed = new[new["text"] != ""].merge(old, on=KEYS, suffixes=("", "_old")).query("reason != reason_old")
-    for operator, its in found.items():
-        some = changed[changed["operator"] == operator]
-        its["reasons"] = counted(some["reason_old"] + " -> " + some["reason"])
-    return found
+        rows = negatives[negatives["operator"] == operator]
+        both = int((rows["side"] == "both").sum())
+        added = _one_sided(rows[rows["side"] == "left_only"], old_rejections, operator, both > 0)
+        removed = _one_sided(rows[rows["side"] == "right_only"], new_rejections, operator, both > 0)
+        other_reason = differently[differently["operator"] == operator]
+        differences[operator] = {
+            "both": both,
+            "added": len(added.rows),
+            "why_added": added.why(),
+            "examples_added": added.examples(examples),
+            "removed": len(removed.rows),
+            "why_removed": removed.why(),
+            "examples_removed": removed.examples(examples),
+            "reasons": counted(other_reason["reason_old"] + " -> " + other_reason["reason"]),
+        }
+    return differences
+
+
+def _distinct_rows(run: Path, table: str, columns: Sequence[str]) -> pd.DataFrame:
+    parts = [part.select([*columns]).to_pandas() for part in read_table(run, table)]
+    return pd.concat(parts).drop_duplicates(KEYS)
+
+
+@dataclass(frozen=True)
+class _OneSided:
+    """The negatives of one operator that only one of two runs has, with the reasons of the run that lacks them.
+
+    rows: with the columns KEYS and WHY, which are null if the row was not rejected. built: whether the run that lacks
+    them ran the operator.
+    """
+
+    rows: pd.DataFrame
+    built: bool
+
+    def why(self) -> dict[str, int]:
+        return counted(self.rows["reason"].fillna("not drawn" if self.built else "not built"))
+
+    def examples(self, number: int) -> list[dict[str, str]]:
+        """The first rows, without what is null; none if the operator was not built, as all rows are then alike."""
+        if not self.built:
+            return []
+        examples = []
+        for row in self.rows.head(number).to_dict("records"):
+            examples.append({name: row[name] for name in (*KEYS, *WHY) if isinstance(row[name], str)})
+        return examples
+
+
+def _one_sided(rows: pd.DataFrame, rejections: pd.DataFrame, operator: str, in_both: bool) -> _OneSided:
+    """The rows that a run lacks beside its `rejections`; in_both: whether it has other negatives of the operator."""
+    built = in_both or bool((rejections["operator"] == operator).any())
+    return _OneSided(rows.merge(rejections, "left", KEYS), built)
 
 
 def counted(column: pd.Series) -> dict[str, int]:
@@ -56,21 +109,27 @@ def counted(column: pd.Series) -> dict[str, int]:
     return {str(value): int(number) for value, number in column.value_counts().items()}
 
 
-def print_difference(found: Mapping[str, Any], stream: TextIO) -> None:
-    """Print what `difference` found."""
-    console = console_of(stream)
-    table = plain_table("", "in both", "added", "removed", "the same")
-    for operator, its in found.items():
-        numbers = [its[name] for name in ("both", "added", "removed")]
-        table.add_row(operator, *(f"{number:,}" for number in numbers), percent(numbers[0], sum(numbers)))
-    print_table(console, table)
-    for operator, its in found.items():
-        for name in SIDES.values():
-            if its[name]:
-                run = "the other run" if name == "added" else "this run"
-                print(f"\n{operator}, {name} {its[name]:,}; in {run}: {by_frequency(its[f'why_{name}'])}", file=stream)
-            for one in its[f"examples_{name}"]:
-                why = ", ".join(one[key] for key in ("reason", "detail") if key in one) or "not drawn"
-                print(visible(f"  {one['caption_id']}  {one['text']}  ({why})"), file=stream)
-        if its.get("reasons"):
-            print(f"{operator}, rejected for another reason: {by_frequency(its['reasons'])}", file=stream)
+def print_difference(differences: Mapping[str, OperatorDifference], stream: TextIO) -> None:
+    """Print what `difference` returns: a table of numbers, then reasons and examples."""
+    table = terminal_table("", "in both", "added", "removed", "the same")
+    for operator, counts in differences.items():
+        numbers = [counts["both"], counts["added"], counts["removed"]]
+        table.add_row(operator, *(f"{number:,}" for number in numbers), percent(counts["both"], sum(numbers)))
+    print_table(console_of(stream), table)
+    for operator, counts in differences.items():
+        if counts["added"]:
+            why = f"in the other run: {by_frequency(counts['why_added'])}"
+            print(f"\n{operator}, added {counts['added']:,}; {why}", file=stream)
+            _print_examples(counts["examples_added"], stream)
+        if counts["removed"]:
+            why = f"in this run: {by_frequency(counts['why_removed'])}"
+            print(f"\n{operator}, removed {counts['removed']:,}; {why}", file=stream)
+            _print_examples(counts["examples_removed"], stream)
+        if counts["reasons"]:
+            print(f"{operator}, rejected for another reason: {by_frequency(counts['reasons'])}", file=stream)
+
+
+def _print_examples(examples: Sequence[Mapping[str, str]], stream: TextIO) -> None:
+    for row in examples:
+        why = ", ".join(row[name] for name in WHY if name in row) or "not drawn"
+        print(visible(f"  {row['caption_id']}  {row['text']}  ({why})"), file=stream)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, TextIO
+from typing import NamedTuple, TextIO, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,22 +16,67 @@ from ...schemas.markdown import TABLES, short
 from ...schemas.messages import number_of, word
 from ..engine import storage
 from ..engine.manifest import Manifest, manifest_of
-from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
+from ..engine.progress import STATISTICS, ShardStatistics, measured_stages, read_statistics
 from ..engine.shards import list_shards
-from ..engine.tables import SOURCES, hash_table, no_run, shards_of
+from ..engine.tables import SOURCES, Shard, hash_table, no_run, shards_of
 from ..tables.columns import UNSPLIT
-from .summary import NO_CANDIDATE, console_of, plain_table, print_table
+from .summary import NO_CANDIDATE
+from .tables import console_of, markdown_table, print_table, terminal_table
 
-ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
+# The order in which a run makes its tables. All other tables come after these, sorted by name.
+ORDER = (
     "captions", "rejected_records", "scenes", "parses", "lexicon", "components", "component_vocabulary",
     "component_exclusions", "truth", "balance", "negatives", "positives", "rejections", "excluded", "refined",
     "features", "rejected_images", "generated", "refused_captions",
 )  # fmt: skip
 PAGE = "README.md"
+# The page shows so many shards of each stage, the slowest ones.
 SLOWEST = 5
+# The page shows so many reasons of rejection of each stage, the most frequent ones.
 REASONS = 6
 OPERATOR_TABLES = ("negatives", "positives", "refined")
-PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}  # and how it is shown
+# By key of the metadata, how it is called on the page.
+PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}
+
+
+class TableInfo(TypedDict):
+    """A table of a run. stage: that made it, "" if unknown; bytes: of its shards; state: as `_state` says it."""
+
+    name: str
+    stage: str
+    rows: int
+    shards: int
+    bytes: int
+    state: str
+
+
+class RunInfo(TypedDict):
+    """What a run contains. operators: by table, then by operator, the number of rows; bytes: of all tables."""
+
+    run: str
+    tables: list[TableInfo]
+    images: int
+    captions: int
+    splits: Mapping[str, int]
+    operators: Mapping[str, Mapping[str, int]]
+    provenance: dict[str, str]
+    bytes: int
+
+
+class ColumnInfo(TypedDict):
+    """A column of a table, with its Arrow type in short and what it means."""
+
+    column: str
+    type: str
+    nullable: bool
+    meaning: str
+
+
+class CaptionCounts(NamedTuple):
+    """The number of images with captions, and of captions by split."""
+
+    images: int
+    splits: Counter[str]
 
 
 def table_names(run: Path) -> list[str]:
@@ -42,38 +87,61 @@ def table_names(run: Path) -> list[str]:
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
-def read_info(run: Path) -> dict[str, Any]:
-    """Describe a run by its manifests and a few columns, whose shards alone are checked, as JSON: `run`; `tables`:
-    name, stage, rows, shards, bytes, state (`finished`, `unfinished`, `stale: …` with the input that has changed or is
-    missing); `images`, `captions`; `splits`; `operators`: rows by table, then operator; `provenance`; `bytes` of all.
+def read_info(run: Path) -> RunInfo:
+    """Describe a run by its manifests and a few columns. Only the shards of these columns are checked for damage.
+
     Raises FileNotFoundError without tables, ValueError for an unreadable manifest, DamagedShardError.
     """
     names = table_names(run)
     manifests = {name: manifest_of(run, name) for name in names}
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
-    tables = []
-    for name, manifest in manifests.items():
-        sizes = storage.sizes(run / name)
-        its = shards[name]
-        table: dict[str, Any] = {"name": name, "stage": manifest.identity.stage if manifest is not None else ""}
-        table |= {"rows": sum(shard.rows for shard in its), "shards": len(its)}
-        table["bytes"] = sum(sizes.get(shard.path.name, 0) for shard in its)
-        tables.append(table | {"state": _state(run, manifest)})
+    tables = [_table_info(run, name, manifests[name], shards[name]) for name in names]
+    captions = _count_captions(shards.get("captions", ()))
+    operators = {name: _count_operators(shards[name]) for name in OPERATOR_TABLES if name in shards}
+    provenance: dict[str, str] = {}
+    for manifest in manifests.values():
+        if manifest is not None:
+            metadata = manifest.identity.metadata
+            provenance |= {key: metadata[key] for key in PROVENANCE if key in metadata}
+    return {
+        "run": str(run),
+        "tables": tables,
+        "images": captions.images,
+        "captions": captions.splits.total(),
+        "splits": captions.splits,
+        "operators": operators,
+        "provenance": provenance,
+        "bytes": sum(table["bytes"] for table in tables),
+    }
+
+
+def _table_info(run: Path, name: str, manifest: Manifest | None, shards: Sequence[Shard]) -> TableInfo:
+    size_of_file = storage.sizes(run / name)
+    return {
+        "name": name,
+        "stage": manifest.identity.stage if manifest is not None else "",
+        "rows": sum(shard.rows for shard in shards),
+        "shards": len(shards),
+        "bytes": sum(size_of_file.get(shard.path.name, 0) for shard in shards),
+        "state": _state(run, manifest),
+    }
+
+
+def _count_captions(shards: Iterable[Shard]) -> CaptionCounts:
     images = set[str]()
     splits = Counter[str]()
-    for shard in shards.get("captions", ()):
+    for shard in shards:
         columns = shard.read(["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
         splits.update(_counts(columns["split"]))
-    operators = {name: Counter[str]() for name in OPERATOR_TABLES if name in shards}
-    for name, counts in operators.items():
-        for shard in shards[name]:
-            counts.update(_counts(shard.read(["operator"])["operator"]))
-    metadata = [manifest.identity.metadata for manifest in manifests.values() if manifest is not None]
-    found = {"run": str(run), "tables": tables, "images": len(images), "captions": sum(splits.values())}
-    provenance = {key: given[key] for given in metadata for key in PROVENANCE if key in given}
-    found |= {"splits": splits, "operators": operators, "provenance": provenance}
-    return {**found, "bytes": sum(table["bytes"] for table in tables)}
+    return CaptionCounts(len(images), splits)
+
+
+def _count_operators(shards: Iterable[Shard]) -> Counter[str]:
+    operators = Counter[str]()
+    for shard in shards:
+        operators.update(_counts(shard.read(["operator"])["operator"]))
+    return operators
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:
@@ -81,12 +149,15 @@ def _counts(column: pa.ChunkedArray) -> dict[str, int]:
 
 
 def _state(run: Path, manifest: Manifest | None) -> str:
-    """Whether a table is finished, unfinished, or stale since its input has changed, and why."""
+    """Whether a table is finished, unfinished, or stale because its input has changed, and which input that is."""
     if manifest is None:
         return "unfinished: no manifest"
     if not manifest.complete:
         return "unfinished"
-    for table, digest in manifest.identity.inputs.items() if manifest.identity.stage not in SOURCES else ():
+    # Its inputs are files outside the run, which may be gone.
+    if manifest.identity.stage in SOURCES:
+        return "finished"
+    for table, digest in manifest.identity.inputs.items():
         try:
             changed = hash_table(run, table) != digest
         except (FileNotFoundError, ValueError):
@@ -96,24 +167,29 @@ def _state(run: Path, manifest: Manifest | None) -> str:
     return "finished"
 
 
-def print_info(info: Mapping[str, Any], stream: TextIO) -> None:
-    """Print what a run contains, as `read_info` returns it, as text for people; its tables last."""
+def print_info(info: RunInfo, stream: TextIO) -> None:
+    """Print what a run contains as text for people, its tables last."""
     lines = {"run": f"{info['run']}, {size(info['bytes'])}"}
     lines["captions"] = f"{info['captions']:,} of {number_of(info['images'], 'image')}"
-    for label, counts in {**({"splits": info["splits"]} if info["splits"] else {}), **info["operators"]}.items():
-        lines[label] = ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
+    if info["splits"]:
+        lines["splits"] = _named_counts(info["splits"])
+    lines |= {table: _named_counts(counts) for table, counts in info["operators"].items()}
     lines |= {PROVENANCE[key]: value for key, value in info["provenance"].items()}
     console = console_of(stream)
     for label, text in lines.items():
         console.print(f"{label:<10} {text}", soft_wrap=True, markup=False)
-    table = plain_table("table", "rows", "files", "size")
+    table = terminal_table("table", "rows", "files", "size")
     table.add_column("made by")
     table.add_column("state")
     for entry in info["tables"]:
-        numbers = f"{entry['rows']:,}", f"{entry['shards']:,}", size(entry["bytes"])
+        numbers = (f"{entry['rows']:,}", f"{entry['shards']:,}", size(entry["bytes"]))
         style = "" if entry["state"] == "finished" else "yellow"
         table.add_row(entry["name"], *numbers, entry["stage"], entry["state"], style=style)
     print_table(console, table)
+
+
+def _named_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
 
 
 def size(count: int) -> str:
@@ -124,28 +200,29 @@ def size(count: int) -> str:
     return f"{count / 1000**power:,.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
-def columns_of(table: str, run: Path | None) -> list[dict[str, str | bool]]:
-    """The columns of a table, of a run or as this version writes it, as dicts of `column`, `type`, `nullable` and
-    `meaning`. Raises ValueError, with those that there are, for another table; FileNotFoundError for no run.
+def columns_of(table: str, run: Path | None) -> list[ColumnInfo]:
+    """The columns of a table, as a run has it or, without a run, as this version of negcap writes it.
+
+    Raises ValueError, with the tables that there are, for another table; FileNotFoundError if `run` is no run.
     """
     schema: pa.Schema
     if run is not None:
         word("table", table, table_names(run))
         schema = shards_of(run, table, unfinished=True)[0].read().schema
     else:
-        known = {(one.metadata or {})[b"table"].decode(): one for one in TABLES}
-        schema = known[word("table", table, known)]
+        schemas = {(schema.metadata or {})[b"table"].decode(): schema for schema in TABLES}
+        schema = schemas[word("table", table, schemas)]
     return [
-        {"column": one.name, "type": short(one.type), "nullable": one.nullable, "meaning": description(one)}
-        for one in schema
+        {"column": field.name, "type": short(field.type), "nullable": field.nullable, "meaning": description(field)}
+        for field in schema
     ]
 
 
-def print_columns(columns: Sequence[Mapping[str, str | bool]], stream: TextIO) -> None:
+def print_columns(columns: Sequence[ColumnInfo], stream: TextIO) -> None:
     """Print a line with the name and type of each column, and one with its description."""
-    for one in columns:
-        nullable = ", or null" if one["nullable"] else ""
-        print(f"{one['column']}  {one['type']}{nullable}\n    {one['meaning']}", file=stream)
+    for column in columns:
+        nullable = ", or null" if column["nullable"] else ""
+        print(f"{column['column']}  {column['type']}{nullable}\n    {column['meaning']}", file=stream)
 
 
 def write_page(run: Path) -> Path | None:
@@ -159,34 +236,50 @@ def write_page(run: Path) -> Path | None:
     return path
 
 
-def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
+STAGES_HEAD = (
+    "stage", "shards", "captions", "CPU hours", "captions per CPU second", "workers", "memory, median", "largest",
+    "retries",
+)  # fmt: skip
+SLOWEST_HEAD = ("slowest", "captions", "seconds", "of CPU", "memory", "retries", "worker")
+
+
+def page(name: str, stages: Mapping[str, Sequence[ShardStatistics]]) -> str:
     """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
-
-    def table(head: str, rows: Sequence[Sequence[str]]) -> str:
-        columns = head.split("|")
-        lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-    totals = []
-    parts = []
-    for stage, lines in stages.items():
-        seconds = sum(line.cpu for line in lines)
-        captions = sum(line.captions for line in lines)
-        memory = [line.memory for line in lines]
-        speed = f"{captions / seconds:,.0f}" if seconds else "–"
-        workers = len({line.worker for line in lines})
-        retries = sum(line.retries for line in lines)
-        taken = f"{captions:,}", f"{seconds / 3600:,.2f}", speed, f"{workers:,}"
-        totals.append((stage, f"{len(lines):,}", *taken, size(int(median(memory))), size(max(memory)), f"{retries:,}"))
+    totals = [_stage_total(stage, shards) for stage, shards in stages.items()]
+    parts = [f"# Work on {name}\n", markdown_table(STAGES_HEAD, totals) + "\n"]
+    for stage, shards in stages.items():
         parts.append(f"## {stage}\n")
-        if refused := sum((Counter(line.refused) for line in lines), Counter()):
-            bare = refused.pop(NO_CANDIDATE, 0)
-            shown = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
-            parts.append(f"Rejected: {refused.total():,} candidates: {shown}; no candidate {bare:,}\n")
-        slowest = []
-        for line in sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]:
-            times = f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}"
-            slowest.append((f"part-{line.shard:05d}", *times, size(line.memory), str(line.retries), line.worker))
-        parts.append(table("slowest|captions|seconds|of CPU|memory|retries|worker", slowest))
-    head = "stage|shards|captions|CPU hours|captions per CPU second|workers|memory, median|largest|retries"
-    return "\n".join([f"# Work on {name}\n", table(head, totals), *parts])
+        refused = sum((Counter(shard.refused) for shard in shards), Counter[str]())
+        if refused:
+            without_candidate = refused.pop(NO_CANDIDATE, 0)
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
+            candidates = f"{refused.total():,} candidates: {reasons}"
+            parts.append(f"Rejected: {candidates}; no candidate {without_candidate:,}\n")
+        slowest = sorted(shards, key=lambda shard: -shard.seconds)[:SLOWEST]
+        parts.append(markdown_table(SLOWEST_HEAD, [_shard_row(shard) for shard in slowest]) + "\n")
+    return "\n".join(parts)
+
+
+def _stage_total(stage: str, shards: Sequence[ShardStatistics]) -> list[str]:
+    """The row of a stage below STAGES_HEAD."""
+    cpu_seconds = sum(shard.cpu for shard in shards)
+    captions = sum(shard.captions for shard in shards)
+    memory = [shard.memory for shard in shards]
+    return [
+        stage,
+        f"{len(shards):,}",
+        f"{captions:,}",
+        f"{cpu_seconds / 3600:,.2f}",
+        f"{captions / cpu_seconds:,.0f}" if cpu_seconds else "–",
+        f"{len({shard.worker for shard in shards}):,}",
+        size(int(median(memory))),
+        size(max(memory)),
+        f"{sum(shard.retries for shard in shards):,}",
+    ]
+
+
+def _shard_row(shard: ShardStatistics) -> list[str]:
+    """The row of a shard below SLOWEST_HEAD."""
+    times = [f"{shard.seconds:.1f}", f"{shard.cpu:.1f}"]
+    where = [size(shard.memory), str(shard.retries), shard.worker]
+    return [f"part-{shard.shard:05d}", f"{shard.captions:,}", *times, *where]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
+from typing import NamedTuple
 
 import jinja2
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -17,9 +16,9 @@ from .summary import percent
 
 
 def page_environment(package: str) -> jinja2.Environment:
-    """An environment of the HTML templates in a package and of those here, that escapes all texts."""
+    """An environment of the HTML templates in a package and of those beside this module, that escapes all texts."""
     environment = Environment(
-        loader=FunctionLoader(lambda name: next(_found(package, name))),
+        loader=FunctionLoader(lambda name: _read_file(package, name)),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -31,19 +30,29 @@ def page_environment(package: str) -> jinja2.Environment:
     return environment
 
 
-def _found(package: str, name: str) -> Iterator[str]:
-    for place in (package, __package__):
-        if (file := files(place).joinpath(name)).is_file():
-            yield file.read_text(encoding="utf-8")
+def _read_file(package: str, name: str) -> str:
+    """The text of a file of a package, or of this one if the package lacks it. Raises FileNotFoundError."""
+    for folder in (files(package), files(__package__)):
+        file = folder.joinpath(name)
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise FileNotFoundError(f"neither {package} nor {__package__} has the file {name}")
 
 
-def script(package: str, *names: str) -> tuple[Markup, str]:
-    """The text of an inline script made of these files, and the source of it that a Content-Security-Policy names."""
-    text = "\n".join(next(_found(package, name)) for name in names)
+class InlineScript(NamedTuple):
+    """A script in a page. source: what the Content-Security-Policy of the page names, so that no other script runs."""
+
+    text: Markup
+    source: str
+
+
+def script(package: str, *names: str) -> InlineScript:
+    """An inline script made of these files of a package, or of those beside this module."""
+    text = "\n".join(_read_file(package, name) for name in names)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return Markup(text), f"'sha256-{digest}'"
+    return InlineScript(Markup(text), f"'sha256-{digest}'")
 
 
-def spoken(reason: Any) -> str:
+def spoken(reason: object) -> str:
     """A reason code in words: `sibling_says_so` -> `sibling says so`."""
     return str(reason).replace("_", " ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import Counter
@@ -12,53 +13,90 @@ from ...augment.rows import BOTH
 from ...augment.scene_graph import SceneGraph
 
 Row = dict[str, Any]
+# Control characters could steer the terminal; those that turn the direction of text could show it in another order.
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def pieces(caption: str, edits: Sequence[Row]) -> Iterator[tuple[str, str]]:
-    """A caption cut at its edits (sorted, disjoint): ("", text kept), ("old", text removed), ("new", text inserted)."""
+class Piece(NamedTuple):
+    """A part of an edited caption. kind: "" for text that is kept, "old" for removed, "new" for inserted text."""
+
+    kind: str
+    text: str
+
+
+def pieces(caption: str, edits: Sequence[Row]) -> Iterator[Piece]:
+    """A caption cut at its edits, which are sorted and do not overlap."""
     position = 0
     for edit in edits:
-        yield "", caption[position : edit["start"]]
-        yield from ((kind, edit[kind]) for kind in ("old", "new") if edit[kind])
+        yield Piece("", caption[position : edit["start"]])
+        if edit["old"]:
+            yield Piece("old", edit["old"])
+        if edit["new"]:
+            yield Piece("new", edit["new"])
         position = edit["end"]
-    yield "", caption[position:]
+    yield Piece("", caption[position:])
+
+
+MARKS = {"": "{}", "old": "[-{}-]", "new": "{{+{}+}}"}  # by kind of piece
 
 
 def marked(row: Row) -> str:
     """A row's caption with the edit marked in plain text: `A [-dog-]{+horse+} runs.`"""
-    signs = {"": "{}", "old": "[-{}-]", "new": "{{+{}+}}"}
-    return visible("".join(signs[kind].format(text) for kind, text in pieces(row["caption"], row["edits"])))
+    edited = pieces(row["caption"], row["edits"])
+    return visible("".join(MARKS[piece.kind].format(piece.text) for piece in edited))
 
 
 def change(row: Row) -> str:
-    """The change: `dog (dog.n.01) → horse (horse.n.01)`, `dog → horse`, of a swap `red ↔ white`, `adds not car`, ""."""
-    sides = [row[name].split(BOTH) if row[name] else [] for name in ("replaced", "replacement")]
-    synsets = [row["replaced_synset"], row["replacement_synset"]]
-    swapped = len(sides[0]) > 1 and sides[0] == sides[1][::-1]
-    for words, synset in zip(sides, synsets, strict=True):
-        words[:1] = [f"{word} ({synset})" if synset else word for word in words[:1]]
-    old, new = (", ".join(words[:1] if swapped else words) for words in sides)
-    return f"{old} {'↔' if swapped else '→'} {new}" if old else new and f"adds {new}"
+    """What a row changes in its caption, "" if nothing is named.
+
+    `dog (dog.n.01) → horse (horse.n.01)` or `dog → horse`; of a swap `red ↔ white`; `adds not car` if nothing is
+    replaced.
+    """
+    replaced = row["replaced"].split(BOTH) if row["replaced"] else []
+    replacement = row["replacement"].split(BOTH) if row["replacement"] else []
+    swapped = len(replaced) > 1 and replaced == replacement[::-1]
+    # The second word of each side is the first of the other, and need not be said.
+    if swapped:
+        replaced = replaced[:1]
+        replacement = replacement[:1]
+    old = _with_synset(replaced, row["replaced_synset"])
+    new = _with_synset(replacement, row["replacement_synset"])
+    if old:
+        return f"{old} {'↔' if swapped else '→'} {new}"
+    return f"adds {new}" if new else ""
 
 
-def summary(row: Row) -> list[Any]:
+def _with_synset(words: Sequence[str], synset: str | None) -> str:
+    """Words with commas; a synset is that of the first word: `dog (dog.n.01), not cat`."""
+    if not words or not synset:
+        return ", ".join(words)
+    return ", ".join([f"{words[0]} ({synset})", *words[1:]])
+
+
+def summary(row: Row) -> list[object]:
     """A row for a page's script: operator, change, edits as [start, end, new], p_true, p_unnatural, p_compatible,
     plausibility, a rejection's detail; null where there is nothing.
     """
-    numbers = [row.get(name) for name in ("p_true", "p_unnatural", "p_compatible", "plausibility")]
-    rounded = [None if number is None or number != number else round(number, 4) for number in numbers]
+    numbers = [_rounded(row.get(name)) for name in ("p_true", "p_unnatural", "p_compatible", "plausibility")]
     edits = [[edit["start"], edit["end"], edit["new"]] for edit in row["edits"]]
-    return [row["operator"], change(row) or None, edits, *rounded, row.get("detail")]
+    return [row["operator"], change(row) or None, edits, *numbers, row.get("detail")]
+
+
+def _rounded(number: float | None) -> float | None:
+    """A number with four decimals; None for NaN, which JSON does not have."""
+    return None if number is None or math.isnan(number) else round(number, 4)
 
 
 def headline(row: Row) -> str:
     """The caption's id, the operator, the change and, for a rejection, the reason and what decided, if it is known."""
-    rejected = f"  rejected: {row['reason']}" if "reason" in row else ""
-    decided = [row[name] for name in ("detail", "sibling_id") if row.get(name)]
-    rejected += f" ({' in '.join(decided)})" if decided else ""
-    made = ": ".join(filter(None, (row["operator"], change(row))))
-    return visible(f"{row['caption_id']}  {made}{rejected}")
+    changed = change(row)
+    line = f"{row['caption_id']}  {row['operator']}{f': {changed}' if changed else ''}"
+    if "reason" in row:
+        line += f"  rejected: {row['reason']}"
+    decisive = [row[name] for name in ("detail", "sibling_id") if row.get(name)]
+    if decisive:
+        line += f" ({' in '.join(decisive)})"
+    return visible(line)
 
 
 def visible(text: str) -> str:
@@ -86,7 +124,7 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
     styles = {"": "", "old": "red strike", "new": "bold green"}
     for row in rows:
         console.print(Text(headline(row), "dim"), soft_wrap=True)
-        edited = [(visible(text), styles[kind]) for kind, text in pieces(row["caption"], row["edits"])]
+        edited = [(visible(piece.text), styles[piece.kind]) for piece in pieces(row["caption"], row["edits"])]
         console.print(Text.assemble("  ", *edited), soft_wrap=True)
 
 
@@ -108,26 +146,28 @@ class Graph(NamedTuple):
 
 
 def in_words(graph: SceneGraph) -> Graph:
-    """The words of a scene graph."""
-    seen = Counter[str]()
+    """The words of a scene graph. The second object of a name is told from the first by a number: `man (2)`."""
+    uses = Counter[str]()
+    # By the token of the object, to which attributes and relations refer.
     names = {}
     for thing in graph.objects:
-        seen[thing.name] += 1
-        names[thing.token] = f"{thing.name} ({seen[thing.name]})" if seen[thing.name] > 1 else thing.name
+        uses[thing.name] += 1
+        names[thing.token] = f"{thing.name} ({uses[thing.name]})" if uses[thing.name] > 1 else thing.name
     return Graph(
         tuple(names.values()),
-        tuple((a.value, names[a.object]) for a in graph.attributes),
-        tuple((names[r.subject], r.name, names[r.object]) for r in graph.relations),
+        tuple((attribute.value, names[attribute.object]) for attribute in graph.attributes),
+        tuple((names[relation.subject], relation.name, names[relation.object]) for relation in graph.relations),
     )
 
 
 def print_graph(graph: Graph, stream: TextIO) -> None:
     """Print a scene graph to a stream: a line for each object, attribute and relation."""
-    attributes = [(thing, value) for value, thing in graph.attributes]
-    for label, shown in {
-        **graph._asdict(),
-        "objects": [(name,) for name in graph.objects],
-        "attributes": attributes,
-    }.items():
-        for number, line in enumerate(map(" | ".join, shown or [("–",)])):
-            stream.write(f"{'' if number else label:<12}{visible(line)}\n")
+    _print_group("objects", [(name,) for name in graph.objects], stream)
+    _print_group("attributes", [(thing, value) for value, thing in graph.attributes], stream)
+    _print_group("relations", graph.relations, stream)
+
+
+def _print_group(label: str, lines: Sequence[tuple[str, ...]], stream: TextIO) -> None:
+    """Print lines of words with the label before the first; a dash if there are none."""
+    for number, words in enumerate(lines or [("–",)]):
+        stream.write(f"{'' if number else label:<12}{visible(' | '.join(words))}\n")

@@ -6,12 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import pyarrow as pa
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from ...schemas.captions import PARSES
 from ...schemas.messages import number_of
@@ -20,13 +17,18 @@ from ..engine.progress import Timing
 from ..engine.tables import read_table
 from ..tables.columns import sample, table_of
 from .rows import print_rows
+from .tables import console_of, print_table, terminal_table
 
-WIDTH = 100
-FEW_ENTRIES = 100  # a lexicon with fewer entries leaves most captions without a replacement
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A lexicon with fewer entries leaves most captions without a replacement.
+FEW_ENTRIES = 100
 # The lowest share of English words in captions that are taken for English. WordNet, which lacks words such as "the"
 # and "with", knows two thirds of the words of English captions.
 ENGLISH = 0.5
-NO_CANDIDATE = "no_candidate"  # a reason of rejection that is of a caption: there was nothing to reject
+# A reason of rejection that is none of a candidate, but of a caption: there was nothing to reject.
+NO_CANDIDATE = "no_candidate"
 LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
@@ -96,12 +98,14 @@ def operator_errors(run: Path) -> int:
 
 def component_lines(run: Path) -> list[str]:
     """Up to two lines about a run: components per caption on average, and the sizes of their vocabulary."""
-    made = counts_of(run, "components")
+    components = counts_of(run, "components")
     words = counts_of(run, "component_vocabulary")
-    captions = made.get("captions", 0)
+    captions = components.get("captions", 0)
     lines = []
     if captions:
-        means = ", ".join(f"{made[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations"))
+        means = ", ".join(
+            f"{components[kind] / captions:.1f} {kind}" for kind in ("objects", "attributes", "relations")
+        )
         lines.append(f"per caption: {means}")
     if words:
         kinds = ", ".join(f"{words.get(f'{kind}s', 0):,} {kind}s" for kind in ("noun", "attribute", "relation"))
@@ -130,24 +134,46 @@ def rejected_text(counts: Mapping[str, int], what: str) -> str:
     return f"; {number_of(sum(rejected.values()), what)} rejected ({reasons})" if rejected else ""
 
 
+class _Line(NamedTuple):
+    """A line of `operators_table`: its label, the prefix of its counters, and the operators that it sums up."""
+
+    label: str
+    counter: str
+    operators: Sequence[str]
+    style: str = ""
+
+
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
-    """By family and operator captions with a negative, rows, rejections …; counts: of the manifest of negatives."""
-    table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected", "no candidate")
+    """A line for each family of operators, and for each operator of a family that has several or another name.
+
+    Args:
+        counts: the counters in the manifest of negatives.
+        families: by operator, its family.
+    """
+    table = terminal_table("", "captions", "coverage", "rows", "per caption", "rejected", "no candidate")
     captions = counts.get("captions", 0)
-    refusals = {name: sum(candidates(counts_below(counts, f"rejected.{name}")).values()) for name in families}
-    for family in dict.fromkeys(families.values()):
-        members = [operator for operator, its in families.items() if its == family]
-        lines = [(family, f"family.{family}", members, "bold")]
-        lines += [(f"  {operator}", operator, [operator], "") for operator in members] if members != [family] else []
-        for label, name, operators, style in lines:
-            covered = counts.get(f"{name}.captions", 0)
-            rows = counts.get(f"{name}.rows", 0)
-            mean = f"{rows / captions:.1f}" if captions else "–"
-            refused = sum(map(refusals.__getitem__, operators))
-            shown = f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}"
-            bare = f"{counts.get(f'rejected.{operators[0]}.{NO_CANDIDATE}', 0):,}" if len(operators) == 1 else ""
-            table.add_row(label, *shown, bare, style=style)
+    for line in _family_lines(families):
+        covered = counts.get(f"{line.counter}.captions", 0)
+        rows = counts.get(f"{line.counter}.rows", 0)
+        per_caption = f"{rows / captions:.1f}" if captions else "–"
+        rejected = sum(_rejected_candidates(counts, operator).total() for operator in line.operators)
+        without_candidate = ""
+        # Not of a family: a caption without a candidate for one of its operators may have one for another.
+        if len(line.operators) == 1:
+            without_candidate = f"{counts.get(f'rejected.{line.operators[0]}.{NO_CANDIDATE}', 0):,}"
+        cells = [f"{covered:,}", percent(covered, captions), f"{rows:,}", per_caption, f"{rejected:,}"]
+        table.add_row(line.label, *cells, without_candidate, style=line.style)
     return table
+
+
+def _family_lines(families: Mapping[str, str]) -> list[_Line]:
+    lines = []
+    for family in dict.fromkeys(families.values()):
+        members = [operator for operator in families if families[operator] == family]
+        lines.append(_Line(family, f"family.{family}", members, "bold"))
+        if members != [family]:
+            lines += [_Line(f"  {operator}", operator, [operator]) for operator in members]
+    return lines
 
 
 WITHOUT = {
@@ -159,45 +185,60 @@ WITHOUT = {
 
 
 def coverage_lines(counts: Mapping[str, int]) -> list[str]:
-    """How many captions have a negative, why others have none, and for about how many of these operators that did not
-    run would have one, by the counters of negatives, if counted; those that were tried tell it of all.
+    """How many captions have a negative, why others have none, and what operators that did not run would add.
+
+    What they would add is estimated: the build tries them on a few of the captions without a negative (`tried`), of
+    which `more.<operator>` got one. counts: the counters of negatives; none of these lines if they lack the number of
+    captions without a negative.
     """
-    if (without := counts.get("captions.without")) is None:
+    without = counts.get("captions.without")
+    if without is None:
         return []
     captions = counts.get("captions", 0)
+    covered = captions - without
+    lines = [f"captions with a negative: {covered:,} of {captions:,} ({percent(covered, captions)})"]
     why = counts_below(counts, "without")
-    have = f"captions with a negative: {captions - without:,} of {captions:,} ({percent(captions - without, captions)})"
-    reasons = ", ".join(f"{why[name]:,} with {WITHOUT[name]}" for name in WITHOUT if name in why)
-    none = f"{number_of(without, 'caption')} got no negative: {reasons}"
+    reasons = ", ".join(f"{why[name]:,} with {meaning}" for name, meaning in WITHOUT.items() if name in why)
+    if reasons:
+        lines.append(f"{number_of(without, 'caption')} got no negative: {reasons}")
     tried = counts.get("tried", 0)
-    more = counts_below(counts, "more")
-    hints = would_add({name: round(n * without / tried) for name, n in more.items()}, "about")
-    lines = [have, *([none] if reasons else [])]
-    return [*lines, f"{hints} of them (estimated from {tried:,})"] if hints else lines
+    estimates = {name: round(n * without / tried) for name, n in counts_below(counts, "more").items()}
+    if estimates:
+        lines.append(f"{would_add(estimates, 'about')} of them (estimated from {tried:,})")
+    return lines
 
 
 def would_add(captions: Mapping[str, int], how: str) -> str:
     """What other operators would cover, the most first: "adding --operator verb would cover about 20, --operator noun
-    about 3"; "" without any.
+    about 3"; "" without any. captions: by operator; how: a word before each number, here "about".
     """
-    best = sorted(captions.items(), key=lambda entry: (-entry[1], entry[0]))
-    said = [f"--operator {name} {how} {number:,}" for name, number in best]
-    return f"adding {', '.join(said)}".replace(f" {how}", f" would cover {how}", 1) if said else ""
+    best_first = sorted(captions.items(), key=lambda entry: (-entry[1], entry[0]))
+    phrases = [f"--operator {name} {how} {number:,}" for name, number in best_first]
+    if not phrases:
+        return ""
+    phrases[0] = phrases[0].replace(f" {how}", f" would cover {how}", 1)
+    return f"adding {', '.join(phrases)}"
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
     """Rejected candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
-    table = plain_table("", "rejected", "because")
+    table = terminal_table("", "rejected", "because")
     table.columns[-1].justify = "left"
     for operator in operators:
-        if refused := candidates(counts_below(counts, f"rejected.{operator}")):
-            table.add_row(operator, f"{sum(refused.values()):,}", by_frequency(refused))
+        rejected = _rejected_candidates(counts, operator)
+        if rejected:
+            table.add_row(operator, f"{rejected.total():,}", by_frequency(rejected))
     return table if table.rows else None
 
 
-def candidates(refused: Mapping[str, int]) -> dict[str, int]:
+def _rejected_candidates(counts: Mapping[str, int], operator: str) -> Counter[str]:
+    """By reason, how many candidates of an operator were rejected, by the counters of negatives."""
+    return candidates(counts_below(counts, f"rejected.{operator}"))
+
+
+def candidates(refused: Mapping[str, int]) -> Counter[str]:
     """Numbers of rejected candidates by reason, without that of captions which had no candidate."""
-    return {reason: number for reason, number in refused.items() if reason != NO_CANDIDATE}
+    return Counter({reason: number for reason, number in refused.items() if reason != NO_CANDIDATE})
 
 
 def by_frequency(counts: Mapping[str, int]) -> str:
@@ -206,89 +247,93 @@ def by_frequency(counts: Mapping[str, int]) -> str:
 
 
 def timings_table(timings: Sequence[Timing]) -> Table:
-    """How many captions (or other units) each stage in `timings` took, in how many seconds, and the rate."""
-    table = plain_table("stage", "done", "", "seconds", "per second")
+    """How many captions (or other units) each stage took, in how many seconds, and the rate."""
+    table = terminal_table("stage", "done", "", "seconds", "per second")
     table.columns[2].justify = "left"
     for timing in timings:
-        rate = f"{timing.rate:,.0f}" if timing.rate else ""
-        made = f"{timing.captions:,}", timing.unit, f"{timing.seconds:.1f}", rate
-        table.add_row(timing.stage, *(made if timing.seconds else ["up to date"]))
+        if timing.seconds:
+            rate = f"{timing.rate:,.0f}" if timing.rate else ""
+            table.add_row(timing.stage, f"{timing.captions:,}", timing.unit, f"{timing.seconds:.1f}", rate)
+        else:
+            table.add_row(timing.stage, "up to date")
     return table
 
 
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
-    """Print a summary of a run: what was read, yield, refusals, speed, and `examples` random rows per operator."""
+    """Print what was read, the coverage, rejections and speed of a run, and `examples` random rows per operator."""
     from ...augment.operators import OPERATORS
 
     counts = counts_of(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
     console = console_of(stream)
-    for line in [*corpus_lines(run), *truth_lines(run), *component_lines(run)]:
+
+    def print_line(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
+
+    for line in [*corpus_lines(run), *truth_lines(run), *component_lines(run)]:
+        print_line(line)
     print_table(console, operators_table(counts, families))
     for line in coverage_lines(counts):
-        console.print(line, soft_wrap=True, markup=False)
+        print_line(line)
     if not any(counts[f"{name}.rows"] for name in families):
         refused = sum((Counter(counts_below(counts, f"rejected.{name}")) for name in families), Counter[str]())
         entries = sum(counts_of(run, "lexicon").get(kind, 0) for kind in LEXICON_KINDS)
         parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
-        reason = explain_no_negatives(parses, entries, refused, tuple(families))
-        console.print(reason, soft_wrap=True, markup=False)
+        print_line(explain_no_negatives(parses, entries, refused, tuple(families)))
     for table in (rejections_table(counts, families), timings_table(timings)):
         if table is not None:
             print_table(console, table)
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
-            print_rows(sample(run, table_of([operator]), examples, wanted={"operator": [operator]}), stream)
+            rows = sample(run, table_of([operator]), examples, wanted={"operator": [operator]})
+            print_rows(rows, stream)
+
+
+WORD_CLASSES = {"NOUN": "noun", "VERB": "verb", "ADJ": "adjective", "NUM": "number", "ADP": "preposition"}
 
 
 def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, int], operators: Sequence[str]) -> str:
-    """The likeliest reason why these parsed captions have no negatives, and what helps. entries: words of the lexicon.
-    refused: candidates by reason. operators: those that were run.
-    """
-    from ...augment.language.wordnet import WordNet
+    """The likeliest reason why captions have no negatives, and what helps.
 
+    Args:
+        parses: the parsed captions, or the first of them.
+        entries: the number of words in the lexicon.
+        refused: the number of rejected candidates by reason.
+        operators: those that were run.
+    """
     if not parses.num_rows:
         return "no negatives: no caption is in English (captions in other languages are kept, but not changed)"
-    lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
-    words = [lemma for lemma in lemmas if lemma.isalpha()]
-    wordnet = WordNet.load()
-    known = sum(any(wordnet.senses(word, pos) for pos in "nvar") for word in words)
+    words = _words(parses)
+    known = _number_in_wordnet(words)
     if known < ENGLISH * len(words):
         return f"no negatives: only {known} of {number_of(len(words), 'word')} are English; captions must be in English"
-    if refused := candidates(refused):
-        return f"no negatives: all candidates were rejected, see the rejections ({by_frequency(refused)})"
+    rejected = candidates(refused)
+    if rejected:
+        return f"no negatives: all candidates were rejected, see the rejections ({by_frequency(rejected)})"
     if entries < FEW_ENTRIES:
         return f"no negatives: the vocabulary has only {number_of(entries, 'word')}; lexicon=auto adds the built-in one"
     first = parses.slice(0, 1).to_pylist()[0]
-    kinds = {"NOUN": "noun", "VERB": "verb", "ADJ": "adjective", "NUM": "number", "ADP": "preposition"}
-    read = [f"{token['lemma']} ({kinds[token['pos']]})" for token in first["tokens"] if token["pos"] in kinds]
-    found = ", ".join(read) or "without any content word"
+    content_words = []
+    for token in first["tokens"]:
+        if token["pos"] in WORD_CLASSES:
+            content_words.append(f"{token['lemma']} ({WORD_CLASSES[token['pos']]})")
+    reading = ", ".join(content_words) or "without any content word"
     return (
         f'no negatives: {", ".join(operators)} found nothing to change. The first caption, "{first["text"]}", was read '
-        f"as {found}: it needs a word that an operator changes, and for it a plausible other one that cannot mean the "
-        "same thing; with excluded=true, the rejections name the words that were refused"
+        f"as {reading}: it needs a word that an operator changes, and for it a plausible other one that cannot mean "
+        "the same thing; with excluded=true, the rejections name the words that were refused"
     )
 
 
-def console_of(stream: TextIO) -> Console:
-    """A console for a stream, as wide as the terminal; if it is none, 100 characters, so that numbers are not cut."""
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
+def _words(parses: pa.Table) -> list[str]:
+    """The different lemmas of captions that are made of letters."""
+    lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
+    return [lemma for lemma in lemmas if lemma.isalpha()]
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print an empty line and a table, without spaces at the ends of lines."""
-    with console.capture() as capture:
-        console.print(table)
-    lines = [line.rstrip() for line in capture.get().strip("\n").splitlines()]
-    console.file.write("\n".join(["", *filter(None, lines), ""]))
+def _number_in_wordnet(words: Sequence[str]) -> int:
+    from ...augment.language.wordnet import WordNet
 
-
-def plain_table(first: str, *others: str) -> Table:
-    """A table without rows; the first column is aligned left, the others (numbers) right."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first)
-    for name in others:
-        table.add_column(name, justify="right")
-    return table
+    wordnet = WordNet.load()
+    return sum(any(wordnet.senses(word, pos) for pos in "nvar") for word in words)

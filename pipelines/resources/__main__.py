@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,13 +14,21 @@ from ..engine.errors import require_libraries
 DATA = Path(__file__).parents[2] / "augment" / "data"
 
 
-@click.group(cls=CommandGroup, context_settings=CONTEXT)
+class MakerGroup(CommandGroup):
+    """The group of these commands, which has no sections."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands under one heading."""
+        click.Group.format_commands(self, ctx, formatter)
+
+
+@click.group(cls=MakerGroup, context_settings=CONTEXT)
 def resources() -> None:
     """Make the files in augment/data anew, or others like them."""
 
 
 @resources.command(
-    configs="resources.cloze.config:TrainingConfig resources.cloze.config:Sizes",
+    configs="resources.cloze.config:ClozeTrainingConfig resources.cloze.config:Sizes",
     flags="seed epochs learning_rate batch min_count threads words states hidden heads",
 )
 @click.argument("captions", nargs=-1, required=True)
@@ -32,7 +39,15 @@ def resources() -> None:
     "--continue", "continued", type=Path, metavar="MODEL", help="Train this model on, or that of the package (shipped)."
 )
 @click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
-def cloze(**given: Any) -> None:
+def cloze(
+    captions: tuple[str, ...],
+    held_out: tuple[str, ...],
+    leave_out: Path | None,
+    source: str | None,
+    continued: Path | None,
+    output: Path,
+    **given: object,
+) -> None:
     """Train a cloze model, or continue one (--continue).
 
     CAPTIONS are files, folders or URLs that `negcap build` reads, of each its train splits if it has any, else all;
@@ -42,7 +57,15 @@ def cloze(**given: Any) -> None:
     require_libraries('training needs PyTorch: pip install "negcap[train]"', "torch")
     from .cloze.train import train_on
 
-    train_on(**given)
+    train_on(
+        captions,
+        output,
+        held_out=held_out,
+        leave_out=leave_out,
+        source=source or "",
+        continued=continued,
+        **given,
+    )
 
 
 @resources.command(
@@ -52,9 +75,10 @@ def cloze(**given: Any) -> None:
 @click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
 @click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to read.")
 @click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
-def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, output: Path, **given: Any) -> None:
-    """Fit the surrogate of a cloze model, which estimates what texts lose that it does not read. SOURCES are captions
-    that `negcap build` reads. Without a surrogate a model works, but takes several times as long.
+def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, output: Path, **given: object) -> None:
+    """Fit the surrogate of a cloze model, which estimates what texts lose that it does not read.
+
+    SOURCES are captions that `negcap build` reads. Without a surrogate a model works, but takes several times as long.
     """
     from .cloze.config import SurrogateConfig
     from .cloze.surrogate import fit_to
@@ -62,17 +86,19 @@ def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, out
     fit_to(sources, model, output, leave_out, SurrogateConfig.of(given))
 
 
-@resources.command(configs="resources.parser.train:TrainingConfig", flags="seed epochs width depth")
+@resources.command(configs="resources.parser.train:ParserTrainingConfig", flags="seed epochs width depth")
 @click.argument("treebanks", type=Path)
 @click.option("--captions", type=Path, help="COCO caption annotations, for self-training.")
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
-def parser(treebanks: Path, captions: Path | None, output: Path, **given: Any) -> None:
-    """Train the parser on English treebanks. TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or
-    gzipped. Trained on are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute them.
-    """
-    from .parser.train import TrainingConfig, train_on
+def parser(treebanks: Path, captions: Path | None, output: Path, **given: object) -> None:
+    """Train the parser on English treebanks.
 
-    train_on(treebanks, captions, output, TrainingConfig.of(given))
+    TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or gzipped. Trained on are all of EWT, and
+    those documents of GUM whose licence allows to adapt and redistribute them.
+    """
+    from .parser.train import ParserTrainingConfig, train_on
+
+    train_on(treebanks, captions, output, ParserTrainingConfig.of(given))
 
 
 @resources.command()
@@ -80,13 +106,14 @@ def parser(treebanks: Path, captions: Path | None, output: Path, **given: Any) -
 @click.option("--source", required=True, help="What captions the run was built from, for the metadata.")
 @click.option("--output", type=Path, default=DATA / "reference_lexicon", help="Folder of the files.")
 def reference(run: Path, source: str, output: Path) -> None:
-    """Make a run's lexicon, truth estimates and balance the shipped reference, which other runs add to theirs. RUN:
-    made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
+    """Make a run's lexicon, truth estimates and balance the shipped reference, which other runs add to theirs.
+
+    RUN: made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
     contain words and counts, but no sentences.
     """
-    from .reference import ship
+    from .reference import write_reference
 
-    ship(run, output, source)
+    write_reference(run, output, source)
 
 
 @resources.command()
@@ -132,13 +159,13 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
 @click.argument("labels", type=Path)
 @click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
 @click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
-def judgement(labels: Path, model: Path, output: Path, **given: Any) -> None:
-    """Fit the network that says what readers would say of a negative.
+def judgement(labels: Path, model: Path, output: Path, **given: object) -> None:
+    """Fit the network that predicts what raters would say of a negative.
 
-    LABELS: a tab-separated file with the columns caption, text (the negative), shown (what the reader saw: pair, the
-    two alone, or list, one of many changes of a caption), weight (how many negatives it stands for: 1 unless some were
-    asked of more often), odd and both (1, 0 or empty), a row for what a reader said. The
-    accuracy on folds that were left out is written, too.
+    LABELS: a tab-separated file with the columns caption, text (the negative), shown (what the rater saw: pair, the two
+    alone, or list, one of many changes of a caption), weight (how many negatives it stands for: 1 unless some were
+    asked of more often), odd and both (1, 0 or empty), a row for what a rater said. The accuracy on folds that were
+    left out is written, too.
     """
     from .cloze.config import JudgementConfig
     from .judgement import fit_to
@@ -150,15 +177,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; arguments: None for those of the process. Returns the exit status: 0, or 2 for bad input.
     An error is one line on stderr, which begins with the name of the command.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    command = next((word for word in given if word in resources.commands), "resources")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command = next((word for word in words if word in resources.commands), "resources")
     try:
-        resources.main(given, prog_name="python -m negcap.pipelines.resources", standalone_mode=False)
+        resources.main(words, prog_name="python -m negcap.pipelines.resources", standalone_mode=False)
     except (click.ClickException, ImportError, OSError, ValueError) as error:
-        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(f"{command}: {message}", file=sys.stderr)
+        print(f"{command}: {_message(error)}", file=sys.stderr)
         return 2
     return 0
+
+
+def _message(error: Exception) -> str:
+    """What is wrong, in one line."""
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith(f"{__package__}."):
+        return "this makes a file that negcap ships, and runs from a checkout of the repository only, not from a wheel"
+    return str(error)
 
 
 if __name__ == "__main__":

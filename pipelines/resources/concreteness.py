@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.feature_extraction import DictVectorizer
@@ -19,50 +20,82 @@ from ...augment.language.wordnet import WordNet
 from ..readers import ReadOptions, detect, read
 from ..readers.record import Record
 
+# A noun with this score or more is concrete enough to replace another.
 THRESHOLD = 0.6
+# The share of concrete words that shall lie above it.
 RECALL = 0.93
+# How many words must have a feature; from fewer no weight can be learned.
 MIN_WORDS = 5
-ALPHAS = (1.0, 3.0, 10.0, 30.0)
+RIDGE_PENALTIES = (1.0, 3.0, 10.0, 30.0)
 MIN_HEADS = 5
+# Smaller ones are left out of the file.
+LEAST_WEIGHT = 5e-4
 
 
 def head_lemmas(texts: Sequence[str]) -> list[str]:
     """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least MIN_HEADS times."""
     roots = (caption.tokens[chunk.root] for caption in parse(texts) for chunk in caption.chunks)
     counts = Counter(root.lemma for root in roots if root.pos == "NOUN")
-    return sorted(lemma for lemma, n in counts.items() if n >= MIN_HEADS and lemma.isalpha())
+    return sorted(lemma for lemma, count in counts.items() if count >= MIN_HEADS and lemma.isalpha())
 
 
-def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, float], float, float]:
-    """Fit a ridge regression; returns the weight of each feature, the intercept, and the ridge penalty.
+class RidgeFit(NamedTuple):
+    """A fitted score: the weight of each feature, the intercept, and the ridge penalty that was best."""
 
-    norms: score by word; held_out: words not to fit on. The penalty is chosen by 5-fold cross-validation. Only words
-    with noun counts in WordNet's tagged corpora are used, each weighted by the log of its count, since the others are
-    names and rare words; features of fewer than MIN_WORDS words are left out. Since ridge predictions shrink towards
-    the mean, the intercept is shifted such that THRESHOLD keeps a share of RECALL of the concrete words.
+    weights: dict[str, float]
+    intercept: float
+    penalty: float
+
+
+def fit(norms: dict[str, float], held_out: Iterable[str]) -> RidgeFit:
+    """Fit a ridge regression of scores on the features of their words.
+
+    Only words with noun counts in WordNet's tagged corpora are used, each weighted by the log of its count, since the
+    others are names and rare words; features of fewer than MIN_WORDS words are left out. The penalty is chosen by
+    5-fold cross-validation. Since ridge predictions shrink towards the mean, the intercept is shifted such that
+    THRESHOLD keeps a share of RECALL of the concrete words.
+
+    Args:
+        norms: the score of each word.
+        held_out: words not to fit on.
     """
-
-    held = set(held_out)
+    excluded = set(held_out)
     wordnet = WordNet.load()
-    tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
-    known = [(word, present) for word, n in tagged.items() if n and (present := features(word))]
-    weight = np.log1p([tagged[word] for word, _ in known])
+    words: list[str] = []
+    rows: list[dict[str, float]] = []
+    tag_counts: list[int] = []
+    for word in sorted(norms):
+        tag_count = 0 if word in excluded else sum(wordnet.tag_counts(word, "n"))
+        row = features(word) if tag_count else None
+        if row:
+            words.append(word)
+            rows.append(row)
+            tag_counts.append(tag_count)
+
     vectorizer = DictVectorizer()
-    matrix = vectorizer.fit_transform([found for _, found in known]).tocsc()
-    kept = np.flatnonzero(np.diff(matrix.indptr) >= MIN_WORDS)
-    matrix = matrix[:, kept].tocsr()
-    names = vectorizer.get_feature_names_out()[kept]
-    target = np.array([norms[word] for word, _ in known])
+    matrix = vectorizer.fit_transform(rows).tocsc()  # (words, features)
+    # `indptr` says where the entries of each column begin.
+    frequent = np.flatnonzero(np.diff(matrix.indptr) >= MIN_WORDS)
+    matrix = matrix[:, frequent].tocsr()
+    names = vectorizer.get_feature_names_out()[frequent]
+    target = np.array([norms[word] for word in words])
+    is_concrete = target > THRESHOLD
+    weight = np.log1p(tag_counts)
+
     folds = KFold(5, shuffle=True, random_state=0)
-    weighted = {"sample_weight": weight}
-    models = {alpha: Ridge(alpha=alpha, solver="lsqr") for alpha in ALPHAS}
-    fitted = {"cv": folds, "params": weighted}
-    predictions = {a: cross_val_predict(model, matrix, target, **fitted) for a, model in models.items()}
-    alpha = max(ALPHAS, key=lambda a: roc_auc_score(target > THRESHOLD, predictions[a], sample_weight=weight))
-    model = models[alpha].fit(matrix, target, **weighted)
-    shift = THRESHOLD - float(np.quantile(predictions[alpha][target > THRESHOLD], 1 - RECALL))
-    weights = {str(name): round(float(w), 4) for name, w in zip(names, model.coef_, strict=True) if abs(w) >= 5e-4}
-    return weights, round(float(model.intercept_) + shift, 4), alpha
+    models = {penalty: Ridge(alpha=penalty, solver="lsqr") for penalty in RIDGE_PENALTIES}
+    predictions: dict[float, np.ndarray] = {}
+    aucs: dict[float, float] = {}
+    for penalty, model in models.items():
+        predicted = cross_val_predict(model, matrix, target, cv=folds, params={"sample_weight": weight})
+        predictions[penalty] = predicted
+        aucs[penalty] = roc_auc_score(is_concrete, predicted, sample_weight=weight)
+    best = max(aucs, key=aucs.__getitem__)
+    fitted = models[best].fit(matrix, target, sample_weight=weight)
+    shift = THRESHOLD - float(np.quantile(predictions[best][is_concrete], 1 - RECALL))
+    coefficients = zip(names, fitted.coef_, strict=True)
+    weights = {str(name): round(float(value), 4) for name, value in coefficients if abs(value) >= LEAST_WEIGHT}
+    return RidgeFit(weights, round(float(fitted.intercept_) + shift, 4), best)
 
 
 def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
@@ -79,11 +112,17 @@ def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))
     texts = [record.text for record in records if isinstance(record, Record)]
     heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and features(lemma)]
-    weights, intercept, alpha = fit(norms, heads)
+    weights, intercept, penalty = fit(norms, heads)
     model = Concreteness(weights=weights, intercept=intercept)
-    held = auc({lemma: float(model.score(lemma) or 0.0) for lemma in heads}, norms)
-    source = "fitted to the scores of Turney, Neuman, Assaf and Cohen (2011), as distributed with VSE-C (MIT)"
-    described = {"source": source, "held_out": heads, "held_out_auc": round(held, 4), "ridge_alpha": alpha}
-    described |= {"threshold": THRESHOLD, "intercept": intercept, "weights": weights}
-    output.write_text(json.dumps(described, indent=0, sort_keys=True) + "\n", "utf-8")
-    print(f"{len(weights)} weights; AUC {held:.4f} on {len(heads)} held-out heads; wrote {output}")
+    held_out_auc = auc({lemma: float(model.score(lemma) or 0.0) for lemma in heads}, norms)
+    description = {
+        "source": "fitted to the scores of Turney, Neuman, Assaf and Cohen (2011), as distributed with VSE-C (MIT)",
+        "held_out": heads,
+        "held_out_auc": round(held_out_auc, 4),
+        "ridge_alpha": penalty,
+        "threshold": THRESHOLD,
+        "intercept": intercept,
+        "weights": weights,
+    }
+    output.write_text(json.dumps(description, indent=0, sort_keys=True) + "\n", "utf-8")
+    print(f"{len(weights)} weights; AUC {held_out_auc:.4f} on {len(heads)} held-out heads; wrote {output}")

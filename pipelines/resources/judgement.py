@@ -1,14 +1,15 @@
-"""Fit the network that judges negatives (see `negcap.augment.raters`) to what readers said."""
+"""Fit the model of raters (see `negcap.augment.raters`) to what people said of negatives."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from ...augment.cloze.file import JUDGEMENT, PARTS, read_arrays, stored
@@ -19,83 +20,126 @@ from ...augment.raters import CHANGES, FEATURES, Inputs, RaterModel, inputs
 from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
 from .cloze.network import write_part
-from .cloze.train import one_cycle
+from .cloze.one_cycle import one_cycle
 
 COLUMNS = ("caption", "text", "shown", "weight", "odd", "both")
-SHOWN = ("list", "pair")  # a reader saw many changes of a caption; a caption and a negative, which in random order
+# The columns of `Labels.answers`.
+QUESTIONS = ("odd", "both")
+ANSWERS = {"1": 1.0, "0": 0.0, "": np.nan}
+# A rater saw many changes of a caption; a caption and a negative, which in random order.
+SHOWN = ("list", "pair")
 FOLDS = 5
 
 
 class Labels(NamedTuple):
-    """Captions, their negatives, and what readers said of them: (negatives, 2), whether the negative is odd and whether
-    one photo could be rightly described by both texts; NaN where nothing was said. lists: whether the reader saw a list
-    of changes, not a pair; weights: the inverse of how often negatives like this one were chosen: both (negatives,).
+    """Captions, their negatives, and what raters said of them; every field has one entry for each negative.
+
+    captions, texts: the caption, and the negative.
+    answers: whether the negative is odd, and whether one photo could be rightly described by both texts, 1 or 0;
+        NaN where nothing was said, (negatives, 2).
+    lists: whether the rater saw a list of changes, not a pair.
+    weights: the inverse of how often negatives like this one were chosen for rating.
     """
 
     captions: Sequence[str]
     texts: Sequence[str]
-    said: np.ndarray
+    answers: np.ndarray
     lists: np.ndarray
     weights: np.ndarray
 
     def take(self, rows: np.ndarray) -> Labels:
         """Some of the negatives; rows: their numbers."""
-        captions, texts = ([its[row] for row in rows.tolist()] for its in (self.captions, self.texts))
-        return Labels(captions, texts, *(its[rows] for its in self[2:]))
+        return Labels(
+            captions=[self.captions[row] for row in rows.tolist()],
+            texts=[self.texts[row] for row in rows.tolist()],
+            answers=self.answers[rows],
+            lists=self.lists[rows],
+            weights=self.weights[rows],
+        )
 
 
-class Network(nn.Module):
+class NetworkInputs(NamedTuple):
+    """What `RaterNetwork` reads of negatives; in the letters of `negcap.augment.raters` v, e, t and one-hot k.
+
+    places: (negatives, 2 * width). units: (negatives, width). features: (negatives, features). changes: (negatives,
+    changes). lists: 1 where raters saw lists, else 0, (negatives, 1).
+    """
+
+    places: Tensor
+    units: Tensor
+    features: Tensor
+    changes: Tensor
+    lists: Tensor
+
+    @classmethod
+    def of(cls, given: Inputs, lists: np.ndarray) -> NetworkInputs:
+        """The inputs of the shipped network as tensors; lists: whether raters saw lists, (negatives,)."""
+        one_hot = np.eye(len(CHANGES))[given.changes]
+        columns = (given.places, given.units, given.features, one_hot, lists[:, None])
+        return cls(*(torch.from_numpy(column).float() for column in columns))
+
+    def take(self, rows: np.ndarray) -> NetworkInputs:
+        """Some of the negatives; rows: their numbers."""
+        return NetworkInputs(*(column[rows] for column in self))
+
+
+class RaterNetwork(nn.Module):
     """log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c, see `negcap.augment.raters`.
 
-    Readers of lists are milder than those of pairs, each kind of change by another measure: for lists, and only in
+    Raters of lists are milder than those of pairs, each kind of change by another measure: for lists, and only in
     training, there are a vector that is added to b and for each kind one that is added to c. In training some inputs
-    are dropped: each number of v and e by itself, and both wholly for some of the negatives. width: of the vectors.
+    are dropped: each number of v and e by itself, and both wholly for some of the negatives.
     """
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
+        """Draw random weights; width: of the vectors of units."""
         super().__init__()
-        sizes = 2 * width, width, len(FEATURES), len(CHANGES)
-        rows = config.hidden + config.products, config.hidden + config.products, config.hidden, config.hidden
-        self.parts = nn.ModuleDict(
-            {name: nn.Linear(size, row, bias=False) for name, size, row in zip(PARTS, sizes, rows, strict=False)}
-        )
+        # P and R are rows of one matrix, as are Q and S.
+        joint = config.hidden + config.products
+        inputs = (2 * width, width, len(FEATURES), len(CHANGES))
+        outputs = (joint, joint, config.hidden, config.hidden)
+        self.parts = nn.ModuleDict()
+        # The last of PARTS is `output`.
+        for name, size, rows in zip(PARTS, inputs, outputs, strict=False):
+            self.parts[name] = nn.Linear(size, rows, bias=False)
         for name in ("place", "unit"):
             nn.init.normal_(self.parts[name].get_parameter("weight"), std=0.05)
         self.bias = nn.Parameter(torch.zeros(config.hidden))
-        self.output = nn.Linear(rows[0], 2)
-        self.of_lists = nn.Parameter(torch.zeros(config.hidden))
-        self.kinds_of_lists = nn.Parameter(torch.zeros(len(CHANGES), 2))
+        self.output = nn.Linear(joint, len(QUESTIONS))
+        self.bias_of_lists = nn.Parameter(torch.zeros(config.hidden))
+        self.output_of_lists = nn.Parameter(torch.zeros(len(CHANGES), len(QUESTIONS)))
         self.config = config
 
-    def forward(self, given: Sequence[Tensor]) -> Tensor:
-        """The log-odds of odd and both: (negatives, 2); given: see `tensors_of`."""
-        vectors = given[:2]
-        (terms, kinds, lists) = given[2:]
+    def forward(self, given: NetworkInputs) -> Tensor:
+        """The log-odds of the QUESTIONS: (negatives, 2)."""
+        vectors = [given.places, given.units]
         if self.training:
-            known = (torch.rand(len(terms), 1) >= self.config.without_vectors).float()
-            vectors = [known * nn.functional.dropout(its, self.config.dropout) for its in vectors]
+            known = (torch.rand(len(given.features), 1) >= self.config.without_vectors).float()
+            vectors = [known * nn.functional.dropout(values, self.config.dropout) for values in vectors]
         place = self.parts["place"](vectors[0])
         unit = self.parts["unit"](vectors[1])
         size = self.config.hidden
-        hidden = place[:, :size] + unit[:, :size] + self.parts["terms"](terms) + self.parts["kind"](kinds) + self.bias
-        hidden = torch.cat([torch.relu(hidden + lists * self.of_lists), place[:, size:] * unit[:, size:]], dim=1)
-        odds = self.output(nn.functional.dropout(hidden, self.config.dropout / 2, self.training))
-        return odds + lists * (kinds @ self.kinds_of_lists)
+        hidden = place[:, :size] + unit[:, :size]
+        hidden = hidden + self.parts["terms"](given.features) + self.parts["kind"](given.changes) + self.bias
+        hidden = torch.relu(hidden + given.lists * self.bias_of_lists)
+        hidden = torch.cat([hidden, place[:, size:] * unit[:, size:]], dim=1)
+        log_odds = self.output(nn.functional.dropout(hidden, self.config.dropout / 2, self.training))
+        return log_odds + given.lists * (given.changes @ self.output_of_lists)
 
     def start_from(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take the parameters of a network that was written before, whose sizes are the same."""
         with torch.no_grad():
-            for name, parameter in self._stored().items():
+            for name, parameter in self._written().items():
                 parameter.copy_(torch.from_numpy(arrays[f"{JUDGEMENT}{name}"]))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The parameters as they stand in the file of a cloze model, see `negcap.augment.cloze.file`."""
-        found: dict[str, np.ndarray] = {}
-        for name, parameter in self._stored().items():
-            found |= stored(f"{JUDGEMENT}{name}", parameter.detach().numpy())
-        return found
+        arrays: dict[str, np.ndarray] = {}
+        for name, parameter in self._written().items():
+            arrays |= stored(f"{JUDGEMENT}{name}", parameter.detach().numpy())
+        return arrays
 
-    def _stored(self) -> dict[str, Tensor]:
+    def _written(self) -> dict[str, Tensor]:
         """The parameters that are written, by name; those for lists are not."""
         parts = [part.get_parameter("weight") for part in self.parts.values()]
         weights = [*parts, self.output.weight]
@@ -105,40 +149,43 @@ class Network(nn.Module):
 
 @torch.random.fork_rng(devices=[])
 def fit(
-    given: Inputs, asked: Labels, config: JudgementConfig, start: Mapping[str, np.ndarray] | None = None
-) -> Network:
-    """The network, fitted to what readers said of negatives.
+    given: Inputs, labels: Labels, config: JudgementConfig, start: Mapping[str, np.ndarray] | None = None
+) -> RaterNetwork:
+    """The network, fitted to what raters said of negatives.
 
     Args:
         given: its inputs.
-        asked: the answers, one for each.
+        labels: the answers, one for each.
         config: how it is fitted.
         start: the parameters to start from, as in a model's file; None: random ones.
     """
     torch.manual_seed(config.seed)
-    tensors = tensors_of(given, asked.lists)
-    target = torch.from_numpy(asked.said).float()
-    weights = torch.from_numpy(asked.weights * np.where(asked.lists, 1.0, config.pair_weight)).float()[:, None]
-    weights = weights * ~target.isnan()
+    tensors = NetworkInputs.of(given, labels.lists)
+    target = torch.from_numpy(labels.answers).float()
+    of_rows = labels.weights * np.where(labels.lists, 1.0, config.pair_weight)
+    # What was not answered has no weight.
+    weights = torch.from_numpy(of_rows).float()[:, None] * ~target.isnan()
     target = target.nan_to_num()
-    net = Network(given.units.shape[1], config)
+    net = RaterNetwork(given.units.shape[1], config)
     if start is not None:
         net.start_from(start)
 
     def error(numbers: np.ndarray) -> Tensor:
-        asked_of = net([its[numbers] for its in tensors]), target[numbers], weights[numbers]
-        total = nn.functional.binary_cross_entropy_with_logits(*asked_of, reduction="sum")
-        return total / (2 * len(numbers))
+        log_odds = net(tensors.take(numbers))
+        total = nn.functional.binary_cross_entropy_with_logits(
+            log_odds, target[numbers], weights[numbers], reduction="sum"
+        )
+        return total / (len(QUESTIONS) * len(numbers))
 
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay)
     one_cycle(net, optimizer, len(target), error, config)
     return net.eval()
 
 
-def tensors_of(given: Inputs, lists: np.ndarray) -> list[Tensor]:
-    """The inputs of the network: v, e, t, kinds as one-hot vectors, and whether readers saw lists, (negatives, 1)."""
-    kinds = np.eye(len(CHANGES))[given.changes]
-    return [torch.from_numpy(its).float() for its in (given.places, given.units, given.features, kinds, lists[:, None])]
+@torch.no_grad()
+def predict(net: RaterNetwork, given: Inputs, lists: np.ndarray) -> np.ndarray:
+    """The probabilities of the QUESTIONS, (negatives, 2); lists: whether raters of lists are asked, (negatives,)."""
+    return np.asarray(torch.sigmoid(net.eval()(NetworkInputs.of(given, lists))))
 
 
 def read_labels(path: Path) -> Labels:
@@ -150,82 +197,146 @@ def read_labels(path: Path) -> Labels:
         if missing := set(COLUMNS).difference(reader.fieldnames or ()):
             raise ValueError(f"{path} must have the columns {', '.join(COLUMNS)}, lacks {', '.join(sorted(missing))}")
         rows = list(reader)
-    if wrong := [row["shown"] for row in rows if row["shown"] not in SHOWN]:
-        raise ValueError(f"{path}: shown must be list or pair, was: {wrong[0]}")
-    labels = {"1": 1.0, "0": 0.0, "": np.nan}
-    for name in ("odd", "both"):
-        if wrong := [row[name] for row in rows if row[name] not in labels]:
-            raise ValueError(f"{path}: {name} must be 1, 0 or empty, was: {wrong[0]}")
-    said = np.array([[labels[row["odd"]], labels[row["both"]]] for row in rows]).reshape(-1, 2)
-    lists = np.array([row["shown"] == "list" for row in rows], bool)
+    for row in rows:
+        if row["shown"] not in SHOWN:
+            raise ValueError(f"{path}: shown must be list or pair, was: {row['shown']}")
+        for question in QUESTIONS:
+            if row[question] not in ANSWERS:
+                raise ValueError(f"{path}: {question} must be 1, 0 or empty, was: {row[question]}")
     try:
         weights = np.array([float(row["weight"]) for row in rows])
     except ValueError as error:
         raise ValueError(f"{path}: weight must be a number: {error}") from None
-    return Labels([row["caption"] for row in rows], [row["text"] for row in rows], said, lists, weights)
+    answers = [[ANSWERS[row[question]] for question in QUESTIONS] for row in rows]
+    return Labels(
+        captions=[row["caption"] for row in rows],
+        texts=[row["text"] for row in rows],
+        answers=np.array(answers).reshape(-1, len(QUESTIONS)),
+        lists=np.array([row["shown"] == "list" for row in rows], bool),
+        weights=weights,
+    )
 
 
-def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> dict[str, Any]:
-    """Give a cloze model a judge, fitted to what readers said, and write the model to `output`; returns its record.
-
-    labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
-    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do,
-    and learns from those of lists as well. Of a negative of which nobody was asked (odd and both are empty) it learns
-    to say what the model's network says now; if there are such, it starts from that network, and so keeps what it has
-    learnt from readings that are not among the labels. The record has the number of labels, the area under the ROC
-    curve (None if all said the same), and by predicted probability the number of negatives and the share of which it
-    was said, all of pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError
-    or ValueError for bad input.
+class RaterAccuracy(TypedDict):
+    """How well one question is predicted. auc: the area under the ROC curve, None if all raters said the same.
+    by_tenth: by tenth of the predicted probability, without empty ones, the number of negatives and the share of which
+    it was said.
     """
-    from sklearn.metrics import roc_auc_score
 
+    auc: float | None
+    by_tenth: list[list[int | float]]
+
+
+class RaterRecord(TypedDict):
+    """What a model records about its raters' network.
+
+    labels, pairs, kept: how many negatives were rated, how many of them in pairs, and how many were not rated.
+    training: the settings.
+    odd, both: the accuracies on captions of folds that were left out.
+    """
+
+    labels: int
+    pairs: int
+    kept: int
+    training: dict[str, object]
+    odd: RaterAccuracy
+    both: RaterAccuracy
+
+
+def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> RaterRecord:
+    """Give a cloze model a model of raters, fitted to what people said, and write the model to `output`.
+
+    The network rates as raters of pairs do, and learns from those of lists as well. Of a negative of which nobody was
+    asked (odd and both are empty) it learns to say what the model's network says now; if there are such, it starts from
+    that network, and so keeps what it has learnt from ratings that are not among the labels. The accuracies are those
+    for raters of pairs, or for those of lists if there are no pairs.
+
+    Args:
+        labels: a tab-separated file with the columns COLUMNS, a row for what a rater said of a caption and its
+            negative; shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty.
+        model: the file of the model.
+        output: the file to write; it may be the same.
+        config: how the network is fitted.
+
+    Returns:
+        What the file records about it.
+
+    Raises:
+        OSError, ValueError: the input is missing or bad.
+    """
     torch.set_num_threads(1)
     loaded = ClozeModel.load(model)
-    asked = read_labels(labels)
-    captions = parse(asked.captions)
-    texts = parse(asked.texts)
+    rated = read_labels(labels)
+    captions = parse(rated.captions)
+    texts = parse(rated.texts)
     encodings = encode(captions, loaded)
     rows = [recover(caption, text).row for caption, text in zip(captions, texts, strict=True)]
     given = inputs(captions, encodings, rows, compare(captions, encodings, rows))
-    is_read = ~np.isnan(asked.said).all(axis=1)
+    is_rated = ~np.isnan(rated.answers).all(axis=1)
     start = None
-    if not is_read.all():
+    if not is_rated.all():
         start = read_arrays(model, JUDGEMENT)
         if not start:
             raise ValueError(f"{model} has no network that could say what no reader has said: fill in odd or both")
-        each = np.arange(len(is_read))
-        raters = RaterModel(start, own=True)
-        places = raters.project_places(given.places)
-        units = raters.project_units(given.units)
-        now = np.stack(raters.predict(given.changes, given.features, places, units, each, each), axis=1)
-        asked = asked._replace(said=np.where(is_read[:, None], asked.said, now))
-    number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
-    fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
-    predicted = np.zeros(asked.said.shape)
+        rated = rated._replace(answers=np.where(is_rated[:, None], rated.answers, _ratings_now(start, given)))
+
+    predicted = _predict_left_out(given, rated, config, start)
+    measured = is_rated & (rated.lists.all() | ~rated.lists)
+    record = RaterRecord(
+        labels=int(is_rated.sum()),
+        pairs=int((is_rated & ~rated.lists).sum()),
+        kept=int((~is_rated).sum()),
+        training=config.model_dump(),
+        odd=accuracy(predicted[measured, 0], rated.answers[measured, 0], rated.weights[measured]),
+        both=accuracy(predicted[measured, 1], rated.answers[measured, 1], rated.weights[measured]),
+    )
+    write_part(model, output, JUDGEMENT, fit(given, rated, config, start).arrays(), {"judgement": record})
+    return record
+
+
+def _ratings_now(arrays: Mapping[str, np.ndarray], given: Inputs) -> np.ndarray:
+    """What the raters' network of a model's file says of negatives, (negatives, 2)."""
+    raters = RaterModel(arrays, own=True)
+    each = np.arange(len(given.changes))
+    ratings = raters.predict(
+        changes=given.changes,
+        features=given.features,
+        places=raters.project_places(given.places),
+        units=raters.project_units(given.units),
+        place=each,
+        unit=each,
+    )
+    return np.stack(ratings, axis=1)
+
+
+def _predict_left_out(
+    given: Inputs, rated: Labels, config: JudgementConfig, start: Mapping[str, np.ndarray] | None
+) -> np.ndarray:
+    """The probabilities for each negative, (negatives, 2), of a network that was fitted without its caption."""
+    number_of_caption = {text: number for number, text in enumerate(dict.fromkeys(rated.captions))}
+    fold_of_caption = np.random.default_rng(config.seed).integers(0, FOLDS, len(number_of_caption))
+    fold = fold_of_caption[[number_of_caption[text] for text in rated.captions]]
+    predicted = np.zeros(rated.answers.shape)
     for left_out in range(FOLDS):
         apart = np.flatnonzero(fold == left_out)
         others = np.flatnonzero(fold != left_out)
-        net = fit(given.take(others), asked.take(others), config, start)
-        predicted[apart] = torch.sigmoid(net(tensors_of(given.take(apart), asked.lists[apart]))).detach().numpy()
-    measured = is_read & (asked.lists.all() | ~asked.lists)
-    record: dict[str, Any] = {
-        "labels": int(is_read.sum()),
-        "pairs": int((is_read & ~asked.lists).sum()),
-        "kept": int((~is_read).sum()),
-        "training": config.model_dump(),
-    }
-    for name, its, of in zip(("odd", "both"), predicted.T, asked.said.T, strict=True):
-        known = ~np.isnan(of) & measured
-        tenths = np.minimum((its * 10).astype(int), 9)
-        record[name] = {
-            "auc": round(float(roc_auc_score(of[known], its[known], sample_weight=asked.weights[known])), 3)
-            if len(set(of[known])) == 2
-            else None,
-            "by_tenth": [
-                [int(at.sum()), round(float(np.average(of[at], weights=asked.weights[at])), 3)]
-                for at in (known & (tenths == tenth) for tenth in range(10))
-                if at.any()
-            ],
-        }
-    write_part(model, output, JUDGEMENT, fit(given, asked, config, start).arrays(), {"judgement": record})
-    return record
+        net = fit(given.take(others), rated.take(others), config, start)
+        predicted[apart] = predict(net, given.take(apart), rated.lists[apart])
+    return predicted
+
+
+def accuracy(predicted: np.ndarray, answers: np.ndarray, weights: np.ndarray) -> RaterAccuracy:
+    """How well the answers to one question are predicted; all (negatives,), answers NaN where nothing was said."""
+    is_answered = ~np.isnan(answers)
+    predicted = predicted[is_answered]
+    answers = answers[is_answered]
+    weights = weights[is_answered]
+    tenth = np.minimum((predicted * 10).astype(int), 9)
+    by_tenth: list[list[int | float]] = []
+    for number in np.unique(tenth):
+        inside = tenth == number
+        share = float(np.average(answers[inside], weights=weights[inside]))
+        by_tenth.append([int(inside.sum()), round(share, 3)])
+    both_said = len(set(answers)) == 2
+    auc = round(float(roc_auc_score(answers, predicted, sample_weight=weights)), 3) if both_said else None
+    return {"auc": auc, "by_tenth": by_tenth}

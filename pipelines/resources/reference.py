@@ -14,10 +14,17 @@ TABLES = ("lexicon", "truth", "balance")
 PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 
 
-def ship(run: Path, output: Path, source: str) -> None:
-    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables. source: what the captions are, for the files'
-    metadata, which also have the number of captions that were counted. Raises FileNotFoundError if the run lacks a
-    table, ValueError if one has not been counted on its own captions alone.
+def write_reference(run: Path, output: Path, source: str) -> None:
+    """Write `output`/{lexicon,truth,balance}.parquet from a run's tables.
+
+    Args:
+        run: the folder of the run.
+        output: the folder to write to; it is made if it is missing.
+        source: what the captions are, for the files' metadata, which also have the number of captions counted.
+
+    Raises:
+        FileNotFoundError: the run lacks a table.
+        ValueError: a table has not been counted on the run's own captions alone.
     """
     output.mkdir(parents=True, exist_ok=True)
     for name in TABLES:

@@ -10,6 +10,7 @@ similar in WordNet. Used alike are, here, words whose vectors in the cloze model
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import log
 from pathlib import Path
@@ -20,66 +21,90 @@ from ...augment.cloze.model import ClozeModel
 from ...augment.language.wordnet import WordNet
 
 NEIGHBOURS = 20
-PRIOR = 0.3  # exponent of a sense's share of the lemma's tags in WordNet's corpora
+# Exponent of a sense's share of the lemma's tags in WordNet's corpora.
+PRIOR = 0.3
 LEAST_LETTERS = 3
-FOUND = "[by_neighbours]\n"  # the table of the file that is made; what stands before it is kept
+# The table of the file that is made; what stands before it is kept.
+TABLE = "[by_neighbours]\n"
 
 
-class Similarity:
+class LinSimilarity:
     """Lin's similarity of noun synsets, from 0 to 1: the information that they share in relation to what they have."""
 
     def __init__(self, wordnet: WordNet) -> None:
         """Compute the information content of each noun synset: 1 of one without hyponyms, 0 of "entity"."""
         self.wordnet = wordnet
         nouns = [synset for synset in range(len(wordnet)) if wordnet.pos(synset) == "n"]
-        below = np.zeros(len(wordnet), int)
+        # How many each synset has, itself included.
+        hyponyms = np.zeros(len(wordnet), int)
         for synset in nouns:
-            below[list(wordnet.closure(synset))] += 1
-        self.information = (1 - np.log(np.maximum(below, 1)) / log(len(nouns))).tolist()
+            hyponyms[list(wordnet.closure(synset))] += 1
+        self.information = (1 - np.log(np.maximum(hyponyms, 1)) / log(len(nouns))).tolist()
 
-    @cache  # noqa: B019  # one instance, for as long as the command runs
-    def of(self, one: int, other: int) -> float:
+    @cache  # noqa: B019  # there is one instance, for as long as the command runs
+    def between(self, first: int, second: int) -> float:
         """The similarity of two synsets."""
-        shared = self.wordnet.closure(one) & self.wordnet.closure(other)
-        both = self.information[one] + self.information[other]
-        return 2 * max(self.information[synset] for synset in shared) / both if shared and both else 0.0
+        shared = self.wordnet.closure(first) & self.wordnet.closure(second)
+        total = self.information[first] + self.information[second]
+        if not shared or not total:
+            return 0.0
+        return 2 * max(self.information[synset] for synset in shared) / total
 
 
-def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
+def predominant_senses(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
     """The name of the predominant sense of each noun in the model's vocabulary for which it is not the first sense."""
-    similarity = Similarity(wordnet)
+    similarity = LinSimilarity(wordnet)
     words = [unit for unit in model.units.names if len(unit) >= LEAST_LETTERS and wordnet.senses(unit, "n")]
     vectors = model.embedding[model.numbers(words)].astype(float)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     # Verbs that are nouns as well, such as "walk", do not vote.
     votes = np.array([sum(wordnet.tag_counts(w, "n")) >= 0.5 * sum(wordnet.tag_counts(w, "v")) for w in words])
-    found = {}
+    predominant: dict[str, str] = {}
     for word, vector in zip(words, vectors, strict=True):
+        first = wordnet.senses(word, "n")[0]
         senses = [synset for synset in wordnet.senses(word, "n") if not wordnet.relation("instance_of", synset)]
         if len(senses) < 2:
             continue
         cosine = np.where(votes, vectors @ vector, -1.0)
-        own = (word, f"{word}s", f"{word}es")
-        alike = [i for i in np.argsort(-cosine).tolist() if words[i] not in own and word not in words[i].split()]
-        scores = np.zeros(len(senses))
-        for i in alike[:NEIGHBOURS]:
-            of_other = wordnet.senses(words[i], "n")
-            similar = np.array([max(similarity.of(sense, other) for other in of_other) for sense in senses])
-            scores += cosine[i] * similar / max(similar.sum(), 1e-9)
-        counts = dict(zip(wordnet.senses(word, "n"), wordnet.tag_counts(word, "n"), strict=True))
-        scores *= np.array([counts[sense] + 1.0 for sense in senses]) ** PRIOR
+        neighbours = _neighbours(word, words, cosine)
+        scores = _prevalence(senses, [(words[i], cosine[i]) for i in neighbours], similarity)
+        # WordNet's own counts have a say, but a small one: they are of essays and news.
+        tags = dict(zip(wordnet.senses(word, "n"), wordnet.tag_counts(word, "n"), strict=True))
+        scores *= np.array([tags[sense] + 1.0 for sense in senses]) ** PRIOR
+        # Rounded, so that the order of additions decides nothing.
         best = senses[int(np.argmax(scores.round(6)))]
-        if best != wordnet.senses(word, "n")[0]:
-            found[word] = wordnet.name(best)
-    return found
+        if best != first:
+            predominant[word] = wordnet.name(best)
+    return predominant
+
+
+def _neighbours(word: str, words: Sequence[str], cosine: np.ndarray) -> list[int]:
+    """The numbers of the nearest words, the nearest first, without forms of the word and phrases that contain it."""
+    forms = (word, f"{word}s", f"{word}es")
+    in_order = np.argsort(-cosine).tolist()
+    others = [i for i in in_order if words[i] not in forms and word not in words[i].split()]
+    return others[:NEIGHBOURS]
+
+
+def _prevalence(
+    senses: Sequence[int], neighbours: Sequence[tuple[str, float]], similarity: LinSimilarity
+) -> np.ndarray:
+    """The prevalence of each sense, (senses,), see above; neighbours: words and their cosines."""
+    scores = np.zeros(len(senses))
+    for neighbour, cosine in neighbours:
+        neighbour_senses = similarity.wordnet.senses(neighbour, "n")
+        nearest = [max(similarity.between(sense, other) for other in neighbour_senses) for sense in senses]
+        similar = np.array(nearest)
+        scores += cosine * similar / max(similar.sum(), 1e-9)
+    return scores
 
 
 def build(model: Path, output: Path) -> None:
     """Write the predominant senses by the cloze model in a file to the table `by_neighbours` of the TOML file `output`.
     Keeps what the file has before that table. Raises as `ClozeModel.load`.
     """
-    found = predominant(WordNet.load(), ClozeModel.load(model))
-    kept = output.read_text("utf-8").partition(FOUND)[0] if output.exists() else ""
-    lines = [f'"{word}" = "{name}"\n' for word, name in sorted(found.items())]
-    output.write_text(kept + FOUND + "".join(lines), "utf-8")
-    print(f"{output}: {len(found)} nouns")
+    senses = predominant_senses(WordNet.load(), ClozeModel.load(model))
+    before = output.read_text("utf-8").partition(TABLE)[0] if output.exists() else ""
+    lines = [f'"{word}" = "{name}"\n' for word, name in sorted(senses.items())]
+    output.write_text(before + TABLE + "".join(lines), "utf-8")
+    print(f"{output}: {len(senses)} nouns")

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import nltk
 import pyarrow as pa
@@ -22,7 +22,8 @@ from ...schemas.fields import check
 PARTS = ("noun", "verb", "adj", "adv")
 FILES = (*(f"{kind}.{pos}" for kind in ("data", "index") for pos in PARTS), *(f"{pos}.exc" for pos in PARTS))
 FILES += ("cntlist.rev", "index.sense")
-POS_FILES = dict(zip("nvar", PARTS, strict=True))
+POS_ORDER = "nvar"
+POS_FILES = dict(zip(POS_ORDER, PARTS, strict=True))
 RELATIONS = {
     "hypernyms": "hypernyms",
     "instance_of": "instance_hypernyms",
@@ -36,9 +37,11 @@ RELATIONS = {
 
 
 def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
-    """Open the WordNet files in the folder `source` with NLTK's reader. folder: an empty folder; the files are copied
-    to `folder`/corpora, where NLTK can read them, with that of the lexicographer files' names (lexnames.txt), which
-    Debian's package lacks. Raises FileNotFoundError with the first file that `source` lacks.
+    """Open the WordNet files in the folder `source` with NLTK's reader.
+
+    The files are copied to `folder`/corpora, where NLTK can read them, with that of the lexicographer files' names
+    (lexnames.txt), which Debian's package lacks; folder: an empty one. Raises FileNotFoundError with the first file
+    that `source` lacks.
     """
 
     class English(WordNetCorpusReader):
@@ -51,52 +54,79 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
     target.mkdir(parents=True)
     for name in FILES:
         if not (source / name).is_file():
-            where = "WordNet 3.0 is in Debian's wordnet-base and wordnet-sense-index"
-            raise FileNotFoundError(f"{source / name}: no such file; {where}")
+            package = "WordNet 3.0 is in Debian's wordnet-base and wordnet-sense-index"
+            raise FileNotFoundError(f"{source / name}: no such file; {package}")
         shutil.copyfile(source / name, target / name)
     shutil.copyfile(Path(__file__).with_name("lexnames.txt"), target / "lexnames")
     nltk.data.path.insert(0, str(folder))
-    return English(str(target), omw_reader=object())  # anything but None, which would load the multilingual tables
+    # None would load the multilingual tables.
+    return English(str(target), omw_reader=object())
+
+
+class SynsetKey(NamedTuple):
+    """What names a synset in WordNet's files: the part of speech of its index (n, v, a, r), and its offset there."""
+
+    pos: str
+    offset: int
+
+
+class SenseKey(NamedTuple):
+    """What names a sense in the table: the row of its synset, and the text of its lemma."""
+
+    row: int
+    lemma: str
+
+
+class WordNetRows:
+    """The synsets of a WordNet and where each stands in the table: ordered by part of speech and WordNet's offsets."""
+
+    def __init__(self, reader: WordNetCorpusReader) -> None:
+        every = {synset for pos in POS_FILES for synset in reader.all_synsets(pos)}
+        self.synsets = sorted(every, key=lambda synset: (POS_ORDER.index(_key(synset).pos), synset.offset()))
+        self.row = {_key(synset): row for row, synset in enumerate(self.synsets)}
+        self.lemmas = [_distinct_lemmas(synset) for synset in self.synsets]
+        senses = [SenseKey(row, text) for row, lemmas in enumerate(self.lemmas) for text in lemmas]
+        # Senses are numbered through the whole table.
+        self.sense_number = {sense: number for number, sense in enumerate(senses)}
+
+    def rows_of(self, synsets: list[Synset]) -> list[int]:
+        """The rows of some synsets, ascending."""
+        return sorted(self.row[_key(synset)] for synset in synsets)
+
+    def senses_of(self, lemmas: list[Lemma]) -> list[int]:
+        """The numbers of the senses of some lemmas, ascending, each once."""
+        senses = (SenseKey(self.row[_key(lemma.synset())], _text(lemma.name())) for lemma in lemmas)
+        return sorted({self.sense_number[sense] for sense in senses})
 
 
 def table(reader: WordNetCorpusReader) -> pa.Table:
     """All synsets as a table, one row per synset, ordered by part of speech (n, v, a, r) and WordNet's offsets."""
-    every = {synset for pos in POS_FILES for synset in reader.all_synsets(pos)}
-    synsets = sorted(every, key=lambda one: ("nvar".index(_search_pos(one.pos())), one.offset()))
-    rows = {(_search_pos(synset.pos()), synset.offset()): row for row, synset in enumerate(synsets)}
+    rows = WordNetRows(reader)
     ranks = {pos: _ranks(reader, pos) for pos in POS_FILES}
-    senses = [_lemmas(synset) for synset in synsets]
-    in_order = [(row, text) for row, lemmas in enumerate(senses) for text, _ in lemmas]
-    flat = {sense: number for number, sense in enumerate(in_order)}
-
-    def targets(related: list[Synset]) -> list[int]:
-        return sorted(rows[_search_pos(synset.pos()), synset.offset()] for synset in related)
-
-    def sense_targets(related: list[Lemma]) -> list[int]:
-        return sorted({flat[targets([lemma.synset()])[0], _text(lemma.name())] for lemma in related})
-
     irregular = _irregular(reader, ranks, rows)
-    records = []
-    for row, (synset, lemmas) in enumerate(zip(synsets, senses, strict=True)):
-        ranked = ranks[_search_pos(synset.pos())]
-        record: dict[str, Any] = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
-        record["senses"] = [
+    records: list[dict[str, object]] = []
+    for row, (synset, lemmas) in enumerate(zip(rows.synsets, rows.lemmas, strict=True)):
+        rank_of = ranks[_key(synset).pos]
+        senses = [
             {
                 "lemma": text,
-                "rank": ranked[text, synset.offset()],
+                "rank": rank_of[text, synset.offset()],
                 "count": lemma.count(),
-                "antonyms": sense_targets(lemma.antonyms()),
-                "derived": sense_targets(lemma.derivationally_related_forms()),
+                "antonyms": rows.senses_of(lemma.antonyms()),
+                "derived": rows.senses_of(lemma.derivationally_related_forms()),
             }
-            for text, lemma in lemmas
+            for text, lemma in lemmas.items()
         ]
-        records.append(record | {column: targets(getattr(synset, method)()) for column, method in RELATIONS.items()})
+        relations = {column: rows.rows_of(getattr(synset, method)()) for column, method in RELATIONS.items()}
+        named = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
+        records.append({**named, "senses": senses, **relations})
     return pa.Table.from_pylist(records, TAXONOMY)
 
 
-def _search_pos(pos: str) -> str:
-    """The part of speech used in WordNet's index: "a" for satellite adjectives ("s"), else `pos` itself."""
-    return "a" if pos == "s" else pos
+def _key(synset: Synset) -> SynsetKey:
+    pos = synset.pos()
+    # Satellite adjectives are in the index of adjectives.
+    return SynsetKey("a" if pos == "s" else pos, synset.offset())
 
 
 def _text(name: str) -> str:
@@ -104,39 +134,46 @@ def _text(name: str) -> str:
     return name.lower().replace("_", " ")
 
 
-def _lemmas(synset: Synset) -> list[tuple[str, Lemma]]:
-    """(text, lemma) of the synset's lemmas; of those that differ only in case ("Moon", "moon"), the first."""
+def _distinct_lemmas(synset: Synset) -> dict[str, Lemma]:
+    """The synset's lemmas by their text; of those that differ only in case ("Moon", "moon"), the first."""
     first: dict[str, Lemma] = {}
     for lemma in synset.lemmas():
         first.setdefault(_text(lemma.name()), lemma)
-    return list(first.items())
+    return first
 
 
-def _ranks(reader: WordNetCorpusReader, pos: str) -> dict[tuple[str, int], int]:
-    """Sense numbers (from 1) by (lemma, synset offset), from the index, which lists the most frequent sense first."""
-    ranks = {}
+# Sense numbers, from 1, by lemma and offset of the synset.
+Ranks = dict[tuple[str, int], int]
+
+
+def _ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
+    """The sense numbers of a part of speech, from its index, which lists the most frequent sense first."""
+    ranks: Ranks = {}
     with reader.open(f"index.{POS_FILES[pos]}") as lines:
         for line in lines:
-            if not line.startswith(" "):
-                fields = line.split()
-                for rank, offset in enumerate(fields[-int(fields[2]) :], start=1):
-                    ranks[_text(fields[0]), int(offset)] = rank
+            if line.startswith(" "):  # the licence
+                continue
+            lemma, _, sense_count, *others = line.split()
+            for rank, offset in enumerate(others[-int(sense_count) :], start=1):
+                ranks[_text(lemma), int(offset)] = rank
     return ranks
 
 
 def _irregular(
-    reader: WordNetCorpusReader, ranks: dict[str, dict[tuple[str, int], int]], rows: dict[tuple[str, int], int]
+    reader: WordNetCorpusReader, ranks: dict[str, Ranks], rows: WordNetRows
 ) -> dict[int, list[dict[str, str]]]:
     """Irregular forms ("geese") of the lemmas, by the row of the lemma's first sense, sorted."""
+    # Pairs of a lemma and a form.
     forms: dict[int, set[tuple[str, str]]] = {}
-    for pos, ranked in ranks.items():
-        first = {lemma: offset for (lemma, offset), rank in ranked.items() if rank == 1}
+    for pos, ranks_of_pos in ranks.items():
+        first_sense = {lemma: offset for (lemma, offset), rank in ranks_of_pos.items() if rank == 1}
         with reader.open(f"{POS_FILES[pos]}.exc") as lines:
             for line in lines:
                 form, *lemmas = (_text(word) for word in line.split())
                 for lemma in lemmas:
-                    if lemma in first:
-                        forms.setdefault(rows[pos, first[lemma]], set()).add((lemma, form))
+                    if lemma in first_sense:
+                        row = rows.row[SynsetKey(pos, first_sense[lemma])]
+                        forms.setdefault(row, set()).add((lemma, form))
     return {row: [{"lemma": lemma, "form": form} for lemma, form in sorted(pairs)] for row, pairs in forms.items()}
 
 
@@ -157,7 +194,8 @@ def build(source: Path, output: Path) -> None:
         metadata = {"source": f"WordNet {reader.get_version()}, Princeton University; see WORDNET_LICENSE.txt"}
     check(taxonomy, TAXONOMY)
     taxonomy = taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata})
-    stored = {"compression": "zstd", "compression_level": 19, "row_group_size": 1 << 20, "write_statistics": False}
-    pq.write_table(taxonomy, output, **stored)
+    pq.write_table(
+        taxonomy, output, compression="zstd", compression_level=19, row_group_size=1 << 20, write_statistics=False
+    )
     (output.parent / "WORDNET_LICENSE.txt").write_text(licence(source), "utf-8")
     print(f"{output}: {taxonomy.num_rows} synsets, {output.stat().st_size} bytes")

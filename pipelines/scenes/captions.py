@@ -1,5 +1,7 @@
 """Captions of a scene from a grammar: each is true, its counts are exact, and its noun phrases fit only what they name.
-A form makes a sentence about a group (see `world`), without capital and full stop, or "" if it does not fit that.
+
+A form makes a sentence about a group (see `world`), without capital and full stop, or "" if it does not fit that. The
+words and the simple templates are in augment/data/scenes.toml, where a repeated one is drawn more often.
 """
 
 from __future__ import annotations
@@ -11,18 +13,17 @@ from typing import NamedTuple
 
 from ...augment.language.grammar import article
 from .judge import LEFT, holds
-from .world import KINDS, LIVING, NUMBERS, WORLD, Scene, Thing
+from .world import HELD_GROUP, KINDS, LIVING, NUMBERS, WORLD, Scene, Thing, progressive, third_person
 
 CAPTIONS_PER_IMAGE = 5
 TRIES = 200
 WHERE: dict[str, list[str]] = {slot: entry["where"] for slot, entry in WORLD["slots"].items()}
 EXACT = WHERE | {"left": ["to the left of"], "right": ["to the right of"]}
 STANDING = ("lamp", "vase", "clock", "chair", "tree", "house")
-ING = {"sit": "sitting", "lie": "lying"}  # other verbs add "ing"
 TEMPLATES: dict[str, list[str]] = WORLD["captions"]
 
 
-class Phrase(NamedTuple):
+class AgreeingPhrase(NamedTuple):
     """A noun phrase, and whether it is plural."""
 
     text: str
@@ -45,8 +46,8 @@ class Teller(NamedTuple):
     rng: Random
 
     @property
-    def one(self) -> Thing:
-        """One of the group's things, which are all equal but for their places."""
+    def thing(self) -> Thing:
+        """The first of the group's things, which are all equal but for their places."""
         return self.scene.things[self.scene.group(self.group)[0]]
 
     def about(self, group: int) -> Teller:
@@ -55,9 +56,9 @@ class Teller(NamedTuple):
 
     def where(self, words: dict[str, list[str]] = WHERE) -> str:
         """A preposition for the group's place, relative to the anchor."""
-        return self.rng.choice(words[self.one.slot])
+        return self.rng.choice(words[self.thing.slot])
 
-    def anchor(self, *, the: bool = False) -> Phrase:
+    def anchor(self, *, the: bool = False) -> AgreeingPhrase:
         """A noun phrase for the anchor."""
         return self.about(0).phrase(the=the)
 
@@ -65,145 +66,177 @@ class Teller(NamedTuple):
         """Where the group is: "on a red table"."""
         return f"{self.where()} {self.anchor()}"
 
-    def phrase(self, *, colour: bool = True, the: bool = False) -> Phrase:
+    def phrase(self, *, colour: bool = True, the: bool = False) -> AgreeingPhrase:
         """A noun phrase for the group alone, "three small red balls"; colour: may be said; the: definite."""
         rng = self.rng
-        one = self.one
+        thing = self.thing
         count = len(self.scene.group(self.group))
-        said = {
-            "size": one.size if rng.random() < 0.6 else "",
-            "colour": one.colour if colour and rng.random() < 0.75 else "",
-            "pattern": one.pattern if rng.random() < 0.7 else "",
-        }
-        others = [thing for thing in self.scene.things if thing.kind == one.kind and thing.group != self.group]
-        for attribute in ("colour", "pattern", "size"):
-            if colour and any(
-                all(not word or getattr(other, name) in (word, "") for name, word in said.items()) for other in others
-            ):
-                said[attribute] = getattr(one, attribute)  # tells it from another group of that kind
-        looks = rng.sample([said["colour"], said["pattern"]], 2)
-        asleep = "sleeping" if one.pose == "sleep" and rng.random() < 0.3 else ""
-        name = KINDS[one.kind].plural if count > 1 else one.kind
-        noun = " ".join(filter(None, [said["size"], asleep, *looks, name]))
+        attributes = self._attributes(colour=colour)
+        looks = rng.sample([attributes["colour"], attributes["pattern"]], 2)
+        asleep = "sleeping" if thing.pose == "sleep" and rng.random() < 0.3 else ""
+        name = KINDS[thing.kind].plural if count > 1 else thing.kind
+        noun = " ".join(filter(None, [attributes["size"], asleep, *looks, name]))
         if the:
             number = f"{NUMBERS[count - 1]} " if count > 1 and rng.random() < 0.5 else ""
-            return Phrase(f"the {number}{noun}", count > 1)
+            return AgreeingPhrase(f"the {number}{noun}", count > 1)
         if count > 1:
-            return Phrase(f"{NUMBERS[count - 1]} {noun}", True)
-        return Phrase(f"{'one' if rng.random() < 0.04 else article(noun)} {noun}", False)
+            return AgreeingPhrase(f"{NUMBERS[count - 1]} {noun}", True)
+        return AgreeingPhrase(f"{'one' if rng.random() < 0.04 else article(noun)} {noun}", False)
+
+    def _attributes(self, *, colour: bool) -> dict[str, str]:
+        """The size, colour and pattern that are said, "" for none: some at random, and as many more as it takes to fit
+        no other group of the kind. colour: whether it may be said; if not, other groups may be meant as well.
+        """
+        rng = self.rng
+        thing = self.thing
+        attributes = {
+            "size": thing.size if rng.random() < 0.6 else "",
+            "colour": thing.colour if colour and rng.random() < 0.75 else "",
+            "pattern": thing.pattern if rng.random() < 0.7 else "",
+        }
+        others = [other for other in self.scene.things if other.kind == thing.kind and other.group != self.group]
+        for name in ("colour", "pattern", "size"):
+            if colour and any(_fits(attributes, other) for other in others):
+                attributes[name] = getattr(thing, name)
+        return attributes
 
     def verb(self) -> str:
         """A verb (base form) for what the group does in its place; "" if there is none."""
-        one = self.one
-        if one.kind in LIVING:
-            return "" if one.kind == "bird" and one.pose == "stand" else one.pose
-        if one.slot == "above":
-            return {"kite": "fly", "balloon": "float"}.get(one.kind, "")
-        if one.kind in STANDING:
+        thing = self.thing
+        if thing.kind in LIVING:
+            return "" if thing.kind == "bird" and thing.pose == "stand" else thing.pose
+        if thing.slot == "above":
+            return {"kite": "fly", "balloon": "float"}.get(thing.kind, "")
+        if thing.kind in STANDING:
             return "stand"
-        return self.rng.choice(("sit", "rest", "lie") if one.slot in ("on", "in") else ("lie", "sit"))
+        return self.rng.choice(("sit", "rest", "lie") if thing.slot in ("on", "in") else ("lie", "sit"))
+
+
+def _fits(attributes: dict[str, str], thing: Thing) -> bool:
+    """Whether attributes may be said of a thing; one that the thing does not have says nothing against it."""
+    return all(not word or getattr(thing, name) in (word, "") for name, word in attributes.items())
 
 
 def captions(scene: Scene, rng: Random) -> list[str]:
     """Up to five different captions in random order, with one about each group if the forms drawn fit the groups."""
     groups = scene.groups
-    found: list[str] = []
+    texts: list[str] = []
     for turn in range(TRIES):
-        if len(found) == CAPTIONS_PER_IMAGE:
+        if len(texts) == CAPTIONS_PER_IMAGE:
             break
         group = groups[turn] if turn < len(groups) else rng.choice(groups)
         text = sentence(rng.choice(FORMS), scene, group, rng)
-        if text and text not in found:
-            found.append(text)
-    rng.shuffle(found)
-    return found
+        if text and text not in texts:
+            texts.append(text)
+    rng.shuffle(texts)
+    return texts
 
 
-def sentence(form: Callable[[Teller], str], scene: Scene, group: int, rng: Random) -> str:
+Form = Callable[[Teller], str]
+
+
+def sentence(form: Form, scene: Scene, group: int, rng: Random) -> str:
     """The sentence that a form makes about a group, capitalised, mostly with a full stop; "" if it does not fit."""
     text = form(Teller(scene, group, rng))
     return text and f"{text[0].upper()}{text[1:]}{rng.choice(('.', '.', '.', ''))}"
 
 
-def _plain(template: str, it: Teller) -> str:  # "Two cups are on a red table"
-    s = it.phrase()
-    return template.format(s=s, place=it.place())
+# The order in which a form draws its words is part of it: another order gives other captions of the same seed.
 
 
-def _does(it: Teller) -> str:  # "A cat is sitting on a red table"
-    verb = it.verb()
+def _plain(template: str, teller: Teller) -> str:
+    """Say "Two cups are on a red table"."""
+    subject = teller.phrase()
+    return template.format(s=subject, place=teller.place())
+
+
+def _does(teller: Teller) -> str:
+    """Say "A cat is sitting on a red table"."""
+    verb = teller.verb()
     if not verb:
         return ""
-    s = it.phrase()
-    place = it.place()
-    does = verb if s.plural else {"fly": "flies"}.get(verb, f"{verb}s")
-    return it.rng.choice(TEMPLATES["does"]).format(s=s, does=does, doing=ING.get(verb, f"{verb}ing"), place=place)
+    subject = teller.phrase()
+    place = teller.place()
+    does = verb if subject.plural else third_person(verb)
+    template = teller.rng.choice(TEMPLATES["does"])
+    return template.format(s=subject, does=does, doing=progressive(verb), place=place)
 
 
-def _inverted(it: Teller) -> str:  # "On the red table are two cups"
-    where = it.where()
-    s = it.phrase()
-    there = it.rng.choice(("", "", "there "))
-    return f"{where} {it.anchor(the=it.rng.random() < 0.5)} {there}{s.be} {s}"
+def _inverted(teller: Teller) -> str:
+    """Say "On the red table are two cups"."""
+    where = teller.where()
+    subject = teller.phrase()
+    there = teller.rng.choice(("", "", "there "))
+    return f"{where} {teller.anchor(the=teller.rng.random() < 0.5)} {there}{subject.be} {subject}"
 
 
-def _with_on_it(it: Teller) -> str:  # "A red table with two cups on it"
-    where = it.where(EXACT)
-    return f"{it.anchor()} with {it.phrase()} {where} it"
+def _with_on_it(teller: Teller) -> str:
+    """Say "A red table with two cups on it"."""
+    where = teller.where(EXACT)
+    return f"{teller.anchor()} with {teller.phrase()} {where} it"
 
 
-def _both(it: Teller) -> str:  # "A red table and two cups"
-    phrases = [str(it.anchor()), str(it.phrase())]
-    it.rng.shuffle(phrases)
+def _both(teller: Teller) -> str:
+    """Say "A red table and two cups"."""
+    phrases = [str(teller.anchor()), str(teller.phrase())]
+    teller.rng.shuffle(phrases)
     return " and ".join(phrases)
 
 
-def _has_colour(it: Teller) -> str:  # "The two cups on the table are red"
-    if not it.one.colour:
+def _has_colour(teller: Teller) -> str:
+    """Say "The two cups on the table are red"."""
+    if not teller.thing.colour:
         return ""
-    where = it.where(EXACT)
-    s = it.phrase(colour=False, the=True)
-    return f"{s} {where} {it.anchor(the=True)} {s.be} {it.one.colour}"
+    where = teller.where(EXACT)
+    subject = teller.phrase(colour=False, the=True)
+    return f"{subject} {where} {teller.anchor(the=True)} {subject.be} {teller.thing.colour}"
 
 
-def _two_things(it: Teller) -> str:  # "Two cups are on a red table, and a dog is sleeping under the table"
-    others = [group for group in it.scene.groups if group != it.group]
-    if not others:
+def _two_things(teller: Teller) -> str:
+    """Say "Two cups are on a red table, and a dog is sleeping under the table"."""
+    rng = teller.rng
+    other_groups = [group for group in teller.scene.groups if group != teller.group]
+    if not other_groups:
         return ""
-    other = it.about(it.rng.choice(others))
-    s = it.phrase()
-    o = it.anchor()
-    t = other.phrase()
+    other = teller.about(rng.choice(other_groups))
+    subject = teller.phrase()
+    anchor = teller.anchor()
+    second = other.phrase()
     verb = other.verb()
-    doing = f"{ING.get(verb, f'{verb}ing')} " if verb and it.rng.random() < 0.5 else ""
-    first = f"{s} {s.be} {it.where()} {o}"
+    doing = f"{progressive(verb)} " if verb and rng.random() < 0.5 else ""
+    clause = f"{subject} {subject.be} {teller.where()} {anchor}"
     where = other.where()
-    joined = " and" if it.rng.random() < 0.4 else it.rng.choice((", and", ", while"))
-    return f"{first}{joined} {t} {t.be} {doing}{where} the {it.scene.things[0].kind}"
+    joined = " and" if rng.random() < 0.4 else rng.choice((", and", ", while"))
+    return f"{clause}{joined} {second} {second.be} {doing}{where} the {teller.scene.things[0].kind}"
 
 
-def _side_by_side(it: Teller) -> str:  # "A dog is to the left of two cups", if all of it is clearly on one side
-    for other in it.scene.groups:
-        pairs = [(a, b) for a in it.scene.group(it.group) for b in it.scene.group(other)]
-        left, right = (all(holds(LEFT[0], it.scene, *pair[::way]) for pair in pairs) for way in (1, -1))
-        if left or right:
-            s = it.phrase()
-            t = it.about(other).phrase()
-            return f"{s} {it.rng.choice((f'{s.be} ', ''))}to the {'left' if left else 'right'} of {t}"
+def _side_by_side(teller: Teller) -> str:
+    """Say "A dog is to the left of two cups", if all of it is clearly on one side."""
+    scene = teller.scene
+    for group in scene.groups:
+        pairs = [(first, second) for first in scene.group(teller.group) for second in scene.group(group)]
+        is_left = all(holds(LEFT[0], scene, first, second) for first, second in pairs)
+        is_right = all(holds(LEFT[0], scene, second, first) for first, second in pairs)
+        if is_left or is_right:
+            subject = teller.phrase()
+            other = teller.about(group).phrase()
+            be = teller.rng.choice((f"{subject.be} ", ""))
+            return f"{subject} {be}to the {'left' if is_left else 'right'} of {other}"
     return ""
 
 
-def _holding(it: Teller) -> str:  # "A girl is holding a red balloon", if the group is a person who holds something
-    if it.one.holds < 0:
+def _holding(teller: Teller) -> str:
+    """Say "A girl is holding a red balloon", if the group is a person who holds something."""
+    if teller.thing.holds < 0:
         return ""
-    s = it.phrase()
-    held = it.about(it.group + 100).phrase()
-    place = it.place()
-    return it.rng.choice(TEMPLATES["holding"]).format(s=s, held=held, place=place)
+    subject = teller.phrase()
+    held = teller.about(teller.group + HELD_GROUP).phrase()
+    place = teller.place()
+    return teller.rng.choice(TEMPLATES["holding"]).format(s=subject, held=held, place=place)
 
 
-_PLAIN: list[Callable[[Teller], str]] = [partial(_plain, template) for template in TEMPLATES["plain"]]
-FORMS: tuple[Callable[[Teller], str], ...] = (
+_PLAIN: list[Form] = [partial(_plain, template) for template in TEMPLATES["plain"]]
+FORMS: tuple[Form, ...] = (  # a repeated one is drawn more often
     *[*_PLAIN, _with_on_it, _side_by_side] * 2,
     *(_inverted, _both, _has_colour),
     *(_two_things,) * 3,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-from .judge import OPINIONS, Answer, judge
-from .world import ANCHORS, KINDS, MOST, PATTERNS, PEOPLE, Scene, Thing, placed
+from .judge import OPINIONS, SceneVerdict, judge
+from .world import ANCHORS, HELD_GROUP, KINDS, MOST, PATTERNS, PEOPLE, Scene, Thing, place_group
 
 
 def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene | None:
@@ -15,14 +15,14 @@ def counterpart(scene: Scene, caption: str, negative: str, rng: Random) -> Scene
     miscounted; `rng` chooses of several. None without, as for a negative with a word that no scene can show.
     """
     now = judge(negative, scene)
-    if now.verdict is Answer.UNDECIDED and now.reason != OPINIONS:
+    if now.verdict is SceneVerdict.UNDECIDED and now.reason != OPINIONS:
         return None
-    changed = list(variations(scene, rng))
-    rng.shuffle(changed)
-    for other in changed:
-        if judge(negative, other).verdict is Answer.TRUE:
-            if judge(caption, other).verdict in (Answer.FALSE, Answer.MISCOUNTED):
-                return other
+    candidates = list(variations(scene, rng))
+    rng.shuffle(candidates)
+    for candidate in candidates:
+        if judge(negative, candidate).verdict is SceneVerdict.TRUE:
+            if judge(caption, candidate).verdict in (SceneVerdict.FALSE, SceneVerdict.MISCOUNTED):
+                return candidate
     return None
 
 
@@ -35,35 +35,57 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
         first = _first(scene, group)
         if first.holds >= 0:
             continue
-        kind = KINDS[first.kind]
-        looks = {
-            "colour": kind.colours,
-            "pattern": ("", *PATTERNS) if kind.patterned else (),
-            "pose": tuple(pose for pose in kind.poses if (pose == "fly") == (first.pose == "fly")),
-        }
-        for field, values in looks.items():
-            for value in values:
-                if value != getattr(first, field):
-                    yield _replaced(scene, group, **{field: value})
+        yield from _with_other_looks(scene, group)
         if group:
             yield from _with_group_changed(scene, group, rng)
         elif not first.open:
-            for name in ANCHORS:
-                colours = KINDS[name].colours
-                colour = first.colour if first.colour in colours else colours[0]
-                if name != first.kind:
-                    yield _replaced(scene, 0, kind=name, colour=colour, pattern="")
-    for one, other in combinations(groups, 2):
-        first = _first(scene, one)
-        second = _first(scene, other)
-        if min(first.holds, second.holds) >= 0:
-            continue
-        if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
-            yield _replaced(_replaced(scene, one, colour=second.colour), other, colour=first.colour)
-        if one:
-            counts = len(scene.group(one)), len(scene.group(other))
-            for made in _with_group(scene, one, second._replace(slot=first.slot), counts[0], rng):
-                yield from _with_group(made, other, first._replace(slot=second.slot), counts[1], rng)
+            yield from _with_other_anchors(scene)
+    for group, other in combinations(groups, 2):
+        # Two people who hold something do not exchange anything.
+        if min(_first(scene, group).holds, _first(scene, other).holds) < 0:
+            yield from _with_exchanged(scene, group, other, rng)
+
+
+def _with_other_looks(scene: Scene, group: int) -> Iterator[Scene]:
+    """All scenes that differ from this one in the colour, the pattern or the pose of a group."""
+    first = _first(scene, group)
+    kind = KINDS[first.kind]
+    looks = {
+        "colour": kind.colours,
+        "pattern": ("", *PATTERNS) if kind.patterned else (),
+        "pose": tuple(pose for pose in kind.poses if (pose == "fly") == (first.pose == "fly")),
+    }
+    for field, values in looks.items():
+        for value in values:
+            if value != getattr(first, field):
+                yield _replaced(scene, group, **{field: value})
+
+
+def _with_other_anchors(scene: Scene) -> Iterator[Scene]:
+    """All scenes with another kind of thing in the middle, where possible in the same colour."""
+    anchor = scene.things[0]
+    for name in ANCHORS:
+        if name != anchor.kind:
+            colours = KINDS[name].colours
+            colour = anchor.colour if anchor.colour in colours else colours[0]
+            yield _replaced(scene, 0, kind=name, colour=colour, pattern="")
+
+
+def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterator[Scene]:
+    """The scene with the colours of two groups exchanged, and with the groups in each other's place, if that is
+    possible.
+    """
+    first = _first(scene, group)
+    second = _first(scene, other)
+    if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
+        yield _replaced(_replaced(scene, group, colour=second.colour), other, colour=first.colour)
+    # The anchor stays in the middle.
+    if group:
+        # Each slot keeps its number of things; only what stands there is exchanged.
+        number = len(scene.group(group))
+        number_of_other = len(scene.group(other))
+        for changed in _with_group(scene, group, second._replace(slot=first.slot), number, rng):
+            yield from _with_group(changed, other, first._replace(slot=second.slot), number_of_other, rng)
 
 
 def _first(scene: Scene, group: int) -> Thing:
@@ -71,7 +93,9 @@ def _first(scene: Scene, group: int) -> Thing:
 
 
 def _replaced(scene: Scene, group: int, **looks: str) -> Scene:
-    things = (thing._replace(**looks) if thing.group == group else thing for thing in scene.things)  # type: ignore[arg-type]
+    things = []
+    for thing in scene.things:
+        things.append(Thing(**{**thing._asdict(), **looks}) if thing.group == group else thing)
     return scene._replace(things=tuple(things))
 
 
@@ -83,7 +107,8 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
         if number != count:
             yield from _with_group(scene, group, first, number, rng)
     for kind in KINDS.values():
-        belongs = (first.slot == "above") == ("fly" in kind.poses)  # what flies is above, and nothing else is
+        # What flies is above, and nothing else is.
+        belongs = (first.slot == "above") == ("fly" in kind.poses)
         if kind.name == first.kind or kind.name in ANCHORS or not belongs:
             continue
         colour = first.colour if first.colour in kind.colours else rng.choice(kind.colours)
@@ -100,13 +125,14 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
 
 def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:
     """The scene with `count` things like `like` instead of a group; none if its slot has no room for them."""
-    if scene.group(100 + group):
+    if scene.group(HELD_GROUP + group):
         return
-    things = placed(rng, scene.things[0], like._replace(group=group), count)
-    at = scene.group(group)[0]
-    kept = [thing for thing in scene.things if thing.group != group]
-    made = [*kept[:at], *things, *kept[at:]]
-    if len(things) != count or any(thing.holds >= 0 for thing in made):
-        return  # where someone holds something, the indices of things would change
-    made[0] = made[0]._replace(open=any(thing.slot == "in" for thing in made))
-    yield scene._replace(things=tuple(made))
+    things = place_group(rng, scene.things[0], like._replace(group=group), count)
+    position = scene.group(group)[0]
+    others = [thing for thing in scene.things if thing.group != group]
+    changed = [*others[:position], *things, *others[position:]]
+    if len(things) != count or any(thing.holds >= 0 for thing in changed):
+        # Where someone holds something, the indices of things would change.
+        return
+    changed[0] = changed[0]._replace(open=any(thing.slot == "in" for thing in changed))
+    yield scene._replace(things=tuple(changed))

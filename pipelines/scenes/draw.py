@@ -1,7 +1,8 @@
-"""Draw a scene as an image of 224 x 224 pixels, at twice the size and scaled down, and make features of images with a
-small fixed network: five channels (RGB, x and y) of 112 x 112 go through four convolutions with stride 2 and ReLU to
-256 of 7 x 7. Weights are random with a fixed seed; each channel is normalised on 48 fixed scenes, so that none is dead
-and all have the same scale.
+"""Draw a scene as an image of 224 x 224 pixels, and make features of images with a small fixed network.
+
+Images are drawn at twice the size and scaled down, which smooths their edges. The network: five channels (RGB, x and y)
+of 112 x 112 go through four convolutions with stride 2 and ReLU to 256 of 7 x 7. Weights are random with a fixed seed;
+each channel is normalised on 48 fixed scenes, so that none is dead and all have the same scale.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from random import Random
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -33,7 +34,23 @@ GRID = (49, 256)
 POOLED = (512,)
 SEED = 20180
 SCENES = 48
-Scale = tuple[np.ndarray, np.ndarray]  # mean and deviation of each channel
+
+
+class Scale(NamedTuple):
+    """The mean and the standard deviation of each channel: (channels,)."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Scale:
+        """The scale of values (…, channels)."""
+        flat = values.reshape(-1, values.shape[-1])
+        return cls(flat.mean(axis=0), flat.std(axis=0) + np.float32(1e-6))
+
+    def standardised(self, values: np.ndarray) -> np.ndarray:
+        """Values (…, channels) with mean 0 and deviation 1 where this is their scale; float32."""
+        return ((values - self.mean) / self.deviation).astype(np.float32, copy=False)
 
 
 class Pen:
@@ -50,37 +67,40 @@ class Pen:
         self._line = max(2, min(width, height) // 24)
 
     def draw(self, strokes: str) -> None:
-        """Draw strokes, written as in scenes.toml."""
+        """Draw strokes, written as in scenes.toml: "disc 10 20 60 70 ink=skin; line 0 0 100 100 thick=1.5"."""
         for stroke in strokes.split(";"):
             tool, *words = stroke.split()
-            options: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
-            self.stroke(tool, *(float(word) / 100 for word in words if "=" not in word), **options)
+            numbers = [float(word) / 100 for word in words if "=" not in word]
+            options = dict(word.split("=") for word in words if "=" in word)
+            self.stroke(tool, *numbers, ink=options.get("ink", ""), thick=float(options.get("thick", 1)))
 
-    def stroke(self, tool: str, *numbers: float, ink: str = "", thick: float | str = 1) -> None:
+    def stroke(self, tool: str, *numbers: float, ink: str = "", thick: float = 1) -> None:
         """Draw one stroke; numbers: as in scenes.toml, but from 0 to 1."""
         width = self.image.width - 1
         height = self.image.height - 1
-        at = [number * (height if place % 2 else width) for place, number in enumerate(numbers)]
+        # x and y take turns
+        points = [number * (height if place % 2 else width) for place, number in enumerate(numbers)]
         edge = self.inks["edge"]
         fill = self.inks[ink or "main"]
-        outlined: dict[str, Any] = {"fill": fill, "outline": edge, "width": self._line}
-        thickness = max(1, round(self._line * float(thick)))
+        thickness = max(1, round(self._line * thick))
         match tool:
             case "disc":
-                self._draw.ellipse(at, **outlined)
+                self._draw.ellipse(points, fill, edge, self._line)
             case "block":
-                self._draw.rectangle(at, **outlined)
+                self._draw.rectangle(points, fill, edge, self._line)
             case "half":
-                self._draw.pieslice(at, 180, 360, **outlined)
+                self._draw.pieslice(points, 180, 360, fill, edge, self._line)
             case "shape":
-                self._draw.polygon(at, fill=fill)
-                self._draw.line([*at, *at[:4]], fill=edge, width=self._line, joint="curve")
+                self._draw.polygon(points, fill=fill)
+                self._draw.line([*points, *points[:4]], fill=edge, width=self._line, joint="curve")
             case "line":
-                self._draw.line(at, fill=self.inks[ink or "edge"], width=thickness, joint="curve")
+                self._draw.line(points, fill=self.inks[ink or "edge"], width=thickness, joint="curve")
             case "curve":
-                self._draw.arc(at[:4], 100 * numbers[4], 100 * numbers[5], fill=edge, width=thickness)
+                self._draw.arc(points[:4], 100 * numbers[4], 100 * numbers[5], fill=edge, width=thickness)
             case "dot":
-                x, y, radius = *at[:2], numbers[2] * self.image.width
+                x = points[0]
+                y = points[1]
+                radius = numbers[2] * self.image.width
                 self._draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=fill)
 
 
@@ -90,31 +110,54 @@ def draw(scene: Scene) -> Image.Image:
     size = SIDE * SCALE
     picture = Image.new("RGB", (size, size), sky)
     ImageDraw.Draw(picture).rectangle((0, HORIZON * SCALE, size, size), fill=ground)
-    anchor = scene.things[0]
-    layers = [(thing, False) for thing in sorted(scene.things, key=lambda one: (ORDER.index(one.slot), one.held >= 0))]
-    if anchor.kind in CONTAINERS and any(thing.slot == "in" for thing in scene.things):
-        layers.append((anchor, True))  # its front covers the things in it
-    for thing, only_front in layers:
+    for layer in _layers(scene):
+        thing = layer.thing
         width = (thing.right - thing.left) * SCALE
         height = (thing.bottom - thing.top) * SCALE
         pen = Pen(max(4, width), max(4, height), thing.colour)
-        if not only_front:
+        if not layer.only_front:
             _draw_thing(pen, thing)
         if f"{thing.kind} front" in DRAWINGS:
             pen.draw(DRAWINGS[f"{thing.kind} front"])
-        layer = _patterned(pen, thing.pattern) if thing.pattern else pen.image
-        picture.paste(layer, (thing.left * SCALE, thing.top * SCALE), layer)
+        image = _patterned(pen, thing.pattern) if thing.pattern else pen.image
+        picture.paste(image, (thing.left * SCALE, thing.top * SCALE), image)
     return picture.resize((SIDE, SIDE), Image.Resampling.BOX)
+
+
+class _Layer(NamedTuple):
+    """A thing to draw, or only the front of it."""
+
+    thing: Thing
+    only_front: bool = False
+
+
+def _layers(scene: Scene) -> list[_Layer]:
+    """The things of a scene in the order in which they are drawn."""
+    in_order = sorted(scene.things, key=lambda thing: (ORDER.index(thing.slot), thing.held >= 0))
+    layers = [_Layer(thing) for thing in in_order]
+    anchor = scene.things[0]
+    if anchor.kind in CONTAINERS and any(thing.slot == "in" for thing in scene.things):
+        # The front of a container covers the things in it.
+        layers.append(_Layer(anchor, only_front=True))
+    return layers
 
 
 def _draw_thing(pen: Pen, thing: Thing) -> None:
     """Draw a thing: people with their arms, what a thing is made of in its state, pets by body, head and ears."""
     if thing.kind in PEOPLE:
-        pen.draw(WORLD["arms"]["empty" if thing.holds < 0 else "left" if thing.slot == "left" else "right"])
-    if thing.kind not in ("dog", "cat"):
-        state = "open" if thing.open else thing.pose
-        pen.draw(DRAWINGS.get(f"{thing.kind} {state}") or DRAWINGS[thing.kind])
+        side = "left" if thing.slot == "left" else "right"
+        pen.draw(WORLD["arms"]["empty" if thing.holds < 0 else side])
+    if thing.kind in ("dog", "cat"):
+        _draw_pet(pen, thing)
         return
+    state = "open" if thing.open else thing.pose
+    pen.draw(DRAWINGS.get(f"{thing.kind} {state}") or DRAWINGS[thing.kind])
+
+
+def _draw_pet(pen: Pen, thing: Thing) -> None:
+    """Draw a dog or a cat in its pose. Dogs have hanging ears, one behind the head and one before it; cats pointed ones
+    behind it.
+    """
     pet = WORLD["pets"]["lie" if thing.pose == "sleep" else thing.pose]
     x, y, size = pet["head"]
     pen.draw(pet["body"])
@@ -147,13 +190,14 @@ def _patterned(pen: Pen, pattern: str) -> Image.Image:
     step = max(8, round(min(pixels.shape[:2]) / 4.5))
     if pattern == "striped":
         marks = (x + y) % step < step * 0.45
-    else:
+    else:  # spots, those of every other row shifted by half a step
         row = y // step
-        u = (x + (row % 2) * step // 2) % step - step / 2
-        v = y % step - step / 2
-        marks = u**2 + v**2 < (0.3 * step) ** 2
-    own = (pixels[..., :3] == pen.main).all(axis=-1) & (pixels[..., 3] == 255)
-    pixels[own & marks, :3] = 60 if sum(pen.main) > 620 else 250
+        from_middle_x = (x + (row % 2) * step // 2) % step - step / 2
+        from_middle_y = y % step - step / 2
+        marks = from_middle_x**2 + from_middle_y**2 < (0.3 * step) ** 2
+    is_main = (pixels[..., :3] == pen.main).all(axis=-1) & (pixels[..., 3] == 255)
+    is_bright = sum(pen.main) > 620
+    pixels[is_main & marks, :3] = 60 if is_bright else 250
     return Image.fromarray(pixels)
 
 
@@ -164,54 +208,62 @@ def png(picture: Image.Image) -> bytes:
     return stored.getvalue()
 
 
-def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised float32 features of n images: pooled, mean and maximum, (n, 512); regions, by row, (n, 49, 256)."""
-    weights, scales, of_pooled, of_regions = network()
-    regions, pooled = _forward(pictures, weights, scales)
-    return _standard(pooled, of_pooled), _standard(regions, of_regions)
+class ImageFeatures(NamedTuple):
+    """Features of n images, float32. pooled: mean and maximum over regions, (n, 512). regions: by row, (n, 49, 256)."""
+
+    pooled: np.ndarray
+    regions: np.ndarray
+
+
+def encode(pictures: list[Image.Image]) -> ImageFeatures:
+    """Standardised features of images."""
+    net = network()
+    features = _forward(pictures, net.weights, net.scales)
+    return ImageFeatures(
+        net.scale_of_pooled.standardised(features.pooled), net.scale_of_regions.standardised(features.regions)
+    )
+
+
+class FeatureNetwork(NamedTuple):
+    """For each layer its weights, (kernel * kernel * in, out), and its scale; and the scales of the features."""
+
+    weights: list[np.ndarray]
+    scales: list[Scale]
+    scale_of_pooled: Scale
+    scale_of_regions: Scale
 
 
 @cache
-def network() -> tuple[list[np.ndarray], list[Scale], Scale, Scale]:
-    """The network, built once per process (0.3 s): for each layer weights (kernel * kernel * in, out) and scale (out,);
-    the scales of pooled and region features.
-    """
+def network() -> FeatureNetwork:
+    """The network, built once per process (0.3 s)."""
     rng = np.random.default_rng(SEED)
-    weights = list[np.ndarray]()
-    scales = list[Scale]()
-    for size, given, made in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
-        inputs = size * size * given
-        weights.append(rng.standard_normal((inputs, made), np.float32) / np.float32(np.sqrt(inputs)))
+    weights: list[np.ndarray] = []
+    for size, channels, outputs in zip(KERNELS, CHANNELS, CHANNELS[1:], strict=False):
+        inputs = size * size * channels
+        weights.append(rng.standard_normal((inputs, outputs), np.float32) / np.float32(np.sqrt(inputs)))
     pictures = [draw(compose(Random(f"network {number}"))) for number in range(SCENES)]
-    regions, pooled = _forward(pictures, weights, scales)
-    return weights, scales, _scale(pooled), _scale(regions)
+    scales: list[Scale] = []
+    features = _forward(pictures, weights, scales)
+    return FeatureNetwork(weights, scales, Scale.of(features.pooled), Scale.of(features.regions))
 
 
-def _forward(
-    pictures: list[Image.Image], weights: list[np.ndarray], scales: list[Scale]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Regions (n, 49, 256), and their mean and maximum (n, 512); scales that are missing are those of the pictures."""
+def _forward(pictures: list[Image.Image], weights: list[np.ndarray], scales: list[Scale]) -> ImageFeatures:
+    """The features of images before they are standardised. Scales that are missing are measured on the pictures, and
+    appended to `scales`: each layer must be scaled before the next one can be measured.
+    """
     small = [np.asarray(picture.resize((INPUT, INPUT), Image.Resampling.BOX), np.float32) for picture in pictures]
     colours = np.stack(small) / np.float32(127.5) - np.float32(1)
     along = np.linspace(-1, 1, INPUT, dtype=np.float32)
     place = np.broadcast_to(np.stack(np.meshgrid(along, along), axis=-1), (len(colours), INPUT, INPUT, 2))
+    # (n, height, width, channels), as all that follow.
     maps = np.concatenate([colours, place], axis=-1)
     for layer, size in enumerate(KERNELS):
         responses = _convolve(maps, weights[layer], size)
         if layer == len(scales):
-            scales.append(_scale(responses))
-        maps = np.maximum(_standard(responses, scales[layer]), 0)
+            scales.append(Scale.of(responses))
+        maps = np.maximum(scales[layer].standardised(responses), 0)
     regions = maps.reshape(len(maps), -1, CHANNELS[-1])
-    return regions, np.concatenate([regions.mean(axis=1), regions.max(axis=1)], axis=-1)
-
-
-def _scale(numbers: np.ndarray) -> Scale:
-    flat = numbers.reshape(-1, numbers.shape[-1])
-    return flat.mean(axis=0), flat.std(axis=0) + np.float32(1e-6)
-
-
-def _standard(numbers: np.ndarray, scale: Scale) -> np.ndarray:
-    return ((numbers - scale[0]) / scale[1]).astype(np.float32, copy=False)
+    return ImageFeatures(np.concatenate([regions.mean(axis=1), regions.max(axis=1)], axis=-1), regions)
 
 
 def _convolve(maps: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""What is true of a scene: relations and looks of its things, sentences about it, and the table `scenes`. A verdict is
-True, False, or None for a matter of opinion. A slot determines relations to the anchor; other things are compared by
-where they are drawn, with wide margins. A sentence is judged over all its readings and all assignments of things to its
-entities.
+"""What is true of a scene: relations and looks of its things, sentences about it, and the table `scenes`.
+
+Whether something holds is True, False, or None for a matter of opinion. A slot determines relations to the anchor;
+other things are compared by where they are drawn, with wide margins. A sentence is judged over all its readings and all
+assignments of things to its entities.
 """
 
 from __future__ import annotations
@@ -10,83 +11,101 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from itertools import chain, combinations, product
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
-from .reader import Condition, Entity, Reading, UnreadError, claims, read
+from .reader import Claim, Condition, Entity, Reading, UnreadError, claims, read
 from .world import LIVING, PEOPLE, RELATIONS, VERBS, WORLD, Scene, Thing
 
-Verdict = bool | None
+Truth = bool | None
+# People may disagree.
 UNSURE = None
 _GROUPS: dict[str, list[str]] = WORLD["relations"]
 ON, UNDER, IN, ABOVE, BESIDE, LEFT, RIGHT, FRONT, BEHIND = _GROUPS.values()
 NEAR = ("near", "by", "close to")
+# Pixels. Within these margins people would disagree about what is left of, above or far from what.
 SHIFT = 24
-FAR = 100  # pixels
-OPINIONS = "opinions differ"  # the reason if the words of a sentence are a matter of opinion
-Chosen = tuple[tuple[int, ...], ...]  # for each entity of a reading the indices of things
+FAR = 100
+# The reason if the words of a sentence are a matter of opinion.
+OPINIONS = "opinions differ"
+# For each entity of a reading the indices of things.
+Assignment = tuple[tuple[int, ...], ...]
 
 
 @cache
-def _by_slot(relation: str, slot: str, back: str = "") -> Verdict:
+def _by_slot(relation: str, slot: str, back: str = "") -> Truth:
     """Whether a thing in a slot has a relation to the anchor, or, if back is "back_", the anchor to the thing."""
     groups = {name for name, words in {**_GROUPS, "near": NEAR}.items() if relation in words}
     entry = WORLD["slots"][slot]
-    return bool(groups & set(entry[f"{back}true"])) or (UNSURE if groups & set(entry[f"{back}unsure"]) else False)
+    if groups & set(entry[f"{back}true"]):
+        return True
+    return UNSURE if groups & set(entry[f"{back}unsure"]) else False
 
 
-def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
-    """Whether a relation ("on") holds from thing `one` to thing `other`, given by index."""
-    if one == other:
+def holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
+    """Whether a relation ("on") holds from one thing to another, which are given by index."""
+    if subject == target:
         return False
-    a = scene.things[one]
-    b = scene.things[other]
+    first = scene.things[subject]
+    second = scene.things[target]
     if relation not in RELATIONS:
-        return (relation == "with" and other == a.holds) or UNSURE
-    if relation in (*LEFT, *RIGHT):
-        return _left_of(a, b) if relation in LEFT else _left_of(b, a)
-    if a.held == other or b.held == one:
+        return (relation == "with" and target == first.holds) or UNSURE
+    if relation in LEFT:
+        return _left_of(first, second)
+    if relation in RIGHT:
+        return _left_of(second, first)
+    # These are somebody and what they hold.
+    if first.held == target or second.held == subject:
         return False if relation in (*ON, *UNDER, *IN) else UNSURE
-    if a.held >= 0:  # as its holder, with more matters of opinion
-        return holds(relation, scene, a.held, other) if relation in (*ON, *IN) else UNSURE
-    if other == 0:
-        return _by_slot(relation, a.slot)
-    if one == 0 and b.held < 0:
-        return _by_slot(relation, b.slot, "back_")
-    # two things around the anchor
+    # A held thing is where its holder is, with more matters of opinion.
+    if first.held >= 0:
+        return holds(relation, scene, first.held, target) if relation in (*ON, *IN) else UNSURE
+    if target == 0:
+        return _by_slot(relation, first.slot)
+    if subject == 0 and second.held < 0:
+        return _by_slot(relation, second.slot, "back_")
+    return _between_things_around(relation, first, second)
+
+
+def _between_things_around(relation: str, first: Thing, second: Thing) -> Truth:
+    """Whether a relation other than left and right holds between two things around the anchor."""
     if relation in (*ON, *IN):
         return False
     if relation in BESIDE:
-        apart = max(a.left, b.left) - min(a.right, b.right)
+        apart = max(first.left, second.left) - min(first.right, second.right)
         return False if relation not in NEAR and apart > FAR else UNSURE
     if relation in (*ABOVE, *UNDER):
-        upper, lower = (a, b) if relation in ABOVE else (b, a)
+        upper, lower = (first, second) if relation in ABOVE else (second, first)
         return UNSURE if upper.bottom < lower.bottom - SHIFT / 3 else False
-    return False if {a.slot, b.slot} <= {"left", "right"} else UNSURE
+    return False if {first.slot, second.slot} <= {"left", "right"} else UNSURE
 
 
-def _left_of(a: Thing, b: Thing) -> Verdict:
-    apart = b.middle - a.middle
-    slots = {a.slot, b.slot}
-    if a.right <= b.left and slots & {"left", "right"} and slots <= {"left", "right", ""}:
+def _left_of(first: Thing, second: Thing) -> Truth:
+    apart = second.middle - first.middle
+    slots = {first.slot, second.slot}
+    if first.right <= second.left and slots & {"left", "right"} and slots <= {"left", "right", ""}:
         return True
     if apart <= -SHIFT / 2 or (apart < SHIFT / 2 and slots <= {"", "on", "under", "in"}):
         return False
     return UNSURE
 
 
-def is_doing(verb: str, thing: Thing) -> Verdict:
+def is_doing(verb: str, thing: Thing) -> Truth:
     """Whether a verb is true of a thing, by its pose; inanimate things sit, stand, lie and rest wherever they are."""
     if thing.kind not in LIVING:
         if verb in ("fly", "float"):
             return thing.slot == "above" and (thing.kind == {"fly": "kite", "float": "balloon"}[verb] or UNSURE)
-        return True if verb in ("sit", "stand", "lie", "rest") else False if verb == "sleep" else UNSURE
+        if verb in ("sit", "stand", "lie", "rest"):
+            return True
+        return False if verb == "sleep" else UNSURE
     if verb not in VERBS or (thing.kind == "bird" and thing.pose == "stand" and verb in ("sit", "rest", "lie")):
         return UNSURE
-    return True if thing.pose in VERBS[verb]["true"] else UNSURE if thing.pose in VERBS[verb]["unsure"] else False
+    if thing.pose in VERBS[verb]["true"]:
+        return True
+    return UNSURE if thing.pose in VERBS[verb]["unsure"] else False
 
 
-def has(attribute: str, thing: Thing) -> Verdict:
+def has(attribute: str, thing: Thing) -> Truth:
     """Whether an attribute is true of a thing; sizes of things without a size are a matter of opinion."""
     size = {"big": "large", "little": "small", "tiny": "small", "huge": "large"}.get(attribute, attribute)
     if size in ("small", "large"):
@@ -96,35 +115,50 @@ def has(attribute: str, thing: Thing) -> Verdict:
     if thing.kind in PEOPLE:
         return UNSURE
     if attribute == "white" and thing.pattern and thing.colour != "white":
-        return UNSURE  # its stripes or spots are white
+        # The stripes or spots are white.
+        return UNSURE
     return attribute in (thing.colour, thing.pattern)
 
 
-def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
+def scene_row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, object]:
     """A scene as a row of `scenes`: its things, true relations, and matters of opinion; sha256: of the image file."""
-    said: dict[Verdict, list[dict[str, Any]]] = {True: [], UNSURE: [], False: []}
-    for one, thing in enumerate(scene.things):
-        for other, second in enumerate(scene.things):
-            for relation in RELATIONS if second.group != thing.group else ():
-                verdict = holds(relation, scene, one, other)
-                said[verdict].append({"subject": one, "relation": relation, "object": other})
+    stated: dict[Truth, list[dict[str, object]]] = {True: [], UNSURE: [], False: []}
+    for subject, thing in enumerate(scene.things):
+        for target, other in enumerate(scene.things):
+            # Equal things, whose order nobody would state.
+            if other.group == thing.group:
+                continue
+            for relation in RELATIONS:
+                fact = {"subject": subject, "relation": relation, "object": target}
+                stated[holds(relation, scene, subject, target)].append(fact)
         if thing.holds >= 0:
-            said[True].append({"subject": one, "relation": "hold", "object": thing.holds})
+            stated[True].append({"subject": subject, "relation": "hold", "object": thing.holds})
     counts = sorted(Counter(thing.kind for thing in scene.things).items())
-    told: dict[str, Any] = {"relations": said[True], "opinions": said[UNSURE]}
-    told["objects"] = [dict(zip(("object", *Thing._fields[1:]), thing, strict=True)) for thing in scene.things]
-    told["counts"] = [{"object": kind, "count": count} for kind, count in counts]
-    return {"image_id": image_id, "split": split, "setting": scene.setting, **told, "sha256": sha256}
+    # The kind of a thing is its `object` in the table.
+    columns = ("object", *Thing._fields[1:])
+    return {
+        "image_id": image_id,
+        "split": split,
+        "setting": scene.setting,
+        "relations": stated[True],
+        "opinions": stated[UNSURE],
+        "objects": [dict(zip(columns, thing, strict=True)) for thing in scene.things],
+        "counts": [{"object": kind, "count": count} for kind, count in counts],
+        "sha256": sha256,
+    }
 
 
 def scene_of(row: Mapping[str, Any]) -> Scene:
     """The scene that a row of the table `scenes` describes."""
-    things = ({("kind" if name == "object" else name): value for name, value in one.items()} for one in row["objects"])
-    return Scene(tuple(Thing(**thing) for thing in things), row["setting"])
+    things = []
+    for stored in row["objects"]:
+        looks = {name: value for name, value in stored.items() if name != "object"}
+        things.append(Thing(kind=stored["object"], **looks))
+    return Scene(tuple(things), row["setting"])
 
 
-class Answer(Enum):
-    """A judge's answer: true, false, miscounted (true in logic but not in usage: "a dog" of three), or undecided."""
+class SceneVerdict(Enum):
+    """Whether a sentence is true of a scene; miscounted: true in logic but not in usage ("a dog" of three)."""
 
     TRUE = "true"
     FALSE = "false"
@@ -135,114 +169,136 @@ class Answer(Enum):
 class Judgement(NamedTuple):
     """A verdict, and the reason if it is UNDECIDED, else ""."""
 
-    verdict: Answer
+    verdict: SceneVerdict
     reason: str = ""
 
 
+# Of several readings the best counts; of several claims the worst.
+BEST_FIRST = (SceneVerdict.TRUE, SceneVerdict.UNDECIDED, SceneVerdict.MISCOUNTED, SceneVerdict.FALSE)
+WORST_FIRST = (SceneVerdict.FALSE, SceneVerdict.UNDECIDED, SceneVerdict.MISCOUNTED, SceneVerdict.TRUE)
+
+
 def judge(text: str, scene: Scene) -> Judgement:
-    """Judge whether a sentence is true of a scene. FALSE: no reading is true under any assignment of entities to
-    things, also with matters of opinion in its favour. MISCOUNTED: true in logic only ("a dog" of three). UNDECIDED: it
-    cannot be read, or depends on opinion. With a denial it makes several claims: TRUE if all hold, FALSE if one surely
-    does not.
+    """Judge whether a sentence is true of a scene.
+
+    FALSE: no reading is true under any assignment of entities to things, also with matters of opinion in its favour.
+    MISCOUNTED: true in logic only ("a dog" of three). UNDECIDED: it cannot be read, or depends on opinion. A sentence
+    with a denial makes several claims: TRUE if all hold, FALSE if one surely does not.
     """
     stated = claims(text)
     if stated is None:
         return _judge_assertion(text, scene)
-    judged = []
-    for claim in stated:
-        judged.append(_judge_assertion(claim.text, scene))
-        verdict = judged[-1].verdict
-        if not claim.true:  # then it must not be true in logic either
-            opposite = {Answer.FALSE: Answer.TRUE, Answer.UNDECIDED: Answer.UNDECIDED}
-            judged[-1] = judged[-1]._replace(verdict=opposite.get(verdict, Answer.FALSE))
-        elif verdict is Answer.MISCOUNTED and not claim.exact:
-            judged[-1] = judged[-1]._replace(verdict=Answer.TRUE)
-    order = (Answer.FALSE, Answer.UNDECIDED, Answer.MISCOUNTED, Answer.TRUE)
-    return min(judged, key=lambda one: order.index(one.verdict))
+    judged = [_judge_claim(claim, scene) for claim in stated]
+    return min(judged, key=lambda judgement: WORST_FIRST.index(judgement.verdict))
+
+
+def _judge_claim(claim: Claim, scene: Scene) -> Judgement:
+    """Judge whether a claim holds: that a sentence is true, or that it is false."""
+    judgement = _judge_assertion(claim.text, scene)
+    verdict = judgement.verdict
+    if claim.true:
+        if verdict is SceneVerdict.MISCOUNTED and not claim.exact:
+            verdict = SceneVerdict.TRUE
+    elif verdict is SceneVerdict.FALSE:
+        verdict = SceneVerdict.TRUE
+    elif verdict is not SceneVerdict.UNDECIDED:  # what is claimed to be false must not be true in logic either
+        verdict = SceneVerdict.FALSE
+    return judgement._replace(verdict=verdict)
 
 
 def _judge_assertion(text: str, scene: Scene) -> Judgement:
     try:
         readings = read(text)
     except UnreadError as error:
-        return Judgement(Answer.UNDECIDED, str(error))
-    verdicts = {_of_reading(reading, scene) for reading in readings}
-    order = (Answer.TRUE, Answer.UNDECIDED, Answer.MISCOUNTED, Answer.FALSE)
-    verdict = min(verdicts, key=order.index)
-    return Judgement(verdict, OPINIONS if verdict is Answer.UNDECIDED else "")
+        return Judgement(SceneVerdict.UNDECIDED, str(error))
+    verdict = min((_judge_reading(reading, scene) for reading in readings), key=BEST_FIRST.index)
+    return Judgement(verdict, OPINIONS if verdict is SceneVerdict.UNDECIDED else "")
 
 
-def _of_reading(reading: Reading, scene: Scene) -> Answer:
+def _judge_reading(reading: Reading, scene: Scene) -> SceneVerdict:
     """Judge one reading: TRUE if an assignment is surely true with exact counts, FALSE if none can be true."""
-    found = Answer.FALSE
-    for chosen in _assignments(reading, scene):
-        fit = (
-            _fits(entity, scene, at) for entity, things in zip(reading.entities, chosen, strict=True) for at in things
-        )
-        met = (_meets(one, scene, at, chosen) for one in reading.conditions for at in chosen[one.one])
-        verdict = _all(chain(fit, met))
-        if verdict is False:
+    best = SceneVerdict.FALSE
+    for assignment in _assignments(reading, scene):
+        truth = _all(_truths(reading, scene, assignment))
+        if truth is False:
             continue
-        counted = all(_counts(reading, scene, chosen, at) for at in range(len(reading.entities)))
-        if verdict is True and counted:
-            return Answer.TRUE
-        if counted:
-            found = Answer.UNDECIDED
-        elif found is Answer.FALSE:
-            found = Answer.MISCOUNTED
-    return found
+        is_exact = all(_counts_exactly(reading, scene, assignment, entity) for entity in range(len(reading.entities)))
+        if truth is True and is_exact:
+            return SceneVerdict.TRUE
+        if is_exact:
+            best = SceneVerdict.UNDECIDED
+        elif best is SceneVerdict.FALSE:
+            best = SceneVerdict.MISCOUNTED
+    return best
 
 
-def _assignments(reading: Reading, scene: Scene) -> Iterator[Chosen]:
+def _assignments(reading: Reading, scene: Scene) -> Iterator[Assignment]:
     """Every assignment of things to the entities: as many things as each entity says, fitting it, none used twice."""
     options = []
     for entity in reading.entities:
-        fitting = [at for at in range(len(scene.things)) if _fits(entity, scene, at) is not False]
+        fitting = [index for index in range(len(scene.things)) if _fits(entity, scene, index) is not False]
         sizes = [entity.number] if entity.number else range(2, len(fitting) + 1)
-        options.append([chosen for size in sizes for chosen in combinations(fitting, size)])
-    for chosen in product(*options):
-        if len(set().union(*chosen)) == sum(map(len, chosen)):
-            yield chosen
+        options.append([things for size in sizes for things in combinations(fitting, size)])
+    for assignment in product(*options):
+        if len(set().union(*assignment)) == sum(map(len, assignment)):
+            yield assignment
 
 
-def _fits(entity: Entity, scene: Scene, at: int) -> Verdict:
-    thing = scene.things[at]
+def _truths(reading: Reading, scene: Scene, assignment: Assignment) -> Iterator[Truth]:
+    """Whether each thing is what its entity says, and meets each condition."""
+    for entity, things in zip(reading.entities, assignment, strict=True):
+        for thing in things:
+            yield _fits(entity, scene, thing)
+    for condition in reading.conditions:
+        for thing in assignment[condition.subject]:
+            yield _meets(condition, scene, thing, assignment)
+
+
+def _fits(entity: Entity, scene: Scene, index: int) -> Truth:
+    """Whether a thing, given by index, is of an entity's kind and has its attributes."""
+    thing = scene.things[index]
     return thing.kind == entity.kind and _all(has(attribute, thing) for attribute in entity.attributes)
 
 
-def _meets(condition: Condition, scene: Scene, at: int, chosen: Chosen) -> Verdict:
+def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignment) -> Truth:
     """Whether one thing meets a condition; a relation to several things must hold to each, a verb to any of them."""
+    thing = scene.things[index]
     if condition.what == "attribute":
-        return has(condition.word, scene.things[at])
-    if condition.what == "verb" and condition.other < 0:
-        return is_doing(condition.word, scene.things[at])
-    others = chosen[condition.other]
+        return has(condition.word, thing)
+    if condition.what == "verb" and condition.object < 0:
+        return is_doing(condition.word, thing)
+    others = assignment[condition.object]
     if condition.what == "verb":
-        if scene.things[at].holds not in others:  # holding is the only action in scenes
+        # Holding is the only action in scenes.
+        if thing.holds not in others:
             return False
         return True if condition.word in ("hold", "carry") else UNSURE
-    return _all(holds(condition.word, scene, at, other) for other in others)
+    return _all(holds(condition.word, scene, index, other) for other in others)
 
 
-def _counts(reading: Reading, scene: Scene, chosen: Chosen, at: int) -> bool:
-    """Whether entity `at` counts exactly: no other thing of the scene surely meets all that is said of the entity."""
-    if not reading.entities[at].number:
+def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, entity: int) -> bool:
+    """Whether no other thing of the scene surely meets all that is said of an entity, which is given by index."""
+    if not reading.entities[entity].number:
         return True
-    about = [condition for condition in reading.conditions if at in (condition.one, condition.other)]
+    conditions = [condition for condition in reading.conditions if entity in (condition.subject, condition.object)]
     for thing in range(len(scene.things)):
-        if thing in chosen[at] or _fits(reading.entities[at], scene, thing) is not True:
+        if thing in assignment[entity] or _fits(reading.entities[entity], scene, thing) is not True:
             continue
-        pointed = (*chosen[:at], (thing,), *chosen[at + 1 :])
-        if all(_meets(one, scene, it, pointed) is True for one in about for it in pointed[one.one]):
+        instead = (*assignment[:entity], (thing,), *assignment[entity + 1 :])
+        if all(
+            _meets(condition, scene, subject, instead) is True
+            for condition in conditions
+            for subject in instead[condition.subject]
+        ):
             return False
     return True
 
 
-def _all(verdicts: Iterable[Verdict]) -> Verdict:
-    """The conjunction of three-valued verdicts: False if any is, else None (unsure) if any is, else True."""
+def _all(truths: Iterable[Truth]) -> Truth:
+    """The conjunction of three-valued truths: False if any is, else None (unsure) if any is, else True."""
     unsure = False
-    for verdict in verdicts:
-        if verdict is False:
+    for truth in truths:
+        if truth is False:
             return False
-        unsure |= verdict is None
+        unsure |= truth is None
     return None if unsure else True

@@ -1,20 +1,23 @@
-"""Parse a sentence about a scene into all its readings: entities and the conditions that it states of them. The grammar
-covers the scenes' captions and negatives of them, independently of the parser, scene graphs and operators, so that it
-can check them.
+"""Parse a sentence about a scene into all its readings: entities and the conditions that it states of them.
+
+The grammar covers the scenes' captions and negatives of them, independently of the parser, scene graphs and operators,
+so that it can check them. "A dog is under a table next to a chair" has two readings: the dog is next to the chair, or
+the table is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 from ...augment.language.grammar import article
-from .world import COLOURS, KINDS, NUMBERS, PATTERNS, RELATIONS, VERBS, WORLD
+from .world import COLOURS, KINDS, NUMBERS, PATTERNS, RELATIONS, VERBS, WORLD, progressive, third_person
 
-COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}
+COUNTS = {"a": 1, "an": 1, "the": 0, **{word: number for number, word in enumerate(NUMBERS, 1)}}
 ATTRIBUTES = (*COLOURS, *PATTERNS, "small", "large", "big", "little", "tiny", "huge")
-PREPOSITIONS = sorted((*RELATIONS, *WORLD["vague"]), key=lambda name: -len(name))
+# The longest first, so that "to the left of" is not read as "to".
+PREPOSITIONS = [name.split() for name in sorted((*RELATIONS, *WORLD["vague"]), key=lambda name: -len(name))]
 NOUNS = {form: kind.name for kind in KINDS.values() for form in (kind.name, kind.plural)}
 PLURALS = {kind.plural for kind in KINDS.values()}
 
@@ -32,12 +35,12 @@ class Entity(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A statement ("attribute", "verb" or "relation") about entity `one`; other: of a relation or object, or -1."""
+    """A statement about an entity. subject, object: indices of entities; object: of a relation or verb, -1 for none."""
 
-    what: str
+    what: Literal["attribute", "verb", "relation"]
     word: str
-    one: int
-    other: int = -1
+    subject: int
+    object: int = -1
 
 
 class Reading(NamedTuple):
@@ -48,98 +51,140 @@ class Reading(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """A word or phrase. what: np (with `entity`), prep, be, there, verb, adjective, and, pronoun, end; word: base form,
-    of np "the" if it is definite. form: of verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
+    """A word or phrase of a sentence.
+
+    what: "np" is a noun phrase, with `entity`; "end" is no word of the grammar, or the end of the sentence.
+    word: the base form; of a noun phrase "the" if it is definite.
+    form: of verbs and pronouns, "is" if singular, "are" if plural, "" for participles.
     """
 
-    what: str
+    what: Literal["np", "prep", "be", "there", "verb", "adjective", "and", "pronoun", "end"]
     word: str = ""
     form: str = ""
     entity: Entity = Entity("", 0, ())
 
 
-WORDS = {
-    **{word: _Item("adjective", word) for word in ATTRIBUTES},
-    **{word: _Item("pronoun", form="is") for word in ("it", "him", "her", "he", "she")},
-    **{word: _Item("pronoun", form="are") for word in ("them", "they")},
-    **{word: _Item("be", form=word) for word in ("is", "are")},
-    **{word: _Item("and", word) for word in ("and", ",", "while")},
-    "there": _Item("there"),
-}
-for _verb in (*VERBS, "hold", "carry", "walk", "run", "jump", "swim"):
-    _stem = {"lie": "ly", "sit": "sitt"}.get(_verb, _verb)
-    _third = {"carry": "carries", "fly": "flies", "perch": "perches"}.get(_verb, f"{_verb}s")
-    for _inflected, _form in ((f"{_stem}ing", ""), (_third, "is"), (_verb, "are")):
-        WORDS[_inflected] = _Item("verb", _verb, _form)
+END = _Item("end")
+
+
+def _word_items() -> dict[str, _Item]:
+    """Each word of the grammar but nouns, determiners and prepositions. For words of two kinds the last one counts."""
+    items = {word: _Item("adjective", word) for word in ATTRIBUTES}
+    items |= {word: _Item("pronoun", form="is") for word in ("it", "him", "her", "he", "she")}
+    items |= {word: _Item("pronoun", form="are") for word in ("them", "they")}
+    items |= {word: _Item("be", form=word) for word in ("is", "are")}
+    items |= {word: _Item("and", word) for word in ("and", ",", "while")}
+    items["there"] = _Item("there")
+    for verb in (*VERBS, "hold", "carry", "walk", "run", "jump", "swim"):
+        items[progressive(verb)] = _Item("verb", verb)
+        items[third_person(verb)] = _Item("verb", verb, "is")
+        items[verb] = _Item("verb", verb, "are")
+    return items
+
+
+WORDS = _word_items()
 
 
 def _to_items(text: str) -> Iterator[_Item]:
     """The words and noun phrases of a sentence. Raises UnreadError at an unknown word."""
     words = re.findall(r"[a-z]+|\d+|[^\sa-z\d]", text.lower().rstrip(" \t\n.!"))
     while words:
-        phrase = next((p.split() for p in PREPOSITIONS if words[: p.count(" ") + 1] == p.split()), None)
-        if phrase is not None:
-            yield _Item("prep", " ".join(phrase))
-            words = words[len(phrase) :]
+        preposition = next((name for name in PREPOSITIONS if words[: len(name)] == name), None)
+        if preposition is not None:
+            yield _Item("prep", " ".join(preposition))
+            words = words[len(preposition) :]
             continue
-        noun_phrase, after = _noun_phrase(words)
-        if noun_phrase is None and words[0] not in WORDS:
+        phrase = _noun_phrase(words)
+        if phrase is not None:
+            yield phrase.item
+            words = phrase.rest
+        elif words[0] in WORDS:
+            yield WORDS[words[0]]
+            words = words[1:]
+        else:
             raise UnreadError(f"unknown word: {words[0]}")
-        yield noun_phrase or WORDS[words[0]]
-        words = after
 
 
-def _noun_phrase(words: list[str]) -> tuple[_Item | None, list[str]]:
-    """The noun phrase, or None, that words begin with, and the words after it or after the first word."""
-    at = 0
-    count = -1
+class _Phrase(NamedTuple):
+    """A noun phrase, and the words that follow it."""
+
+    item: _Item
+    rest: list[str]
+
+
+def _noun_phrase(words: list[str]) -> _Phrase | None:
+    """The noun phrase that words begin with; None if they begin with something else. Raises UnreadError if what follows
+    a determiner is no noun.
+    """
+    is_determined = words[0] in COUNTS
+    position = 0
+    number = -1
+    while position < len(words) and (words[position] in COUNTS or words[position].isdigit()):  # "the two"
+        stated = COUNTS[words[position]] if words[position] in COUNTS else int(words[position])
+        number = max(number, stated)
+        position += 1
     attributes = []
-    determined = words[0] in COUNTS
-    while at < len(words) and (words[at] in COUNTS or words[at].isdigit()):
-        count = max(count, COUNTS[words[at]] if words[at] in COUNTS else int(words[at]))
-        at += 1
-    while at < len(words):
-        item = WORDS.get(words[at], _Item("end"))
-        if item.what != "adjective" and not (item.word in VERBS and not item.form and determined):
+    while position < len(words):
+        item = WORDS.get(words[position], END)
+        is_participle = item.word in VERBS and not item.form
+        if item.what != "adjective" and not (is_participle and is_determined):  # "a sleeping dog"
             break
         attributes.append(item.word)
-        at += 1
-    if at == len(words) or words[at] not in NOUNS:
-        if at < len(words) and determined:
-            raise UnreadError(f"unknown word: {words[at]}")
-        return None, words[1:]
-    count = count if count > 0 else 0 if words[at] in PLURALS else 1
-    entity = Entity(NOUNS[words[at]], count, tuple(attributes))
-    return _Item("np", "the" if words[0] == "the" else "", entity=entity), words[at + 1 :]
+        position += 1
+    if position == len(words):
+        return None
+    noun = words[position]
+    if noun not in NOUNS:
+        if is_determined:
+            raise UnreadError(f"unknown word: {noun}")
+        return None
+    # No number, or only "the".
+    if number <= 0:
+        number = 0 if noun in PLURALS else 1
+    entity = Entity(NOUNS[noun], number, tuple(attributes))
+    return _Phrase(_Item("np", "the" if words[0] == "the" else "", entity=entity), words[position + 1 :])
+
+
+Entities = tuple[int, ...]  # indices of entities
 
 
 class _State(NamedTuple):
-    """A partial reading, up to item `at`; subjects (of the current clause) and last (named last): entity indices."""
+    """A partial reading, up to the item at `position`.
+
+    subjects: of the current clause. last: what was named last. agrees: whether all verbs and pronouns so far agree in
+    number with what they refer to.
+    """
 
     items: tuple[_Item, ...]
-    at: int = 0
+    position: int = 0
     entities: tuple[Entity, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    subjects: tuple[int, ...] = ()
-    last: tuple[int, ...] = ()
+    subjects: Entities = ()
+    last: Entities = ()
     agrees: bool = True
 
     @property
     def next(self) -> _Item:
-        return self.items[self.at] if self.at < len(self.items) else _Item("end")
+        return self.items[self.position] if self.position < len(self.items) else END
 
-    def skip(self, **changes: Any) -> _State:
-        return self._replace(at=self.at + 1, **changes)
+    def skip(self) -> _State:
+        return self._replace(position=self.position + 1)
 
     def agree(self, form: str, subjects: Sequence[int]) -> _State:
         """The state after a verb or pronoun of a form ("is", "are", "" for neither) that must agree with `subjects`."""
-        several = len(subjects) > 1 or any(self.entities[one].number != 1 for one in subjects)
-        return self._replace(agrees=self.agrees and form in ("", "are" if several else "is"))
+        is_plural = len(subjects) > 1 or any(self.entities[subject].number != 1 for subject in subjects)
+        return self._replace(agrees=self.agrees and form in ("", "are" if is_plural else "is"))
 
-    def say(self, what: str, word: str, of: Sequence[int], others: Sequence[int] = (-1,)) -> _State:
-        """The state with one more condition for each entity of `of` and each of `others`."""
-        said = [Condition(what, word, one, other) for one in of for other in others]
-        return self._replace(conditions=(*self.conditions, *said))
+    def with_condition(
+        self,
+        what: Literal["attribute", "verb", "relation"],
+        word: str,
+        subjects: Sequence[int],
+        objects: Sequence[int] = (-1,),
+    ) -> _State:
+        """The state with one more condition for each of the subjects and each of the objects."""
+        added = [Condition(what, word, subject, target) for subject in subjects for target in objects]
+        return self._replace(conditions=(*self.conditions, *added))
 
 
 def read(text: str) -> list[Reading]:
@@ -157,14 +202,15 @@ def read(text: str) -> list[Reading]:
 
 def _names(state: _State) -> Iterator[_State]:
     """One or more noun phrases, joined by "and"; they become `last`."""
-    named: tuple[int, ...] = ()
+    named: Entities = ()
     while state.next.what == "np":
         entity = state.next.entity
-        known = [n for n, other in enumerate(state.entities) if other.kind == entity.kind]
-        if state.next.word == "the" and known:  # a second mention
-            named = (*named, known[0])
+        same_kind = [number for number, other in enumerate(state.entities) if other.kind == entity.kind]
+        # A second mention: what it adds is said of the first.
+        if state.next.word == "the" and same_kind:
+            named = (*named, same_kind[0])
             for attribute in entity.attributes:
-                state = state.say("attribute", attribute, known[:1])
+                state = state.with_condition("attribute", attribute, same_kind[:1])
         else:
             named = (*named, len(state.entities))
             state = state._replace(entities=(*state.entities, entity))
@@ -177,13 +223,15 @@ def _names(state: _State) -> Iterator[_State]:
 def _objects(state: _State) -> Iterator[_State]:
     """Noun phrases, or a pronoun for something mentioned before."""
     if state.next.what == "pronoun":
-        for one in range(len(state.entities)):
-            if one not in state.subjects or len(state.subjects) == len(state.entities):
-                yield state.agree(state.next.form, (one,)).skip(last=(one,))
+        for entity in range(len(state.entities)):
+            # A pronoun in the object means no subject, unless nothing else has been mentioned.
+            if entity not in state.subjects or len(state.subjects) == len(state.entities):
+                yield state.agree(state.next.form, (entity,)).skip()._replace(last=(entity,))
     yield from _names(state)
 
 
 def _clause(state: _State) -> Iterator[_State]:
+    """A clause: "there is a cup", "on the table is a cup", "it is red", "a cup is on a table"."""
     first = state.next
     after = state.skip()
     if first.what == "there" and after.next.what == "be":
@@ -192,8 +240,8 @@ def _clause(state: _State) -> Iterator[_State]:
     elif first.what == "prep":
         yield from _inverted(state)
     elif first.what == "pronoun":
-        for one in range(len(state.entities)):
-            yield from _tail(after.agree(first.form, (one,))._replace(subjects=(one,), last=(one,)))
+        for entity in range(len(state.entities)):
+            yield from _tail(after.agree(first.form, (entity,))._replace(subjects=(entity,), last=(entity,)))
     else:
         for named in _names(state):
             yield from _tail(named._replace(subjects=named.last))
@@ -201,15 +249,18 @@ def _clause(state: _State) -> Iterator[_State]:
 
 def _inverted(state: _State) -> Iterator[_State]:
     """An inverted clause: "On the table (there) is a cup"."""
+    preposition = state.next.word
     for placed in _placed(state.skip()):
         while placed.next.what == "there" or placed.next.word == ",":
             placed = placed.skip()
-        does = placed.next
-        for named in _names(placed.skip()) if does.what in ("verb", "be") else ():
-            said = named.say("relation", state.next.word, named.last, placed.last).agree(does.form, named.last)
-            if does.what == "verb":
-                said = said.say("verb", does.word, named.last)
-            yield from _tail(said._replace(subjects=named.last))
+        verb = placed.next
+        if verb.what not in ("verb", "be"):
+            continue
+        for named in _names(placed.skip()):
+            stated = named.with_condition("relation", preposition, named.last, placed.last).agree(verb.form, named.last)
+            if verb.what == "verb":
+                stated = stated.with_condition("verb", verb.word, named.last)
+            yield from _tail(stated._replace(subjects=named.last))
 
 
 def _placed(state: _State) -> Iterator[_State]:
@@ -218,50 +269,87 @@ def _placed(state: _State) -> Iterator[_State]:
         yield named
         if named.next.what == "prep":
             for other in _objects(named.skip()):
-                yield other.say("relation", named.next.word, named.last, other.last)._replace(last=named.last)
+                yield other.with_condition("relation", named.next.word, named.last, other.last)._replace(
+                    last=named.last
+                )
 
 
 def _tail(state: _State) -> Iterator[_State]:
     """What follows a subject: predicates, prepositional phrases and further clauses."""
-    item = state.next
+    match state.next.what:
+        case "end":
+            yield state
+        case "be":
+            yield from _after_be(state)
+        case "verb":
+            yield from _after_verb(state)
+        case "prep":
+            yield from _after_preposition(state)
+        case "and":
+            yield from _after_and(state)
+
+
+def _attachments(state: _State) -> list[Entities]:
+    """What a participle or preposition may say something about: the subjects, or what was named last."""
+    return list(dict.fromkeys((state.subjects, state.last)))
+
+
+def _after_be(state: _State) -> Iterator[_State]:
+    """The predicate of "is": "is red", "is sitting", "is on a table"."""
     after = state.skip()
-    of = tuple(dict.fromkeys((state.subjects, state.last)))
-    if item.what == "end":
-        yield state
-    elif item.what == "be":
-        agreed = after.agree(item.form, state.subjects)
-        if after.next.what == "adjective":
-            yield from _tail(agreed.say("attribute", after.next.word, state.subjects).skip())
-        elif after.next.what in ("verb", "prep"):
-            yield from _tail(agreed._replace(last=state.subjects))
-    elif item.what == "verb":
-        for ones in of if not item.form else of[:1]:
-            agreed = after.agree(item.form, ones)
-            yield from _tail(agreed.say("verb", item.word, ones)._replace(last=ones))
-            for named in _names(agreed):
-                yield from _tail(named.say("verb", item.word, ones, named.last))
-    elif item.what == "prep":
-        for named in _objects(after):
-            for ones in of:
-                if after.next.what == "pronoun" and not set(ones).isdisjoint(named.last):
-                    continue  # "it" cannot be its own subject
-                yield from _tail(named.say("relation", item.word, ones, named.last))
-        for named in _names(after) if item.word == "with" else ():
-            if named.next.what in ("prep", "verb"):  # "a table with a cup on it": the "with" itself states nothing
+    agreed = after.agree(state.next.form, state.subjects)
+    if after.next.what == "adjective":
+        yield from _tail(agreed.with_condition("attribute", after.next.word, state.subjects).skip())
+    elif after.next.what in ("verb", "prep"):
+        yield from _tail(agreed._replace(last=state.subjects))
+
+
+def _after_verb(state: _State) -> Iterator[_State]:
+    """A verb or participle, with or without an object."""
+    verb = state.next
+    attachments = _attachments(state)
+    # A finite verb is the subject's.
+    for subjects in attachments[:1] if verb.form else attachments:
+        agreed = state.skip().agree(verb.form, subjects)
+        yield from _tail(agreed.with_condition("verb", verb.word, subjects)._replace(last=subjects))
+        for named in _names(agreed):
+            yield from _tail(named.with_condition("verb", verb.word, subjects, named.last))
+
+
+def _after_preposition(state: _State) -> Iterator[_State]:
+    """A prepositional phrase, which may belong to the subject or to what was named last."""
+    preposition = state.next.word
+    after = state.skip()
+    for named in _objects(after):
+        for subjects in _attachments(state):
+            if after.next.what == "pronoun" and not set(subjects).isdisjoint(named.last):
+                # "it" cannot be its own subject.
+                continue
+            yield from _tail(named.with_condition("relation", preposition, subjects, named.last))
+    if preposition == "with":
+        for named in _names(after):
+            # "a table with a cup on it": the "with" itself states nothing.
+            if named.next.what in ("prep", "verb"):
                 yield from _tail(named._replace(subjects=named.last))
-    elif item.what == "and":
-        while after.next.what == "and":
-            after = after.skip()
-        if after.next.what in ("be", "verb"):
-            yield from _tail(after._replace(last=state.subjects))
-        else:
-            yield from (_tail if after.next.what == "prep" else _clause)(after)
+
+
+def _after_and(state: _State) -> Iterator[_State]:
+    """A second predicate, phrase or clause."""
+    after = state.skip()
+    while after.next.what == "and":  # ", and"
+        after = after.skip()
+    if after.next.what in ("be", "verb"):  # the same subjects
+        yield from _tail(after._replace(last=state.subjects))
+    elif after.next.what == "prep":
+        yield from _tail(after)
+    else:
+        yield from _clause(after)
 
 
 _NP = r"((?:(?:a|an|the|one|two|three|four|five|six|seven|eight|nine|his|her|its|their) )?(?:[a-z]+ )*?[a-z]+)"
 _NOUN = rf"((?:[a-z]+ )*?(?:{'|'.join(sorted(NOUNS, key=len, reverse=True))}))"
 _END = r"(?=[ ,.]|$)"
-_DENIALS = {
+_DENIALS = {  # pattern, whose group is what is denied -> kind of the denial; the first that fits counts
     rf", not {_NP}(?:,|$)": "corrected",
     rf" ?\bwith no {_NOUN} (?:nearby|in sight)": "none",
     rf" ?\bwith {_NP} nearby": "nearby",
@@ -284,35 +372,41 @@ def claims(text: str) -> list[Claim] | None:
     cat" is true, "there is a dog" false; "a dog, not a cat, sits" -> "a dog sits" is true, "a cat sits" false.
     """
     lower = text.lower().rstrip(". ")
-    said = lower.removesuffix(" in the picture")  # "there is a dog in the picture" does not count the dogs
-    exact = said == lower
-    found = next(filter(None, (re.search(pattern, said) for pattern in _DENIALS)), None)
-    if found is None:
-        return None if exact else [Claim(said, True, False)]
-    denial = _DENIALS[found.re.pattern]
-    before = said[: found.start()]
-    noun = found[1]
-    after = said[found.end() :]
-    rest = " ".join(f"{before} {after}".split()).replace(" ,", ",")
-    made = [Claim(rest, True)] if denial != "there is none" else []
-    if denial == "corrected":
-        *kept, _ = before.split()
-        wrong = noun.split()[-1]
-        if kept and kept[-1] in ("a", "an"):
-            kept[-1] = article(wrong)
-        made.append(Claim(" ".join([*kept, wrong, after.strip()]).strip(), False))
-    elif denial == "lacking":
-        made.append(Claim(f"{before}with {_indefinite(noun)}{after}", False))
-    elif denial == "there is none":
-        made.append(Claim(f"{before}{_there_is_one(noun)}{after}", False))
-    else:
-        present, _, absent = noun.partition(" but no ") if denial == "nearby" else ("", "", noun)
-        if present:
-            verb = "are" if present.split()[-1] in PLURALS else "is"
-            made.append(Claim(f"there {verb} {_indefinite(present)}", True, False))
-        if absent:
-            made.append(Claim(_there_is_one(absent), False))
-    return [claim._replace(exact=claim.exact and exact) for claim in made]
+    # "there is a dog in the picture" does not count the dogs.
+    sentence = lower.removesuffix(" in the picture")
+    exact = sentence == lower
+    denial = next(filter(None, (re.search(pattern, sentence) for pattern in _DENIALS)), None)
+    if denial is None:
+        return None if exact else [Claim(sentence, True, False)]
+    before = sentence[: denial.start()]
+    denied = denial[1]
+    after = sentence[denial.end() :]
+    rest = Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), True)
+    match _DENIALS[denial.re.pattern]:
+        case "corrected":  # "a dog, not a cat, sits"
+            stated = [rest, Claim(_corrected(before, denied, after), False)]
+        case "lacking":  # "a table without a cup"
+            stated = [rest, Claim(f"{before}with {_indefinite(denied)}{after}", False)]
+        case "there is none":  # "there is no dog under a table"
+            stated = [Claim(f"{before}{_there_is_one(denied)}{after}", False)]
+        case "nearby":  # "a cat with a dog but no cups nearby"
+            present, _, absent = denied.partition(" but no ")
+            be = "are" if present.split()[-1] in PLURALS else "is"
+            stated = [rest, Claim(f"there {be} {_indefinite(present)}", True, False)]
+            if absent:
+                stated.append(Claim(_there_is_one(absent), False))
+        case _:  # "a cat but no dog"
+            stated = [rest, Claim(_there_is_one(denied), False)]
+    return [claim._replace(exact=claim.exact and exact) for claim in stated]
+
+
+def _corrected(before: str, denied: str, after: str) -> str:
+    """The sentence with the word that is denied: "a dog", "a cat", " sits" -> "a cat sits"."""
+    *words, _ = before.split()
+    wrong = denied.split()[-1]
+    if words and words[-1] in ("a", "an"):
+        words[-1] = article(wrong)
+    return " ".join([*words, wrong, after.strip()]).strip()
 
 
 def _indefinite(noun: str) -> str:

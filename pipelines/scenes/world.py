@@ -1,17 +1,21 @@
-"""The drawn world: kinds of things with colours, patterns, poses and sizes, and how they compose a scene: an anchor and
-up to three groups of equal things around it, each in a slot (on, under, in, beside, behind, above).
+"""The drawn world: kinds of things with colours, patterns, poses and sizes, and how they compose a scene.
+
+A scene is an anchor and up to three groups of equal things around it, each in a slot (on, under, in, beside, behind,
+above). What there is, and where it may be, is in augment/data/scenes.toml.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
 from ...augment.data import data_path
 
 WORLD: dict[str, Any] = tomllib.loads(data_path("scenes.toml").read_text("utf-8"))
-SIDE = 224  # of an image, in pixels; all lengths here are in pixels
+# The side of an image in pixels; all lengths here are in pixels.
+SIDE = 224
 COLOURS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORLD["colours"].items()}
 PATTERNS = ("striped", "spotted")
 SIZES = {"small": 0.68, "": 0.84, "large": 1.0}
@@ -21,7 +25,18 @@ VERBS: dict[str, dict[str, list[str]]] = WORLD["verbs"]
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
 
 
-class Kind(NamedTuple):
+def progressive(verb: str) -> str:
+    """The participle of a verb of the scenes: sit -> sitting."""
+    irregular = {"sit": "sitting", "lie": "lying", "run": "running", "swim": "swimming"}
+    return irregular.get(verb, f"{verb}ing")
+
+
+def third_person(verb: str) -> str:
+    """The third person of a verb of the scenes: fly -> flies."""
+    return {"carry": "carries", "fly": "flies", "perch": "perches"}.get(verb, f"{verb}s")
+
+
+class ThingKind(NamedTuple):
     """A kind of thing: its names, its largest width and height in pixels, and its possible attributes and poses."""
 
     name: str
@@ -33,12 +48,24 @@ class Kind(NamedTuple):
     poses: tuple[str, ...]
 
 
-KINDS: dict[str, Kind] = {}
-for _name, _entry in (item for kinds in WORLD["kinds"].values() for item in kinds.items()):
-    _colours = tuple(colour for word in _entry["colours"] for colour in WORLD["palettes"].get(word, [word]))
-    _width, _height = _entry["size"]
-    _more = _entry.get("patterned", False), tuple(_entry.get("poses", ()))
-    KINDS[_name] = Kind(_name, _entry["plural"], _width, _height, _colours, *_more)
+def _kinds() -> Iterator[ThingKind]:
+    """All kinds of things, as the file describes them; a colour there may be the name of a palette."""
+    for kinds in WORLD["kinds"].values():
+        for name, entry in kinds.items():
+            palettes = (WORLD["palettes"].get(word, [word]) for word in entry["colours"])
+            width, height = entry["size"]
+            yield ThingKind(
+                name=name,
+                plural=entry["plural"],
+                width=width,
+                height=height,
+                colours=tuple(colour for palette in palettes for colour in palette),
+                patterned=entry.get("patterned", False),
+                poses=tuple(entry.get("poses", ())),
+            )
+
+
+KINDS = {kind.name: kind for kind in _kinds()}
 ANCHORS = tuple(WORLD["kinds"]["anchors"])
 SMALL = tuple(WORLD["kinds"]["small"])
 LIVING = frozenset(kind.name for kind in KINDS.values() if kind.poses)
@@ -46,18 +73,29 @@ PEOPLE = ("boy", "girl")
 HELD = ("balloon", "umbrella", "kite", "ball", "cup", "book")
 CONTAINERS = ("box", "basket")
 BIG = ("tree", "house")
-EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})  # slots not both in a scene
+# Slots that are not both in a scene: things on the anchor would hide those in it, or reach up to those above it.
+EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})
 
-BASE = 186  # y of the anchor's bottom; things behind it are higher, things in front of it lower
+# The y of the anchor's bottom; things behind it are higher, things in front of it lower.
+BASE = 186
 GAP = 5  # between things
-SMALLEST = 0.7  # least scale of a thing; if there is no room for that, the group gets fewer things
-COUNTS = ((1, 2, 3, 4, 5), (55, 20, 13, 7, 5))  # sizes of a group, weights
+# The least scale of a thing; if there is no room for that, the group gets fewer things.
+SMALLEST = 0.7
+# The scale of a thing in somebody's hand.
+HELD_SCALE = 0.8
+# What a person holds is a group of its own: the number of the person's group plus this.
+HELD_GROUP = 100
+GROUP_SIZES = (1, 2, 3, 4, 5)
+GROUP_SIZE_WEIGHTS = (55, 20, 13, 7, 5)
 
 
 class Thing(NamedTuple):
-    """One thing in a scene and its box in pixels. slot: where it is, a key of MOST; "" for the anchor. group: 0 for the
-    anchor, from 1 for things around it, 100 + the person's for a held thing. open: a box or basket has something in it.
-    holds, held: the index of the thing that a person holds, and of the person; -1 for none.
+    """One thing in a scene and its box in pixels.
+
+    slot: where it is, a key of MOST; "" for the anchor.
+    group: 0 for the anchor, from 1 for things around it, HELD_GROUP + the person's for a held thing.
+    open: a box or basket has something in it.
+    holds, held: the index of the thing that a person holds, and of the person who holds the thing; -1 for none.
     """
 
     kind: str
@@ -89,35 +127,46 @@ class Scene(NamedTuple):
 
     def group(self, number: int) -> list[int]:
         """The indices of a group's things."""
-        return [at for at, thing in enumerate(self.things) if thing.group == number]
+        return [index for index, thing in enumerate(self.things) if thing.group == number]
 
     @property
     def groups(self) -> list[int]:
         """The numbers of the groups around the anchor; what is held belongs to its holder."""
-        return sorted({thing.group for thing in self.things if 0 < thing.group < 100})
+        return sorted({thing.group for thing in self.things if 0 < thing.group < HELD_GROUP})
 
 
 def compose(rng: Random) -> Scene:
     """A random scene with one to three groups around an anchor."""
     kind = KINDS[rng.choice(ANCHORS)]
     size = rng.choice(("", "", "small", "large")) if kind.name not in BIG else rng.choice(("", "large"))
-    width, height = (round(side * SIZES[size]) for side in (kind.width, kind.height))
+    width = round(kind.width * SIZES[size])
+    height = round(kind.height * SIZES[size])
     left = SIDE // 2 - width // 2 + rng.randint(-10, 10)
-    colour = rng.choice(kind.colours)
-    pattern = _pattern(rng, kind)
-    anchor = Thing(kind.name, colour, size, pattern, "", "", 0, left, BASE - height, left + width, BASE)
+    anchor = Thing(
+        kind=kind.name,
+        colour=rng.choice(kind.colours),
+        size=size,
+        pattern=_pattern(rng, kind),
+        pose="",
+        slot="",
+        group=0,
+        left=left,
+        top=BASE - height,
+        right=left + width,
+        bottom=BASE,
+    )
     things = [anchor]
-    wanted = rng.choice((1, 2, 2, 3))
-    offered = WORLD["kinds"]["anchors"][kind.name].get("slots", ())
-    slots = ["left", "right", "front", "above", "left", "right", *offered, "behind left", "behind right"]
-    used: set[tuple[str, str]] = {(anchor.kind, anchor.colour)}
-    for group in range(1, wanted + 1):
+    groups = rng.choice((1, 2, 2, 3))
+    slots_of_anchor = WORLD["kinds"]["anchors"][kind.name].get("slots", ())
+    slots = ["left", "right", "front", "above", "left", "right", *slots_of_anchor, "behind left", "behind right"]
+    used = {(anchor.kind, anchor.colour)}
+    for group in range(1, groups + 1):
         if not slots:
             break
         slot = rng.choice(slots)
         # Things behind the left side of a box would hide things to its left.
-        side = slot.rpartition(" ")[2]
-        slots = [one for one in slots if {one, slot} not in EXCLUSIVE and one.rpartition(" ")[2] != side]
+        side = _side(slot)
+        slots = [other for other in slots if {other, slot} not in EXCLUSIVE and _side(other) != side]
         things += _group(rng, things, slot, group, used)
     if any(thing.slot == "in" for thing in things):
         things[0] = anchor._replace(open=True)
@@ -125,40 +174,71 @@ def compose(rng: Random) -> Scene:
     return Scene(tuple(things), "outdoors" if outdoors else "indoors")
 
 
+def _side(slot: str) -> str:
+    """ "behind left" -> "left"; another slot is its own side."""
+    return slot.rpartition(" ")[2]
+
+
 def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tuple[str, str]]) -> list[Thing]:
-    """A group of equal things in a slot, or a person holding one; [] if none of `used` (kind, colour) is free."""
+    """A group of equal things in a slot, or a person holding one.
+
+    Args:
+        rng: chooses.
+        things: of the scene so far, the anchor first.
+        slot: where the group is.
+        group: its number.
+        used: the pairs of kind and colour that other groups have; that of this group is added.
+
+    Returns:
+        The things; none if no colour is left for them.
+    """
     anchor = things[0]
-    count = min(rng.choices(*COUNTS)[0], MOST[slot])
+    count = min(rng.choices(GROUP_SIZES, GROUP_SIZE_WEIGHTS)[0], MOST[slot])
     if anchor.kind == "chair" and slot in ("on", "under"):
         count = 1
-    again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
-    offered = WORLD["slots"][slot]["kinds"]  # of single things, of two, …
-    names = (SMALL if name == "small" else (name,) for name in offered[min(count, len(offered)) - 1])
-    kind = KINDS[rng.choice([name for several in names for name in several if name != anchor.kind])]
-    if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:
-        kind = KINDS[again[0].kind]  # the same kind in another colour: a colour may tell the two apart
-    free = [colour for colour in kind.colours if (kind.name, colour) not in used]
-    if not free or (kind.name in PEOPLE and any(thing.kind == kind.name for thing in things)):
+    kind = _kind_of_group(rng, things, slot, group, count)
+    free_colours = [colour for colour in kind.colours if (kind.name, colour) not in used]
+    if not free_colours or (kind.name in PEOPLE and any(thing.kind == kind.name for thing in things)):
         return []
-    colour = rng.choice(free)
+    colour = rng.choice(free_colours)
     pattern = _pattern(rng, kind)
     size = ""
     if count == 1 and kind.name not in (*PEOPLE, *BIG) and slot not in ("in", "under"):
         size = rng.choice(("", "", "small", "large"))
     used.add((kind.name, colour))
+    like = Thing(kind.name, colour, size, pattern, _pose(rng, kind, slot), slot, group, 0, 0, 0, 0)
+    placed = place_group(rng, anchor, like, count)
+    if count == 1 and kind.name in PEOPLE and slot in ("left", "right") and rng.random() < 0.75:
+        return _holding(rng, placed[0], len(things), used)
+    return placed
+
+
+def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, count: int) -> ThingKind:
+    """What a group of `count` things in a slot consists of; parameters as of `_group`."""
+    again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
+    # The kinds of single things, of two, …; the last are those of all larger groups.
+    by_count = WORLD["slots"][slot]["kinds"]
+    names: list[str] = []
+    for name in by_count[min(count, len(by_count)) - 1]:
+        names += SMALL if name == "small" else (name,)
+    kind = KINDS[rng.choice([name for name in names if name != things[0].kind])]
+    if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:
+        # The same kind in another colour: a colour may tell the two apart.
+        return KINDS[again[0].kind]
+    return kind
+
+
+def _pose(rng: Random, kind: ThingKind, slot: str) -> str:
+    """A pose that suits a slot; "" for a kind without poses."""
     poses = [pose for pose in kind.poses if (pose == "fly") == (slot == "above")]
     if slot in ("under", "in"):
         poses = [pose for pose in poses if pose != "stand"] or poses
     if slot.startswith("behind"):
         poses = [pose for pose in poses if pose == "stand"] or poses
-    pose = rng.choice(poses) if poses else ""
-    made = placed(rng, anchor, Thing(kind.name, colour, size, pattern, pose, slot, group, 0, 0, 0, 0), count)
-    if count == 1 and kind.name in PEOPLE and slot in ("left", "right") and rng.random() < 0.75:
-        return _holding(rng, made[0], len(things), used)
-    return made
+    return rng.choice(poses) if poses else ""
 
 
-def _pattern(rng: Random, kind: Kind) -> str:
+def _pattern(rng: Random, kind: ThingKind) -> str:
     return rng.choice(("", "", *PATTERNS)) if kind.patterned else ""
 
 
@@ -167,50 +247,65 @@ def _holding(rng: Random, person: Thing, number: int, used: set[tuple[str, str]]
     kind = KINDS[rng.choice(HELD)]
     colour = rng.choice([colour for colour in kind.colours if (kind.name, colour) not in used])
     used.add((kind.name, colour))
-    width = round(kind.width * 0.8)
-    height = round(kind.height * 0.8)
+    width = round(kind.width * HELD_SCALE)
+    height = round(kind.height * HELD_SCALE)
     reach = 0.08 * (person.right - person.left)
     hand = person.left + reach if person.slot == "left" else person.right - reach
-    bottom = person.top + 0.5 * (person.bottom - person.top)
-    bottom += 4 if kind.name in ("balloon", "umbrella", "kite") else height / 2
-    box = _box(max(1.0, min(hand - width / 2, SIDE - 1.0 - width)), bottom, width, height)
+    middle_of_person = person.top + 0.5 * (person.bottom - person.top)
+    # These are held by a string or handle below them, others by their middle.
+    bottom = middle_of_person + (4 if kind.name in ("balloon", "umbrella", "kite") else height / 2)
+    left = max(1.0, min(hand - width / 2, SIDE - 1.0 - width))  # inside the picture
+    box = _box(left, bottom, width, height)
     pattern = _pattern(rng, kind)
-    held = Thing(kind.name, colour, "", pattern, "", person.slot, person.group + 100, *box, held=number)
+    group = person.group + HELD_GROUP
+    held = Thing(kind.name, colour, "", pattern, "", person.slot, group, *box, held=number)
     return [person._replace(holds=number + 1), held]
 
 
-def placed(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thing]:
+def place_group(rng: Random, anchor: Thing, like: Thing, count: int) -> list[Thing]:
     """Up to `count` things like `like` from left to right in its slot; fewer if there is no room for more."""
     kind = KINDS[like.kind]
     slot = like.slot
     width = kind.width * SIZES[like.size]
     height = kind.height * SIZES[like.size] * (0.62 if like.pose in ("lie", "sleep") else 1)
+    # There is one thing, half of which the anchor hides.
     if slot.startswith("behind"):
         left = anchor.left - width * 0.55 if slot.endswith("left") else anchor.right - width * 0.45
-        boxes = [_box(left, anchor.bottom - 10, width, height)]
+        return [_moved(like, _box(left, anchor.bottom - 10, width, height))]
+
+    room = _room(anchor, slot)
+
+    def scale(number: int) -> float:
+        """By which so many things must shrink to fit into the room."""
+        share_of_width = (room.right - room.left - GAP * (number - 1)) / (width * number)
+        return min(1.0, share_of_width, room.height / height)
+
+    while scale(count) < SMALLEST and count > 1:
+        count -= 1
+    shrink = scale(count)
+    width = width * shrink
+    height = height * shrink
+    spare = max(0.0, room.right - room.left - count * width - GAP * (count - 1))
+    # The group stands close to the anchor.
+    if slot in ("left", "right"):
+        start = room.left + spare * (1.0 if slot == "left" else 0.0)
     else:
-        low, high, floor, tallest = _place(anchor, slot)
-
-        def shrink() -> float:
-            return min(1.0, (high - low - GAP * (count - 1)) / (width * count), tallest / height)
-
-        while shrink() < SMALLEST and count > 1:
-            count -= 1
-        scale = shrink()
-        width = width * scale
-        height = height * scale
-        spare = max(0.0, high - low - count * width - GAP * (count - 1))
-        shift = {"left": 1.0, "right": 0.0}.get(slot)  # close to the anchor
-        start = low + spare * (rng.random() if shift is None else shift)
-        boxes = [_box(start + at * (width + GAP), floor, width, height) for at in range(count)]
-    return [
-        like._replace(left=left, top=top, right=right, bottom=bottom, holds=-1, held=-1)
-        for left, top, right, bottom in boxes
-    ]
+        start = room.left + spare * rng.random()
+    boxes = [_box(start + number * (width + GAP), room.floor, width, height) for number in range(count)]
+    return [_moved(like, box) for box in boxes]
 
 
-def _place(anchor: Thing, slot: str) -> tuple[float, float, float, float]:
-    """The left and right bound of a slot, the y where its things stand, and their greatest height."""
+class Room(NamedTuple):
+    """The room of a slot in pixels: from left to right, the y where its things stand, and their greatest height."""
+
+    left: float
+    right: float
+    floor: float
+    height: float
+
+
+def _room(anchor: Thing, slot: str) -> Room:
+    """The room of a slot around an anchor."""
     kind = anchor.kind
     left = anchor.left
     top = anchor.top
@@ -221,23 +316,36 @@ def _place(anchor: Thing, slot: str) -> tuple[float, float, float, float]:
     match slot:
         case "on":
             seat = {"chair": 0.55, "bench": 0.42, "bed": 0.5}.get(kind, 0) * tall
-            shift = {"car": 0.25, "bed": 0.2, "chair": 0.18}.get(kind, 0.04) * wide
-            return left + shift, right - shift, top + seat, 60
+            margin = {"car": 0.25, "bed": 0.2, "chair": 0.18}.get(kind, 0.04) * wide
+            return Room(left + margin, right - margin, top + seat, 60)
         case "under" if kind == "tree":
-            return anchor.middle + 8, right, bottom, 0.4 * tall - 3
+            return Room(anchor.middle + 8, right, bottom, 0.4 * tall - 3)
         case "under":
-            return left + 0.1 * wide, right - 0.1 * wide, bottom, (0.5 if kind == "bench" else 0.7) * tall - 3
+            return Room(left + 0.1 * wide, right - 0.1 * wide, bottom, (0.5 if kind == "bench" else 0.7) * tall - 3)
         case "in":
-            return left + 6, right - 6, top + 0.4 * tall, 60
+            return Room(left + 6, right - 6, top + 0.4 * tall, 60)
         case "left":
-            return 3, left - GAP, bottom, 120
+            return Room(3, left - GAP, bottom, 120)
         case "right":
-            return right + GAP, SIDE - 3, bottom, 120
+            return Room(right + GAP, SIDE - 3, bottom, 120)
         case "front":
             half = max(0.35 * wide, 34)
-            return anchor.middle - half, anchor.middle + half, SIDE - 6, 34
-    return left - 4, right + 4, max(48, min(top - 18, 76)), 40 if kind in BIG else 46
+            return Room(anchor.middle - half, anchor.middle + half, SIDE - 6, 34)
+    return Room(left - 4, right + 4, max(48, min(top - 18, 76)), 40 if kind in BIG else 46)  # above
 
 
-def _box(left: float, floor: float, width: float, height: float) -> tuple[int, int, int, int]:
-    return round(left), round(floor - height), round(left + width), round(floor)
+class PixelBox(NamedTuple):
+    """Where a thing is drawn, in whole pixels."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+def _box(left: float, floor: float, width: float, height: float) -> PixelBox:
+    return PixelBox(round(left), round(floor - height), round(left + width), round(floor))
+
+
+def _moved(thing: Thing, box: PixelBox) -> Thing:
+    return thing._replace(**box._asdict(), holds=-1, held=-1)

@@ -6,97 +6,135 @@ whether each describes it. An answer that is neither of the two offered is undec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..endpoint.client import Endpoint, cache_path, collect
-from ..endpoint.messages import EndpointConfig, Request, chat, without_thoughts
+from ..endpoint.messages import ChatAnswer, EndpointConfig, Request, chat, without_thoughts
 from ..engine.progress import Progress
-from .protocols import Measured, grouped
+from .protocols import ProtocolOutcome, outcomes_by_group
 from .test_set import ScoreConfig, TestSet
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
 BLIND = "Which caption is more likely to be true of the image that it was written for?\nA. {}\nB. {}\n"
-WITHOUT = BLIND + "You cannot see the image. Answer with A or B only."
+WITHOUT = BLIND + "You cannot see the image. ChatAnswer with A or B only."
 IS_IT = 'Does this caption describe the image? "{}"\nAnswer with yes or no only.'
 WANTED = ("A", "B", "A", "B", "yes", "no")  # two orders, two orders without image, the caption, the negative
 LIMITS = ("max_tokens", "concurrency", "timeout", "attempts", "max_requests")  # options of both configs
+# What models say before the letter, as in "The correct answer is: **A**". After the letter the sentence must end:
+# "A dog runs." is no answer.
 FILLER = r"\W*(?:(?:the )?(?:correct |best |right )?(?:answer|option|caption)(?: is)?\W*)?"
 LETTER = re.compile(FILLER + r"([AB])(?=\W*$|[.):,*\n]|\s+is\b)", re.IGNORECASE)
 YES = re.compile(FILLER + r"(yes|no)\b", re.IGNORECASE)
 
 
-def ask(
-    rest: str, named: str, tests: TestSet, place: Path, config: ScoreConfig, progress: Progress
-) -> tuple[list[Measured], dict[str, int]]:
-    """Ask about the first negative of each caption and operator; answers are kept in `place`. rest: `URL#MODEL`; named:
-    the whole. Returns what is right (half in `pairs` and `half-truth` for one of the orders) and counts. Pairs beyond
-    the budget are left out and counted. Raises ValueError for another form or without image files, EndpointError.
+class Asked(NamedTuple):
+    """What an endpoint has answered: outcomes by protocol, and counts of images, pairs and answers."""
+
+    outcomes: list[ProtocolOutcome]
+    counts: dict[str, int]
+
+
+def ask(address: str, model: str, tests: TestSet, place: Path, config: ScoreConfig, progress: Progress) -> Asked:
+    """Ask about the first negative of each caption and operator. Pairs beyond the budget are left out and counted.
+
+    Args:
+        address: `URL#MODEL`.
+        model: the whole name of the model, for messages.
+        tests: what is asked about.
+        place: the folder where answers are kept.
+        config: the limits of requests.
+        progress: told of every answer.
+
+    Raises:
+        ValueError: another form of address, no image files, or no pair to ask about.
+        EndpointError: the endpoint does not answer as it should.
     """
-    url, _, name = rest.rpartition("#")
+    url, _, name = address.rpartition("#")
     if not url or not name:
-        raise ValueError(f"endpoint must be endpoint:URL#MODEL, was: endpoint:{rest}")
-    if any(file is None for file in tests.files):
-        raise ValueError(f"{named} needs the image files: --images FOLDER")
-    first = tests.pairs[tests.pairs["first"]]
-    if not len(first):
-        raise ValueError(f"{named} is asked about captions and negatives of one image, there are none")
+        raise ValueError(f"endpoint must be endpoint:URL#MODEL, was: endpoint:{address}")
+    tests.image_files(model)
+    pairs = tests.first_pairs
+    if not len(pairs):
+        raise ValueError(f"{model} is asked about captions and negatives of one image, there are none")
+    # Temperature 0: the same pair gets the same answer, as far as the server allows.
     limits = {name: getattr(config, name) for name in LIMITS}
-    with Endpoint(
-        EndpointConfig(url=url, model=name, temperature=0.0, **limits), cache_path(place), "score"
-    ) as endpoint:
-        answers = collect("score", endpoint, _requests(tests, first), progress, len(WANTED) * len(first)).answers
-    by_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
-    asked = np.array([all(answer.status != "budget" for answer in some) for some in by_pair], bool)
+    endpoint_config = EndpointConfig(url=url, model=name, temperature=0.0, **limits)
+    with Endpoint(endpoint_config, cache_path(place), "score") as endpoint:
+        answers = collect("score", endpoint, _requests(tests, pairs), progress, len(WANTED) * len(pairs)).answers
+
+    answers_of_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
+    # A pair that the budget covers in part says nothing of both orders, so it counts as not asked.
+    asked = np.array([all(answer.status != "budget" for answer in of_pair) for of_pair in answers_of_pair], bool)
     if not asked.any():
-        raise ValueError(f"{named}: the budget is spent before any pair was asked: raise max_requests")
-    readers = (letter, letter, letter, letter, yes, yes)
-    whole = (some for some, kept in zip(by_pair, asked, strict=True) if kept)
-    said = np.array([[read(one.text) for read, one in zip(readers, some, strict=True)] for some in whole])
-    kept = first[asked]
+        raise ValueError(f"{model}: the budget is spent before any pair was asked: raise max_requests")
+    replies = np.array(
+        [_replies(of_pair) for of_pair, whole in zip(answers_of_pair, asked, strict=True) if whole]
+    )  # (pairs asked, 6)
+    pairs = pairs[asked]
     counts = {
-        "images": kept["image"].nunique(),
-        "pairs": len(kept),
-        "undecided answers": int((said == "").sum()),
-        "pairs not asked, the budget is spent": len(first) - len(kept),
+        "images": pairs["image"].nunique(),
+        "pairs": len(pairs),
+        "undecided answers": int((replies == "").sum()),
+        "pairs not asked, the budget is spent": int((~asked).sum()),
     }
-    right = (said == WANTED).astype(float)
+    return Asked(_outcomes(tests, pairs, (replies == WANTED).astype(float)), counts)
+
+
+def _replies(answers: Sequence[ChatAnswer]) -> list[str]:
+    """What is decided in the answers about a pair, in the order of WANTED; "" for one that is undecided."""
+    which = [read_letter(answer.text) for answer in answers[:4]]
+    is_it = [read_yes_or_no(answer.text) for answer in answers[4:]]
+    return which + is_it
+
+
+def _outcomes(tests: TestSet, pairs: pd.DataFrame, right: np.ndarray) -> list[ProtocolOutcome]:
+    """What is right of pairs by protocol: half of a pair for one of the orders in `pairs` and `half-truth`.
+
+    right: (pairs, 6) 1 or 0, in the order of WANTED.
+    """
     seen = right[:, :2]
     unseen = right[:, 2:4]
-    each = right[:, 4:].prod(1)
-    of, image, adds = (kept[name].to_numpy() for name in ("operator", "image", "adds"))
-    measured = [
-        *grouped(tests.groups, "pairs", of, image, seen.mean(1), unseen.mean(1)),
-        *grouped(tests.groups, "half-truth", of[adds], image[adds], seen[adds].mean(1), unseen[adds].mean(1)),
-        *grouped(tests.groups, "both orders", of, image, seen.prod(1), unseen.prod(1)),
-        *grouped(tests.groups, "yes or no", of, image, each),
+    is_it = right[:, 4:]
+    operator = pairs["operator"].to_numpy()
+    image = pairs["image"].to_numpy()
+    adds = pairs["adds"].to_numpy()
+    groups = tests.groups
+    return [
+        *outcomes_by_group(groups, "pairs", operator, image, seen.mean(1), unseen.mean(1)),
+        *outcomes_by_group(groups, "half-truth", operator[adds], image[adds], seen[adds].mean(1), unseen[adds].mean(1)),
+        *outcomes_by_group(groups, "both orders", operator, image, seen.prod(1), unseen.prod(1)),
+        *outcomes_by_group(groups, "yes or no", operator, image, is_it.prod(1)),
     ]
-    return measured, counts
 
 
 def _requests(tests: TestSet, pairs: pd.DataFrame) -> Iterator[Request]:
     """The requests of each pair, one pair after the other, so that a budget covers whole pairs."""
-    for image, *texts in pairs[["image", "true", "false"]].itertuples(index=False):
-        file = tests.files[image]
-        assert file is not None
-        said = [tests.texts[text] for text in texts]
+    columns = (pairs["image"].tolist(), pairs["true"].tolist(), pairs["false"].tolist())
+    for image, true, false in zip(*columns, strict=True):
+        file = tests.images[image].file
+        assert file is not None  # `ask` has looked
+        captions = (tests.texts[true], tests.texts[false])
+        swapped = (tests.texts[false], tests.texts[true])
+        # The order of WANTED: two orders with the image, two without, then each caption alone.
         for question, images in ((WHICH, [file]), (WITHOUT, [])):
-            for pair in (said, said[::-1]):
-                yield chat(question.format(*pair), images=images)
-        for text in said:
-            yield chat(IS_IT.format(text), images=[file])
+            for options in (captions, swapped):
+                yield chat(question.format(*options), images=images)
+        for caption in captions:
+            yield chat(IS_IT.format(caption), images=[file])
 
 
-def letter(text: str) -> str:
+def read_letter(text: str) -> str:
     """ "A" or "B", if an answer begins with one of them, in any of the usual ways; else ""."""
-    found = LETTER.match(without_thoughts(text).strip())
-    return found[1].upper() if found else ""
+    match = LETTER.match(without_thoughts(text).strip())
+    return match[1].upper() if match else ""
 
 
-def yes(text: str) -> str:
+def read_yes_or_no(text: str) -> str:
     """ "yes" or "no", if an answer begins with one of them; else ""."""
-    found = YES.match(without_thoughts(text).strip())
-    return found[1].lower() if found else ""
+    match = YES.match(without_thoughts(text).strip())
+    return match[1].lower() if match else ""

@@ -1,15 +1,18 @@
-"""Models that map images and texts to vectors: a function per kind of model, from what follows `kind:` in its name to
-an Encoder. Each raises FileNotFoundError or ValueError for what is no such model, ImportError without its library. They
-read local files, never run code in them, and load a model when its first vector is asked for. And the vectors of a test
-set: of an encoder, kept in the run, of a model of `negcap train`, or of arrays.
+"""Models that map images and texts to vectors, and the vectors of a test set.
+
+There is a class for each kind of model, made of what follows `kind:` in the model's name. Each raises FileNotFoundError
+or ValueError for what is no such model, ImportError without its library. They read local files, never run code in them,
+and load a model when its first vector is asked for. The vectors of a test set are those of such an encoder, kept in the
+run, of a model of `negcap train`, or arrays.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,35 +29,22 @@ from ..features.source import open_array
 from ..models.clip import pretrained
 from .test_set import ScoreConfig, TestSet, is_run
 
-Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image files
-Texts = Callable[[Sequence[str]], np.ndarray]  # the vectors (n, d) of n texts
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+    from sentence_transformers import SentenceTransformer
+
+    from ..models.clip.towers import HuggingFace, OpenClip
 
 
-class Encoder(NamedTuple):
-    """A model whose score of a pair is the cosine of its vectors. identity: plain JSON that determines them (hashes of
-    the model's files, the precision). images, texts: compute them; ValueError for a model that cannot be read.
-    """
+class TorchSettings(NamedTuple):
+    """Where PyTorch computes, and in what precision."""
 
-    name: str
-    identity: Mapping[str, str]
-    images: Images
-    texts: Texts
-
-    @classmethod
-    def loaded(cls, name: str, identity: Mapping[str, str], load: Callable[[], tuple[Images, Texts]]) -> Encoder:
-        """A model that is loaded when its first vector is asked for."""
-        once = cache(load)
-        return cls(name, identity, lambda files: once()[0](files), lambda texts: once()[1](texts))
-
-
-class Torch(NamedTuple):
-    """Where PyTorch computes (a torch.device), and in what precision."""
-
-    device: Any
+    device: torch.device
     precision: str
 
     @classmethod
-    def of(cls, config: ScoreConfig) -> Torch:
+    def of(cls, config: ScoreConfig) -> TorchSettings:
         """As a config says. Raises ValueError for cuda without a GPU."""
         import torch
 
@@ -66,111 +56,173 @@ class Torch(NamedTuple):
         default = "bfloat16" if device.type == "cuda" else "float32"
         return cls(device, default if config.precision == "auto" else config.precision)
 
-    def vectors(self, function: Callable[..., Any], *given: Any, **named: Any) -> np.ndarray:
-        """The vectors (n, d), float32, of a model's function, without gradients, in mixed precision if asked."""
+    def vectors(self, compute: Callable[[], torch.Tensor]) -> np.ndarray:
+        """The vectors (n, d), float32, that a model computes, without gradients, in mixed precision if asked."""
         import torch
 
-        type = None if self.precision == "float32" else getattr(torch, self.precision)
-        with torch.inference_mode(), torch.autocast(self.device.type, type, enabled=type is not None):
-            output = function(*given, **named)
-        found: np.ndarray = output.float().cpu().numpy()
-        return found
-
-    def identity(self, path: Path) -> dict[str, str]:
-        """What determines the vectors of the model in `path`."""
-        return {"files": hash_path(path), "precision": self.precision}
+        dtype = None if self.precision == "float32" else getattr(torch, self.precision)
+        with torch.inference_mode(), torch.autocast(self.device.type, dtype, enabled=dtype is not None):
+            output = compute()
+        # NumPy has no bfloat16.
+        return np.asarray(output.float().cpu().numpy())
 
 
-def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
-    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP …) with its own processors."""
-    path = pretrained.locate_hugging_face(rest)
-    return _dual(Path(rest).name, path, config, lambda its: its.HuggingFace(pretrained.read_hugging_face(path)))
+class Encoder(ABC):
+    """A model whose score of a pair is the cosine of its vectors.
+
+    identity: plain JSON that determines the vectors: hashes of the model's files, the precision, and what else does.
+    """
+
+    def __init__(self, name: str, path: Path, config: ScoreConfig, identity: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.path = path
+        self.config = config
+        self.torch = TorchSettings.of(config)
+        self.identity = {"files": hash_path(path), "precision": self.torch.precision, **(identity or {})}
+
+    @abstractmethod
+    def images(self, files: Sequence[Path]) -> np.ndarray:
+        """The vectors (n, d) of n image files. Raises ValueError for a model that cannot be read."""
+
+    @abstractmethod
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors (n, d) of n texts. Raises ValueError for a model that cannot be read."""
 
 
-def open_clip(rest: str, config: ScoreConfig) -> Encoder:
-    """`open_clip:ARCHITECTURE:WEIGHTS` (a file, or a name on the hub) or `open_clip:FOLDER`: a model of OpenCLIP."""
-    found = pretrained.locate_open_clip(rest)
-    name = found.weights.name if found.architecture.startswith(pretrained.LOCAL) else found.architecture
-    settings = {key: str(value) for key, value in found.settings.items()}
-    return _dual(name, found.weights, config, lambda its: its.OpenClip(rest), architecture=name, **settings)
+class _ClipEncoder(Encoder):
+    """A dual encoder with processors of its own, see `models.clip.towers`."""
 
+    @abstractmethod
+    def read(self) -> HuggingFace | OpenClip:
+        """The model, read from its files."""
 
-def _dual(name: str, path: Path, config: ScoreConfig, make: Callable[[Any], Any], **more: str) -> Encoder:
-    """A model of `models.clip.towers`, which `make` makes, given that module; more: what else determines it."""
-    torch = Torch.of(config)
+    @cached_property
+    def loaded(self) -> HuggingFace | OpenClip:
+        """The model, ready on its device."""
+        return self.read().eval().to(self.torch.device)
 
-    def load() -> tuple[Images, Texts]:
+    def images(self, files: Sequence[Path]) -> np.ndarray:
+        """The vectors (n, d) of n image files."""
         from torch import from_numpy
 
-        from ..models.clip import towers
+        pixels = from_numpy(np.concatenate([self.loaded.pixels(pictures) for pictures in open_images(files)]))
+        return self.torch.vectors(lambda: self.loaded.images(pixels.to(self.torch.device)))
 
-        model = make(towers).eval().to(torch.device)
-
-        def images(files: Sequence[Path]) -> np.ndarray:
-            pixels = np.concatenate([model.pixels(opened) for opened in open_images(files)])
-            return torch.vectors(model.images, from_numpy(pixels).to(torch.device))
-
-        return images, lambda texts: torch.vectors(model.texts, model.tokens(texts).to(torch.device))
-
-    return Encoder.loaded(name, {**torch.identity(path), **more}, load)
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors (n, d) of n texts."""
+        tokens = self.loaded.tokens(texts)
+        return self.torch.vectors(lambda: self.loaded.texts(tokens.to(self.torch.device)))
 
 
-def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
+class HuggingFaceEncoder(_ClipEncoder):
+    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP …)."""
+
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
+        super().__init__(Path(rest).name, pretrained.locate_hugging_face(rest), config)
+
+    def read(self) -> HuggingFace:
+        """The model, read from its files."""
+        from ..models.clip.towers import HuggingFace
+
+        return HuggingFace(pretrained.read_hugging_face(self.path))
+
+
+class OpenClipEncoder(_ClipEncoder):
+    """`open_clip:ARCHITECTURE:WEIGHTS` (a file, or a name on the hub) or `open_clip:FOLDER`: a model of OpenCLIP."""
+
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
+        self.rest = rest
+        located = pretrained.locate_open_clip(rest)
+        is_folder = located.architecture.startswith(pretrained.LOCAL)
+        name = located.weights.name if is_folder else located.architecture
+        settings = {key: str(value) for key, value in located.settings.items()}
+        super().__init__(name, located.weights, config, {"architecture": name, **settings})
+
+    def read(self) -> OpenClip:
+        """The model, read from its files."""
+        from ..models.clip.towers import OpenClip
+
+        return OpenClip(self.rest)
+
+
+class SentenceTransformersEncoder(Encoder):
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
-    path = Path(rest)
-    pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
-    needed = 'models of sentence-transformers need that library: pip install "negcap[score]" sentence-transformers'
-    require_libraries(needed, "sentence_transformers")
-    torch = Torch.of(config)
 
-    def load() -> tuple[Images, Texts]:
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
+        path = Path(rest)
+        pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
+        needed = 'models of sentence-transformers need that library: pip install "negcap[score]" sentence-transformers'
+        require_libraries(needed, "sentence_transformers")
+        super().__init__(path.name, path, config)
+
+    @cached_property
+    def loaded(self) -> SentenceTransformer:
+        """The model, ready on its device."""
         from sentence_transformers import SentenceTransformer
 
-        with pretrained.reading(path, "model"):
-            model = SentenceTransformer(str(path), device=torch.device.type, local_files_only=True)
+        with pretrained.reading(self.path, "model"):
+            return SentenceTransformer(str(self.path), device=self.torch.device.type, local_files_only=True)
 
-        def vectors(items: Sequence[Any]) -> np.ndarray:  # the model tells images from texts
-            given = {"batch_size": config.batch, "convert_to_tensor": True, "show_progress_bar": False}
-            return torch.vectors(model.encode, list(items), **given)
+    def images(self, files: Sequence[Path]) -> np.ndarray:
+        """The vectors (n, d) of n image files."""
+        return np.concatenate([self._encode(pictures) for pictures in open_images(files)])
 
-        return lambda files: np.concatenate([vectors(images) for images in open_images(files)]), vectors
+    def texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors (n, d) of n texts."""
+        return self._encode(texts)
 
-    return Encoder.loaded(path.name, torch.identity(path), load)
+    def _encode(self, items: Sequence[Image] | Sequence[str]) -> np.ndarray:
+        """The vectors (n, d) of pictures or texts; the library tells one from the other."""
+        encode = partial(
+            self.loaded.encode,
+            list(items),
+            batch_size=self.config.batch,
+            convert_to_tensor=True,
+            show_progress_bar=False,
+        )
+        return self.torch.vectors(encode)
 
 
 ENCODERS: dict[str, Callable[[str, ScoreConfig], Encoder]] = {
-    "hf": hugging_face,
-    "open_clip": open_clip,
-    "sentence-transformers": sentence_transformers,
+    "hf": HuggingFaceEncoder,
+    "open_clip": OpenClipEncoder,
+    "sentence-transformers": SentenceTransformersEncoder,
 }
 
 
-ROWS = 2048  # per shard
+ROWS = 2048  # vectors in a shard; a computation that stops loses fewer than these
 LISTS = ("images.txt", "texts.txt")
 
 
-def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
+class RawVectors(NamedTuple):
+    """The vectors of a test set's images (I, d) and texts (N, d), as a model gives them: of any length."""
+
+    images: np.ndarray
+    texts: np.ndarray
+
+
+def arrays(rest: str, tests: TestSet) -> RawVectors:
     """`npy:IMAGES,TEXTS`: two memory-mapped arrays in the order of `--lists`. Raises FileNotFoundError, or
     ValueError if one does not fit.
     """
-    wanted = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
+    rule = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
     paths = [Path(part) for part in rest.split(",")]
     if len(paths) != 2:
-        raise ValueError(f"{wanted}, was: {rest}")
-    found = []
-    for path, rows, listed in zip(paths, (len(tests.image_ids), len(tests.texts)), LISTS, strict=True):
+        raise ValueError(f"{rule}, was: {rest}")
+    opened = []
+    for path, rows, listed in zip(paths, (len(tests.images), len(tests.texts)), LISTS, strict=True):
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file; {wanted}")
+            raise FileNotFoundError(f"{path}: no such file; {rule}")
         array = open_array(path)
         if array.ndim != 2 or array.dtype.kind != "f":
             raise ValueError(f"{path}: must be an array (n, d) of floats")
         if len(array) != rows:
             raise ValueError(f"{path}: must have {rows:,} rows, one per line of {listed} (--lists), has {len(array):,}")
-        found.append(array)
-    return found
+        opened.append(array)
+    return RawVectors(*opened)
 
 
-def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[np.ndarray]:
+def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVectors:
     """`negcap:FOLDER`: vectors by a model of `negcap train` from the run's features; texts of UniVSE are parsed as its
     captions were. Raises FileNotFoundError or ValueError if it or the features cannot be used.
     """
@@ -189,69 +241,98 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     device = choose_device(config.device)
     model, vocabularies, about = load_model(Path(rest), device)
     vocabulary = vocabularies[about.languages[0]]
+
     features = features_for(model, run, tests.image_ids, about.table)
     if not features.available.all():
         lacking = tests.image_ids[int((~features.available).nonzero()[0])]
         raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")
-    images = embed_images(model.image, features.values, torch.arange(len(tests.image_ids)), device)
+    images = embed_images(model.image, features.values, torch.arange(len(tests.images)), device)
+
+    # UniVSE reads components beside words. All texts are parsed alike, so that no mistake tells true from false.
     column = pa.array(tests.texts, pa.string())
     graphs = None
     if OBJECTIVES[about.model].needs_components:
         graphs = parse_graphs(column, vocabulary, parser_settings(run))
-        graphs = type(graphs)(*(kind._replace(words=kind.words.to(device)) for kind in graphs))
-    sentences = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
-    return [images.cpu().numpy(), sentences.cpu().numpy()]
+        graphs = type(graphs)(*(components._replace(words=components.words.to(device)) for components in graphs))
+    texts = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
+    return RawVectors(images.cpu().numpy(), texts.cpu().numpy())
 
 
-def embed(model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progress) -> list[np.ndarray]:
-    """The vectors of images (I, d) and texts (N, d) by an encoder, not of length 1, computed by `batch`, and kept in
-    tables `embeddings_images_<key>` and `embeddings_texts_<key>` of `run`. Raises ValueError unless all are equally
-    wide.
+def embed(
+    model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progress, rows_per_shard: int = ROWS
+) -> RawVectors:
+    """The vectors of a test set by an encoder, which are kept in the run.
+
+    Args:
+        model: the encoder.
+        tests: the images and texts.
+        run: where they are kept, as tables `embeddings_images_<key>` and `embeddings_texts_<key>`.
+        batch: images or texts computed at once.
+        progress: told of each batch.
+        rows_per_shard: vectors in each shard of a table.
+
+    Raises:
+        ValueError: an image has no file, or the model cannot be read.
     """
-    files = [file for file in tests.files if file is not None]
-    if len(files) != len(tests.files):
-        raise ValueError(f"{model.name} needs the image files: --images FOLDER")
+    files = tests.image_files(model.name)
+    # An image file that was changed has another size or time, and is then embedded again.
     states = [(file.name, file.stat()) for file in files]
-    given = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+    versions = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+    compute = _KeptVectors(model, run, batch, progress, rows_per_shard)
+    return RawVectors(
+        images=compute.of("images", tests.image_ids, versions, lambda rows: model.images(files[rows])),
+        texts=compute.of("texts", tests.texts, [], lambda rows: model.texts(tests.texts[rows])),
+    )
 
-    return [
-        _kept(model, run, "images", tests.image_ids, given, lambda rows: model.images(files[rows]), batch, progress),
-        _kept(model, run, "texts", tests.texts, [], lambda rows: model.texts(tests.texts[rows]), batch, progress),
-    ]
 
+class _KeptVectors(NamedTuple):
+    """Where and how the vectors of an encoder are computed and kept; see `embed`."""
 
-def _kept(
-    model: Encoder,
-    run: Path,
-    what: str,
-    names: Sequence[str],
-    given: Sequence[object],
-    compute: Callable[[slice], np.ndarray],
-    batch: int,
-    progress: Progress,
-) -> np.ndarray:
-    """The vectors (n, d) of n images or texts (`names`), from a table of the run; given: what else determines them."""
-    identity = {**model.identity, "model": model.name, "list": hash_value([list(names), given])}
-    table = f"embeddings_{what}_{hash_value(identity)[:12]}"
+    model: Encoder
+    run: Path
+    batch: int
+    progress: Progress
+    rows_per_shard: int
 
-    def batches(start: int, stop: int) -> Iterator[np.ndarray]:
-        for at in range(start, stop, batch):
-            made = compute(slice(at, min(at + batch, stop)))
-            progress.advance(len(made), 0)
-            yield made
+    def of(
+        self, what: str, names: Sequence[str], versions: Sequence[object], compute: Callable[[slice], np.ndarray]
+    ) -> np.ndarray:
+        """The vectors (n, d) of n images or texts, from a table of the run, which is made if there is none.
 
-    def make(start: int) -> StageResult:
-        stop = min(start + ROWS, len(names))
-        found = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
-        ends = pa.array(np.arange(len(found) + 1, dtype=np.int32) * found.shape[1])
-        values = pa.ListArray.from_arrays(ends, pa.array(found.ravel()), EMBEDDINGS.field("vector").type)
-        rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
-        return StageResult({table: rows}, {what: stop - start})
+        Args:
+            what: "images" or "texts".
+            names: of the images, or the texts.
+            versions: what else determines the vectors.
+            compute: the vectors of a slice of them.
+        """
+        # The table's name has all that determines vectors, so that those of another model or list are never taken.
+        identity = {**self.model.identity, "model": self.model.name, "list": hash_value([list(names), versions])}
+        table = f"embeddings_{what}_{hash_value(identity)[:12]}"
 
-    parts = [partial(make, start) for start in range(0, len(names), ROWS)]
-    execution = Execution(progress=progress, overwrite=True)
-    described = {**identity, "what": what, "rows": ROWS}
-    metadata = {"model": model.name}
-    run_source(run, "score", {table: EMBEDDINGS}, parts, described, execution, metadata=metadata, unit=what)
-    columns = [shard["vector"].combine_chunks() for shard in read_table(run, table, ["vector"])]
-    return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in columns])
+        def batches(start: int, stop: int) -> Iterator[np.ndarray]:
+            for first in range(start, stop, self.batch):
+                vectors = compute(slice(first, min(first + self.batch, stop)))
+                self.progress.advance(len(vectors), 0)
+                yield vectors
+
+        def make_shard(start: int) -> StageResult:
+            stop = min(start + self.rows_per_shard, len(names))
+            vectors = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
+            ends = pa.array(np.arange(len(vectors) + 1, dtype=np.int32) * vectors.shape[1])
+            values = pa.ListArray.from_arrays(ends, pa.array(vectors.ravel()), EMBEDDINGS.field("vector").type)
+            rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
+            return StageResult({table: rows}, {what: stop - start})
+
+        # Shards that an earlier call finished are kept; overwrite: those of a call with other shards are not.
+        run_source(
+            self.run,
+            "score",
+            {table: EMBEDDINGS},
+            [partial(make_shard, start) for start in range(0, len(names), self.rows_per_shard)],
+            {**identity, "what": what, "rows": self.rows_per_shard},
+            Execution(progress=self.progress, overwrite=True),
+            metadata={"model": self.model.name},
+            unit=what,
+        )
+        columns = [shard["vector"].combine_chunks() for shard in read_table(self.run, table, ["vector"])]
+        return np.concatenate([column.flatten().to_numpy().reshape(len(column), -1) for column in columns])

@@ -5,21 +5,24 @@ computed with the images and with vectors "without image", which shows what the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from .test_set import ALL, NONE, TestSet, masks
+from ..models.ranking import blocks, count_outranking, count_outranking_in_list, outranks
+from ..readers.pairs import ALL
+from .test_set import NONE, TestSet, group_masks
 
-TIE = 1e-6  # scores this close count as equal: the accuracy of inner products of unit vectors in float32
-BLOCK = 1 << 24  # scores computed at a time: 64 MiB in float32
 QUERIED = 5  # images that count as found by a caption, as in NegBench
 QUERY = f"text to image, R@{QUERIED}"
 
 
-class Measured(NamedTuple):
-    """A protocol's cases of a group: right (1), wrong (0) or between, and each image (n,). blind: without images."""
+class ProtocolOutcome(NamedTuple):
+    """The n cases of a protocol in a group of operators.
+
+    image: (n,) the image of each. right: (n,) whether the model is right: 1, 0 or between. blind: the same without
+    images; None where a model cannot be asked without.
+    """
 
     protocol: str
     group: str
@@ -29,11 +32,11 @@ class Measured(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """Unit vectors of images (V, d) and of N texts (N, d), float32; of: (I,) which of the V is that of each image."""
+    """Unit vectors, float32: of images (V, d) and of N texts (N, d). vector_of: (I,) which of the V is each image's."""
 
     images: np.ndarray
     texts: np.ndarray
-    of: np.ndarray
+    vector_of: np.ndarray
 
     @classmethod
     def of_each(cls, images: np.ndarray, texts: np.ndarray) -> Vectors:
@@ -41,177 +44,215 @@ class Vectors(NamedTuple):
         return cls(images, texts, np.arange(len(images)))
 
     def without_images(self) -> Vectors:
-        """Each image's vector: the mean of the other half of the set, by parity; zeros for one image."""
-        odd, even = (self.images[half::2].mean(0) if half < len(self.images) else 0 for half in (1, 0))
-        means = np.stack([np.broadcast_to(mean, self.images.shape[1]) for mean in (odd, even)])
-        return Vectors(means.astype(np.float32), self.texts, np.arange(len(self.images)) % 2)
+        """Two vectors for all images: each has the mean of the other half of the set, by parity; zeros for one image.
+
+        A mean is as near to true and false texts as the set's images are on average. It is of the other half, so that
+        an image does not tell its own texts.
+        """
+        even = self.images[0::2]
+        odd = self.images[1::2]
+        of_even = odd.mean(0) if len(odd) else np.zeros(self.images.shape[1])
+        of_odd = even.mean(0)
+        means = np.stack([of_even, of_odd]).astype(np.float32)
+        # A single image needs one of them; two would be more than there are images.
+        return Vectors(means[: len(self.images)], self.texts, np.arange(len(self.images)) % 2)
 
     def similarity(self, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
         """The inner products (n,) of images (n,) and texts (n,), given by index."""
-        return _inner(self.images, self.of[images], self.texts, texts)
+        return _inner_products(self.images, self.vector_of[images], self.texts, texts)
 
-    def texts_above(self, sets: Sequence[np.ndarray], limit: np.ndarray) -> np.ndarray:
-        """How many texts of each of S sets score above the limit (I,) of each image: (I, S)."""
-        above = np.empty((len(limit), len(sets)), np.int64)
-        if len(self.images) < len(self.of):  # few vectors, each of many images: their scores are sorted
+    def text_similarity(self, texts: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The inner products (n,) of texts (n,) and other texts (n,), given by index."""
+        return _inner_products(self.texts, texts, self.texts, others)
+
+    def texts_outranking(self, sets: Sequence[np.ndarray], true: np.ndarray) -> np.ndarray:
+        """How many texts of each of S sets outrank the true text of each image, with its score (I,): (I, S)."""
+        counts = np.empty((len(true), len(sets)), np.int64)
+        if len(self.images) < len(true):  # few vectors, each of many images, whose lists of scores are the same
             for vector, scores in enumerate(self.images @ self.texts.T):
-                inside = self.of == vector
+                images = self.vector_of == vector
                 for number, texts in enumerate(sets):
-                    below = np.searchsorted(np.sort(scores[texts]), limit[inside], side="right")
-                    above[inside, number] = len(texts) - below
-            return above
-        columns = self.texts[np.concatenate(sets)].T
-        ends = np.cumsum([0, *map(len, sets)])
-        step = max(1, BLOCK // columns.shape[1])
-        for at in range(0, len(limit), step):
-            higher = self.images[at : at + step] @ columns > limit[at : at + step, None]
-            for number, (first, last) in enumerate(pairwise(ends)):
-                above[at : at + step, number] = np.count_nonzero(higher[:, first:last], axis=1)
-        return above
+                    counts[images, number] = count_outranking_in_list(scores[texts], true[images])
+            return counts
+        for number, texts in enumerate(sets):
+            counts[:, number] = count_outranking(self.texts[texts], self.images, true, _all_inner_products)
+        return counts
 
-    def images_above(self, texts: np.ndarray, limit: np.ndarray) -> np.ndarray:
-        """How many images score above the limit (n,) of each of some texts (n,): (n,)."""
-        above = np.empty(len(texts), np.int64)
-        step = max(1, BLOCK // len(self.images))
-        sizes = np.bincount(self.of, minlength=len(self.images)).astype(np.float32)
-        for at in range(0, len(texts), step):
-            scores = self.texts[texts[at : at + step]] @ self.images.T
-            above[at : at + step] = (scores > limit[at : at + step, None]).astype(np.float32) @ sizes
-        return above
+    def images_outranking(self, texts: np.ndarray, true: np.ndarray) -> np.ndarray:
+        """How many images outrank the true image, with its score (n,), of each of some texts (n,): (n,)."""
+        return count_outranking(self.images[self.vector_of], self.texts[texts], true, _all_inner_products)
 
 
-def _inner(left: np.ndarray, rows: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
-    step = max(1, BLOCK // left.shape[1])
-    starts = range(0, len(rows), step)
-    parts = [np.einsum("nd,nd->n", left[rows[at : at + step]], right[others[at : at + step]]) for at in starts]
-    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+def _all_inner_products(candidates: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return candidates @ queries.T
+
+
+def _inner_products(left: np.ndarray, rows: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The inner product of each of `rows` (n,) of `left` with the one of `others` (n,) of `right`: (n,)."""
+    return np.concatenate(
+        [np.einsum("nd,nd->n", left[rows[block]], right[others[block]]) for block in blocks(len(rows), left.shape[1])]
+    )
 
 
 def unit(vectors: np.ndarray, what: str) -> np.ndarray:
     """Vectors (n, d) as float32 of length 1. Raises ValueError, with `what`, if one is not finite or is zero."""
-    found = np.asarray(vectors, np.float32)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    vectors = np.asarray(vectors, np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         raise ValueError(f"{what} must be finite and not zero, row {bad[0]} is not")
-    return found / lengths
+    return vectors / lengths
 
 
-def measure(vectors: Vectors, tests: TestSet) -> list[Measured]:
+def measure(vectors: Vectors, tests: TestSet) -> list[ProtocolOutcome]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
-
-    def outcomes(some: Vectors) -> Iterator[Measured]:
-        yield from _pairs(some, tests)
-        yield from _quads(some, tests)
-        yield from _choices(some, tests)
-        if tests.denies.any():
-            yield from _queries(some, tests)
-        if len(tests.pairs):
-            yield from _retrieval(some, tests)
-
-    both = (outcomes(some) for some in (vectors, vectors.without_images()))
-    return [seen._replace(blind=unseen.right) for seen, unseen in zip(*both, strict=True)]
+    with_images = _outcomes(vectors, tests)
+    without_images = _outcomes(vectors.without_images(), tests)
+    return [seen._replace(blind=unseen.right) for seen, unseen in zip(with_images, without_images, strict=True)]
 
 
-def grouped(
+def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+    yield from _pairs(vectors, tests)
+    yield from _two_images(vectors, tests)
+    yield from _multiple_choice(vectors, tests)
+    # Without denials NegBench's retrieval says nothing new.
+    if tests.denies.any():
+        yield from _queries(vectors, tests)
+    if len(tests.pairs):
+        yield from _retrieval(vectors, tests)
+
+
+def outcomes_by_group(
     groups: Mapping[str, np.ndarray],
     protocol: str,
-    of: np.ndarray,
+    operator: np.ndarray,
     image: np.ndarray,
     right: np.ndarray,
     blind: np.ndarray | None = None,
-) -> Iterator[Measured]:
-    """One Measured per group that has cases; of: (n,) the operator of each case, of which a group is a mask."""
-    for group, wanted in groups.items():
-        inside = wanted[of]
+) -> Iterator[ProtocolOutcome]:
+    """The outcome of n cases for each group that has some of them.
+
+    Args:
+        groups: masks of the operators in each group.
+        protocol: its name.
+        operator: (n,) the operator of each case, by index.
+        image, right, blind: (n,) of each case, see `ProtocolOutcome`.
+    """
+    for group, members in groups.items():
+        inside = members[operator]
         if inside.any():
-            yield Measured(protocol, group, image[inside], right[inside], None if blind is None else blind[inside])
+            yield ProtocolOutcome(
+                protocol, group, image[inside], right[inside], None if blind is None else blind[inside]
+            )
 
 
-def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
+def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """SugarCrepe's pairs, of the first negative of each caption and operator: the image is nearer to the caption.
+
     `half-truth` (CS-CLIP): of negatives that only add to it. `two captions` (SugarCrepe++): nearer to both true
     captions; `two captions, text only`: both are nearer to each other than to the negative.
     """
-    pairs = tests.pairs[tests.pairs["first"]]
-    image, true, negative, second, of = (
-        pairs[name].to_numpy() for name in ("image", "true", "false", "second", "operator")
-    )
-    limit = vectors.similarity(image, negative) + TIE
-    right = vectors.similarity(image, true) > limit
-    both = right & (vectors.similarity(image, second) > limit)
-    texts = vectors.texts
-    near = _inner(texts, true, texts, second) - TIE
-    only = (near > _inner(texts, true, texts, negative)) & (near > _inner(texts, second, texts, negative))
+    pairs = tests.first_pairs
+    image = pairs["image"].to_numpy()
+    true = pairs["true"].to_numpy()
+    second = pairs["second"].to_numpy()
+    negative = pairs["false"].to_numpy()
+    operator = pairs["operator"].to_numpy()
+
+    of_negative = vectors.similarity(image, negative)
+    right = ~outranks(of_negative, vectors.similarity(image, true))
+    # Where there is no second caption, NONE picks the last text; `has_two` leaves these rows out.
+    both_right = right & ~outranks(of_negative, vectors.similarity(image, second))
+    # Without the image: a model that has understood both captions sees that they say the same.
+    of_captions = vectors.text_similarity(true, second)
+    text_right = ~outranks(vectors.text_similarity(true, negative), of_captions)
+    text_right &= ~outranks(vectors.text_similarity(second, negative), of_captions)
+
+    every = np.ones(len(pairs), bool)
     adds = pairs["adds"].to_numpy()
-    two = second != NONE
-    for protocol, found, cases in (
-        ("pairs", right, slice(None)),
+    has_two = second != NONE
+    for protocol, outcome, cases in (
+        ("pairs", right, every),
         ("half-truth", right, adds),
-        ("two captions", both, two),
-        ("two captions, text only", only, two),
+        ("two captions", both_right, has_two),
+        ("two captions, text only", text_right, has_two),
     ):
-        yield from grouped(tests.groups, protocol, of[cases], image[cases], found[cases])
+        yield from outcomes_by_group(tests.groups, protocol, operator[cases], image[cases], outcome[cases])
 
 
-def _quads(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
-    """Winoground's scores (Thrush et al. 2022, equations 1 to 3) of two images with a caption each. `text`: for both
-    images the own caption scores above the other; `image`: for both captions the own image does; `group`: both.
+def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+    """Winoground's scores (Thrush et al. 2022, equations 1 to 3) of two images with a caption each.
+
+    `text`: for both images the own caption scores above the other; `image`: for both captions the own image does;
+    `group`: both.
     """
-    first, second, of_first, of_second, operator = (column.to_numpy() for _, column in tests.quads.items())
-    first_right = vectors.similarity(first, of_first)
-    second_right = vectors.similarity(second, of_second)
-    # a tie counts as wrong
-    first_wrong = vectors.similarity(first, of_second) + TIE
-    second_wrong = vectors.similarity(second, of_first) + TIE
-    text = (first_right > first_wrong) & (second_right > second_wrong)
-    image = (first_right > second_wrong) & (second_right > first_wrong)
+    cases = tests.two_images
+    first_image = cases["first_image"].to_numpy()
+    second_image = cases["second_image"].to_numpy()
+    first_text = cases["first_text"].to_numpy()
+    second_text = cases["second_text"].to_numpy()
+    first_own = vectors.similarity(first_image, first_text)
+    second_own = vectors.similarity(second_image, second_text)
+    first_image_second_text = vectors.similarity(first_image, second_text)
+    second_image_first_text = vectors.similarity(second_image, first_text)
+    text = ~outranks(first_image_second_text, first_own) & ~outranks(second_image_first_text, second_own)
+    image = ~outranks(second_image_first_text, first_own) & ~outranks(first_image_second_text, second_own)
     for name, right in (("text", text), ("image", image), ("group", text & image)):
-        yield from grouped(tests.groups, name, operator, first, right)
+        yield from outcomes_by_group(tests.groups, name, cases["operator"].to_numpy(), first_image, right)
 
 
-def _choices(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
+def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """Multiple choice (NegBench): the image is nearer to the true option than to every false one, by template."""
-    image, true, *false = tests.questions.T
-    own = vectors.similarity(image, true)
-    wrong = [np.where(one == NONE, -np.inf, vectors.similarity(image, one)) for one in false]
-    right = own > np.max(wrong, axis=0, initial=-np.inf) + TIE
-    yield from grouped(masks(tests.templates), "multiple choice", tests.template, image, right)
+    image, true, false, template, templates = tests.questions
+    of_true = vectors.similarity(image, true)
+    right = np.ones(len(image), bool)  # a question whose false options are all NONE cannot be missed
+    for option in false.T:  # (M,), the next false option of each question
+        right &= (option == NONE) | ~outranks(vectors.similarity(image, option), of_true)
+    yield from outcomes_by_group(group_masks(templates), "multiple choice", template, image, right)
 
 
-def _queries(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
+def _queries(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """NegBench's retrieval, if captions deny something: a caption finds its image if fewer than QUERIED others are as
     near, of captions that deny nothing and, `denials`, of those that do.
     """
     image, text = tests.captions.T
-    right = vectors.images_above(text, vectors.similarity(image, text) - TIE) <= QUERIED  # its own image is one of them
+    outranking = vectors.images_outranking(text, vectors.similarity(image, text))
+    right = outranking <= QUERIED  # a caption's own image ties with itself, so it is one of them
     for protocol, inside in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
         if inside.any():
-            yield Measured(protocol, ALL, image[inside], right[inside])
+            yield ProtocolOutcome(protocol, ALL, image[inside], right[inside])
 
 
-def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
+def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """How often an image ranks an own caption first: among all captions; with the negatives of its own (VSE-C), or of
     all (UniVSE), beside them. Each distinct text counts once, and an image's own captions never against it; a text that
     is true of another image counts as false.
     """
     image, text = tests.captions.T
+    images = len(tests.images)
     scores = vectors.similarity(image, text)
-    best = np.full(len(tests.image_ids), -np.inf, np.float32)  # the score of each image's best true caption
-    np.maximum.at(best, image, scores)
-    best -= TIE
+    best = np.full(images, -np.inf, np.float32)  # the score of each image's best true caption
+    np.maximum.at(best, image, scores)  # an image has several; `best[image] = …` would keep the last
+
     captions = np.unique(text)
-    places = np.arange(len(best))
-    shown, false, operator = (tests.pairs[name].to_numpy() for name in ("image", "false", "operator"))
-    negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.operators))]
-    above = vectors.texts_above([captions, *negatives], best)
-    plain = above[:, 0] - np.bincount(image[scores > best[image]], minlength=len(best))  # but for its own
-    yield Measured("image to text", ALL, places, plain == 0)
-    beaten = vectors.similarity(shown, false) > best[shown]
-    for group, wanted in tests.groups.items():
-        inside = wanted[operator]
+    shown = tests.pairs["image"].to_numpy()
+    false = tests.pairs["false"].to_numpy()
+    operator = tests.pairs["operator"].to_numpy()
+    # Of each operator those that are no caption, here of another image: they would count twice.
+    negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.families))]
+    outranking = vectors.texts_outranking([captions, *negatives], best)
+    # An image's own captions are among all captions, and the best ties with itself: what is own is taken off again.
+    own_outranking = np.bincount(image[outranks(scores, best[image])], minlength=images)
+    false_captions = outranking[:, 0] - own_outranking
+    yield ProtocolOutcome("image to text", ALL, np.arange(images), false_captions == 0)
+
+    beaten = outranks(vectors.similarity(shown, false), best[shown])
+    for group, members in tests.groups.items():
+        inside = members[operator]
         if inside.any():
-            some = np.unique(shown[inside])
-            own = np.bincount(shown[inside & beaten], minlength=len(best))
-            for which, more in (("own", own), ("all", above[:, 1:][:, wanted].sum(1))):
-                yield Measured(f"image to text, {which} negatives", group, some, (plain + more == 0)[some])
+            attacked = np.unique(shown[inside])
+            of_own = np.bincount(shown[inside & beaten], minlength=images)
+            of_all = outranking[:, 1:][:, members].sum(1)
+            for which, added in (("own", of_own), ("all", of_all)):
+                right = false_captions + added == 0
+                yield ProtocolOutcome(f"image to text, {which} negatives", group, attacked, right[attacked])

@@ -1,14 +1,11 @@
-"""Score models on a run or a published set. Scores are plain JSON: `model`, `about` (how it was asked) and `scores`,
-with by protocol and group `model` and `without_image` (percentages of n cases with intervals), `baseline`, the most
-telling of `negcap blind`, and `chance`, what guessing gets; null where it cannot be asked.
-"""
+"""Score models on a run or a published set. Scores are plain JSON, see `ModelScores`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -18,12 +15,12 @@ from ..engine.lock import locked
 from ..engine.progress import Progress
 from ..engine.storage import refuse_link, write_atomically
 from ..models.clip.pretrained import REPOSITORY
-from ..models.figures import figures, format_interval
-from ..quality.accuracy import aligned
-from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
+from ..models.figures import format_interval, ratios_with_intervals
+from ..quality.bias.baselines import TextPair, format_rule, most_telling, shorter
 from ..quality.bias.measure import cached_reports, read_corpus
+from ..report.tables import text_table
 from .encoders import ENCODERS, LISTS, arrays, embed, trained
-from .protocols import Measured, Vectors, measure, unit
+from .protocols import ProtocolOutcome, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
 
 MODELS = {  # kinds of models: what stands before the colon in a model's name -> what stands after it
@@ -34,40 +31,95 @@ MODELS = {  # kinds of models: what stands before the colon in a model's name ->
     "sentence-transformers": "FOLDER",
     "endpoint": "URL#MODEL",
 }
-PROTOCOLS = {  # what is right, and what guessing gets in %; None where that depends on the number of candidates
-    "pairs": ("the caption scores above its negative", 50.0),
-    "half-truth": ("the caption scores above the negative that only adds to it", 50.0),
-    "two captions": ("both captions of the image score above the negative", 100 / 3),
-    "two captions, text only": ("both captions are nearer to each other than to the negative", 100 / 3),
-    "text": ("for two images, each own caption scores above the other", 25.0),
-    "image": ("for two captions, each own image scores above the other", 25.0),
-    "group": ("both", 100 / 6),
-    "image to text": ("an own caption ranks first among all captions", None),
-    "image to text, own negatives": ("the same with the negatives of the own captions", None),
-    "image to text, all negatives": ("the same with all negatives", None),
-    "both orders": ("of caption and negative, the model chooses the caption in either order", 25.0),
-    "yes or no": ("the model says yes to the caption, and no to its negative", 25.0),
+
+
+class ProtocolRule(NamedTuple):
+    """What is right in a protocol, and what guessing gets in %; None where that depends on the number of candidates."""
+
+    right: str
+    chance: float | None
+
+
+PROTOCOLS = {
+    "pairs": ProtocolRule("the caption scores above its negative", 50.0),
+    "half-truth": ProtocolRule("the caption scores above the negative that only adds to it", 50.0),
+    "two captions": ProtocolRule("both captions of the image score above the negative", 100 / 3),
+    "two captions, text only": ProtocolRule("both captions are nearer to each other than to the negative", 100 / 3),
+    "text": ProtocolRule("for two images, each own caption scores above the other", 25.0),
+    "image": ProtocolRule("for two captions, each own image scores above the other", 25.0),
+    "group": ProtocolRule("both", 100 / 6),
+    "image to text": ProtocolRule("an own caption ranks first among all captions", None),
+    "image to text, own negatives": ProtocolRule("the same with the negatives of the own captions", None),
+    "image to text, all negatives": ProtocolRule("the same with all negatives", None),
+    "both orders": ProtocolRule("of caption and negative, the model chooses the caption in either order", 25.0),
+    "yes or no": ProtocolRule("the model says yes to the caption, and no to its negative", 25.0),
 }
 CACHE = Path(".cache", "score")  # of a published set
-Scores = dict[str, Any]  # of a model, see above
 
 
-def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[Scores]:
-    """How often each model puts a caption above its negatives, and more protocols, with 95 % intervals; see above.
-    models: as `kind:rest` (`negcap score --help`). Vectors and answers are kept in the run, or beside the set, also if
-    it fails. Raises FileNotFoundError or ValueError for an unusable source, model or image, ImportError without a
-    library.
+class Percentage(TypedDict):
+    """A percentage of n cases that are right, and the bounds of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+class Baseline(TypedDict):
+    """The most telling baseline of `negcap blind`: its percentage, without a look at the image, and its name."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class ProtocolScore(TypedDict):
+    """The score of a model in a protocol on a group of operators; None for what cannot be asked there.
+
+    without_image: of the same model. baseline: of `negcap blind`. chance: what guessing gets.
+    """
+
+    protocol: str
+    group: str
+    model: Percentage
+    without_image: Percentage | None
+    baseline: Baseline | None
+    chance: float | None
+
+
+class ModelScores(TypedDict):
+    """The scores of a model, and how it was asked: counts of images, captions, pairs …"""
+
+    model: str
+    about: dict[str, int]
+    scores: list[ProtocolScore]
+
+
+class GroupOfProtocol(NamedTuple):
+    """What a baseline is of."""
+
+    protocol: str
+    group: str
+
+
+def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[ModelScores]:
+    """How often each model puts a caption above its negatives, and more protocols, with 95 % intervals.
+
+    Args:
+        source: a run or a published set. Vectors and answers are kept in the run, or beside the set, also if it fails.
+        models: as `kind:rest` (`negcap score --help`).
+        config: what is scored, and how.
+        progress: told of vectors and answers.
+
+    Raises:
+        FileNotFoundError, ValueError: an unusable source, model or image.
+        ImportError: a library is missing.
     """
     for model in models:
-        kind, _, rest = model.partition(":")
-        if kind not in MODELS or not rest:
-            forms = ", ".join(map(":".join, MODELS.items()))
-            is_named = REPOSITORY.fullmatch(model) or Path(model).is_dir()
-            hint = f"; did you mean hf:{model}?" if is_named else did_you_mean(kind, MODELS)
-            raise ValueError(f"model must be one of {forms}, was: {model}{hint}")
-        if kind in (*ENCODERS, "negcap"):  # named at once, as the baselines would ask for scikit-learn alone
-            libraries = ("torch", "sklearn", *(("transformers", "PIL.Image") if kind == "hf" else ()))
-            require_libraries(f'{kind} models need more libraries: pip install "negcap[score]"', *libraries)
+        _check_model(model)
+    # The names of all models are checked, and all files of the set are read, before the first vector is computed.
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
     place = source
@@ -75,92 +127,133 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
         place = (source if source.is_dir() else source.parent) / CACHE
         refuse_link(place.parent)
         refuse_link(place)
-    found: list[Scores] = []
+    scores: list[ModelScores] = []
     for model in models:
-        kind, _, rest = model.partition(":")
-        if kind == "endpoint":
+        if model.startswith("endpoint:"):
             from .chat import ask
 
-            measured, about = ask(rest, model, tests, place, config, progress)
+            outcomes, about = ask(model.removeprefix("endpoint:"), model, tests, place, config, progress)
         else:
-            if kind in ENCODERS:
-                images, texts = embed(ENCODERS[kind](rest, config), tests, place, config.batch, progress)
-            else:
-                images, texts = arrays(rest, tests) if kind == "npy" else trained(rest, tests, source, config)
-            if images.shape[1] != texts.shape[1]:
-                wide = f"{images.shape[1]} and {texts.shape[1]}"
-                raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {wide}")
-            images = unit(images, f"{model}: vectors of images")
-            texts = unit(texts, f"{model}: vectors of texts")
-            measured = measure(Vectors.of_each(images, texts), tests)
-            about = {"images": len(tests.image_ids), "captions": len(tests.captions), "pairs": len(tests.pairs)}
-            about["pairs of images"] = len(tests.quads)
+            outcomes = measure(_vectors(model, tests, source, place, config, progress), tests)
+            about = {
+                "images": len(tests.images),
+                "captions": len(tests.captions),
+                "pairs": len(tests.pairs),
+                "pairs of images": len(tests.two_images),
+            }
         about = {**about, "images left out, missing": tests.missing}
-        scores = percentages(measured, tests, config)
-        for row in scores:
-            row |= {"baseline": blind.get((row["protocol"], row["group"])), "chance": says(row["protocol"])[1]}
-        found.append({"model": model, "about": about, "scores": scores})
-    return found
+        scores.append({"model": model, "about": about, "scores": protocol_scores(outcomes, tests, blind, config)})
+    return scores
 
 
-def percentages(measured: Sequence[Measured], tests: TestSet, config: ScoreConfig) -> list[Scores]:
-    """The percentages right, with and without image, with the intervals of one bootstrap over all images."""
-    images = len(tests.image_ids)
-    cases = [(one.image, right) for one in measured for right in (one.right, one.blind) if right is not None]
-    counts = np.stack([np.bincount(image, right, images) for image, right in cases], 1)
-    sizes = np.stack([np.bincount(image, minlength=images) for image, _ in cases], 1)
-    made = iter(figures(counts, sizes, config.seed, config.resamples))
+def _check_model(model: str) -> None:
+    """Raise ValueError for a name of no form in MODELS, ImportError without the libraries of its kind."""
+    kind, _, rest = model.partition(":")
+    if kind not in MODELS or not rest:
+        forms = ", ".join(map(":".join, MODELS.items()))
+        is_named = REPOSITORY.fullmatch(model) or Path(model).is_dir()
+        hint = f"; did you mean hf:{model}?" if is_named else did_you_mean(kind, MODELS)
+        raise ValueError(f"model must be one of {forms}, was: {model}{hint}")
+    if kind in (*ENCODERS, "negcap"):
+        # All are named at once: without scikit-learn the baselines would stop first, and name that alone.
+        of_kind = ("transformers", "PIL.Image") if kind == "hf" else ()
+        needed = f'{kind} models need more libraries: pip install "negcap[score]"'
+        require_libraries(needed, "torch", "sklearn", *of_kind)
 
-    def percentage(right: np.ndarray | None) -> Scores | None:
-        if right is None:
-            return None
-        value, (low, high) = next(made)
-        return {"value": value, "low": low, "high": high, "n": len(right)}
+
+def _vectors(model: str, tests: TestSet, source: Path, place: Path, config: ScoreConfig, progress: Progress) -> Vectors:
+    """The unit vectors of a test set by a model; place: where those of an encoder are kept."""
+    kind, _, rest = model.partition(":")
+    if kind == "npy":
+        images, texts = arrays(rest, tests)
+    elif kind == "negcap":
+        images, texts = trained(rest, tests, source, config)
+    else:
+        images, texts = embed(ENCODERS[kind](rest, config), tests, place, config.batch, progress)
+    if images.shape[1] != texts.shape[1]:
+        widths = f"{images.shape[1]} and {texts.shape[1]}"
+        raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {widths}")
+    return Vectors.of_each(unit(images, f"{model}: vectors of images"), unit(texts, f"{model}: vectors of texts"))
+
+
+def protocol_scores(
+    outcomes: Sequence[ProtocolOutcome],
+    tests: TestSet,
+    blind: Mapping[GroupOfProtocol, Baseline],
+    config: ScoreConfig,
+) -> list[ProtocolScore]:
+    """The percentages right, with and without image, beside the baselines and chance.
+
+    All intervals are of one bootstrap over images, so that they can be compared.
+    """
+    images = len(tests.images)
+    counts: list[np.ndarray] = []  # (I,) of each percentage: how many cases of each image are right
+    sizes: list[np.ndarray] = []  # (I,) how many cases each image has
+    for outcome in outcomes:
+        for right in (outcome.right, outcome.blind):
+            if right is not None:
+                counts.append(np.bincount(outcome.image, right, images))
+                sizes.append(np.bincount(outcome.image, minlength=images))
+    percentages = iter(ratios_with_intervals(np.stack(counts, 1), np.stack(sizes, 1), config.seed, config.resamples))
+
+    def next_percentage(outcome: ProtocolOutcome) -> Percentage:
+        value, (low, high) = next(percentages)
+        return {"value": value, "low": low, "high": high, "n": len(outcome.right)}
 
     return [
         {
-            "protocol": one.protocol,
-            "group": one.group,
-            "model": percentage(one.right),
-            "without_image": percentage(one.blind),
+            "protocol": outcome.protocol,
+            "group": outcome.group,
+            "model": next_percentage(outcome),
+            "without_image": None if outcome.blind is None else next_percentage(outcome),
+            "baseline": blind.get(GroupOfProtocol(outcome.protocol, outcome.group)),
+            "chance": rule_of(outcome.protocol).chance,
         }
-        for one in measured
+        for outcome in outcomes
     ]
 
 
-def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Scores]:
-    """By protocol (`pairs`, `half-truth`) and group the most telling blind baseline; of half-truths, where the shorter
-    is true by construction, and groups too small to train one, only rules are tried. Reports are cached in `source`.
+def baselines(tests: TestSet, source: Path, seed: int) -> dict[GroupOfProtocol, Baseline]:
+    """The most telling blind baseline of `pairs` and `half-truth`, by group. Reports are cached in `source`.
+
+    Of half-truths, where the shorter is true by construction, and of groups too small to train a baseline, only rules
+    are tried.
     """
     corpus = read_corpus(source) if is_run(source) else []
     reports = cached_reports(source if source.is_dir() else source.parent, seed, corpus)
-    found = {}
-    first = tests.pairs[tests.pairs["first"]]
-    for group, wanted in tests.groups.items():
-        of_group = first[wanted[first["operator"]]]
-        for protocol, rows in (("pairs", of_group), ("half-truth", of_group[of_group["adds"]])):
-            if not len(rows):
+    telling: dict[GroupOfProtocol, Baseline] = {}
+    for group, members in tests.groups.items():
+        rows = tests.first_pairs[members[tests.first_pairs["operator"]]]
+        for protocol, cases in (("pairs", rows), ("half-truth", rows[rows["adds"]])):
+            if not len(cases):
                 continue
-            columns = (rows[name].tolist() for name in ("true", "false", "image"))
+            columns = (cases["true"].tolist(), cases["false"].tolist(), cases["image"].tolist())
             pairs = [
-                Pair(tests.texts[true], tests.texts[false], tests.image_ids[image])
+                TextPair(tests.texts[true], tests.texts[false], tests.images[image].id)
                 for true, false, image in zip(*columns, strict=True)
             ]
             tried = {"format rule": format_rule(pairs), "shorter is true": shorter(pairs)}
+            # Of half-truths the rule "shorter is true" is always right, and a trained baseline could only learn it.
             if protocol == "pairs":
                 with suppress(ValueError):  # too few to train on
                     tried = reports(group, pairs).baselines
             name, best = most_telling(tried)
-            found[protocol, group] = {"name": name, "value": best.percent, "low": best.low, "high": best.high}
-    return found
+            telling[GroupOfProtocol(protocol, group)] = {
+                "name": name,
+                "value": best.percent,
+                "low": best.low,
+                "high": best.high,
+            }
+    return telling
 
 
 def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     """Write images.txt (files, else ids) and texts.txt, an entry a line: the order of rows of `npy:IMAGES,TEXTS`."""
     tests = read_test_set(source, config)
-    images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
-    entries = dict(zip(LISTS, (images, tests.texts), strict=True))
+    images = [image.id if image.file is None else str(image.file) for image in tests.images]
+    entries = dict(zip(LISTS, (images, list(tests.texts)), strict=True))
     for name, lines in entries.items():
+        # A text of several lines would shift all rows after it against the arrays, unseen.
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
     with locked(folder):
@@ -169,29 +262,41 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     return [folder / name for name in LISTS]
 
 
-def says(protocol: str) -> tuple[str, float | None]:
-    """What is right in a protocol, and what guessing gets in %; see PROTOCOLS."""
-    return PROTOCOLS.get(protocol, (protocol, None))
+def rule_of(protocol: str) -> ProtocolRule:
+    """What is right in a protocol; of one that has no entry in PROTOCOLS its name says so."""
+    return PROTOCOLS.get(protocol, ProtocolRule(protocol, None))
 
 
-def interval(share: Scores | None) -> str:
-    """`78.1 (76.0–80.2)`, with the name of a baseline; a dash for None."""
+def interval(share: Percentage | Baseline | None) -> str:
+    """`78.1 (76.0–80.2)`; a dash for None."""
     return format_interval(share["value"], (share["low"], share["high"])) if share else "–"
 
 
-def to_text(models: Sequence[Scores]) -> str:
+def to_text(models: Sequence[ModelScores]) -> str:
     """A table per model and protocol: score with its interval, the model without image, the best blind baseline."""
     lines: list[str] = []
     for model in models:
-        lines += [f"{model['model']}: " + ", ".join(f"{n:,} {name}" for name, n in model["about"].items() if n), ""]
-        for protocol in dict.fromkeys(row["protocol"] for row in model["scores"]):
-            said, chance = says(protocol)
-            cells = [[f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]]
-            for row in (row for row in model["scores"] if row["protocol"] == protocol):
-                shares = [interval(row[name]) for name in ("model", "without_image", "baseline")]
-                shares[2] += f" {row['baseline']['name']}" if row["baseline"] else ""
-                cells.append(
-                    [row["group"], f"{row['model']['n']:,}", *shares, "–" if chance is None else f"{chance:.0f}"]
-                )
-            lines += [f"{said}:", *aligned(cells), ""]
+        counts = ", ".join(f"{count:,} {name}" for name, count in model["about"].items() if count)
+        lines += [f"{model['model']}: {counts}", ""]
+        by_protocol: dict[str, list[ProtocolScore]] = {}
+        for row in model["scores"]:
+            by_protocol.setdefault(row["protocol"], []).append(row)
+        for protocol, rows in by_protocol.items():
+            head = [f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]
+            lines += [f"{rule_of(protocol).right}:", *text_table([head, *map(_cells, rows)]), ""]
     return "\n".join(lines).rstrip()
+
+
+def _cells(row: ProtocolScore) -> list[str]:
+    """The cells of a score in the table of its protocol."""
+    baseline = row["baseline"]
+    name = f" {baseline['name']}" if baseline else ""
+    chance = row["chance"]
+    return [
+        row["group"],
+        f"{row['model']['n']:,}",
+        interval(row["model"]),
+        interval(row["without_image"]),
+        interval(baseline) + name,
+        "–" if chance is None else f"{chance:.0f}",
+    ]

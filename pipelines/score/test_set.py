@@ -1,14 +1,16 @@
-"""What models are scored on, of a run or of a published set: `negcap publish`'s, COCO's, NegBench's, Winoground's …"""
+"""What models are scored on, of a run or of a published set: `negcap publish`'s, COCO's, NegBench's, Winoground's …
+
+Both sources give the same items, one after the other: a caption with its negatives, a question, or two images. `build`
+numbers their images and texts, and makes one table of all pairs of a caption and a negative.
+"""
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -32,8 +34,18 @@ from ...augment.settings import (
 )
 from ...schemas.messages import number_of
 from ..engine.tables import has_table
-from ..readers.pairs import BESIDE, Foreign, NoColumnError, read_pairs
-from ..readers.record import Rejected
+from ..readers.pairs import (
+    ALL,
+    PUBLISHED,
+    CaptionWithNegatives,
+    MultipleChoice,
+    NamedImage,
+    Negative,
+    Published,
+    TwoImages,
+    published_files,
+    read_published,
+)
 from ..tables.columns import check_operators
 from ..tables.examples import by_caption, by_image, chosen_names, example_tables, other_wordings, questions
 from ..tables.images import Images, abbreviate
@@ -41,18 +53,7 @@ from ..tables.images import Images, abbreviate
 if TYPE_CHECKING:
     import pandas as pd
 
-ALL = "all"  # the group of all cases
 NONE = -1  # of an index: there is no such text
-KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
-# What a text is of its item: a caption, another one of the image, a negative of the first; the true option of a
-# question, a false one; a caption of one of two images, false of the other.
-CAPTION = "caption"
-SECOND = "second"
-NEGATIVE = "negative"
-TRUE = "true"
-FALSE = "false"
-OF_TWO = "of two"
-WRONG = (NEGATIVE, FALSE, OF_TWO)
 
 
 class ScoreConfig(Settings):
@@ -83,147 +84,282 @@ class ScoreConfig(Settings):
     )
 
 
-class Row(NamedTuple):
-    """A text of an item. role: see above. label: operator or template. adds: a negative only adds to its caption."""
+class ScoredImage(NamedTuple):
+    """An image that models are scored on, and its file; None if it is not looked for."""
 
-    image_id: str
+    id: str
     file: Path | None
-    role: str
-    text: str
-    label: str = ""
-    family: str = ""
-    adds: bool = False
 
 
-Items = Iterator[list[Row]]  # the texts of a caption and its negatives, a question, or two images
+class Questions(NamedTuple):
+    """M questions of multiple choice, by index into images and texts.
+
+    image, true: (M,). false: (M, most false options), NONE where a question has fewer. template: (M,) the form of the
+    true option, an index into `templates`.
+    """
+
+    image: np.ndarray
+    true: np.ndarray
+    false: np.ndarray
+    template: np.ndarray
+    templates: tuple[str, ...]
+
+
+class ScoredPair(NamedTuple):
+    """A caption and a negative of it, by index into images, texts and operators: a row of `TestSet.pairs`.
+
+    true, false: the caption and the negative. second: another true text of the image, or NONE. first: whether it is the
+    first negative of its caption and operator. adds: whether the negative only adds to its caption.
+    """
+
+    image: int
+    true: int
+    false: int
+    second: int
+    operator: int
+    first: bool
+    adds: bool
+
+
+class CaptionedImages(NamedTuple):
+    """Two images with a caption each, by index into images, texts and operators: a row of `TestSet.two_images`."""
+
+    first_image: int
+    second_image: int
+    first_text: int
+    second_text: int
+    operator: int
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """I images and N distinct texts, given by index. captions: (C, 2) image and true text; every image has one. pairs:
-    a row each: image, true, false, second (another true text or NONE), operator (index), first (the first draw of its
-    caption and operator), adds. quads: first, second (images), said, other (their texts), operator. questions: (M, 1 +
-    options) image, true text and false ones, NONE for none; template: (M,) into `templates`. families: by operator.
-    missing: images left out without a file.
+    """Distinct images and texts, and what a model is asked about them, by index.
+
+    captions: (C, 2) image and true text; every image has one.
+    pairs: a row for each ScoredPair.
+    two_images: a row for each CaptionedImages.
+    families: of each operator, in the order of their indices.
+    missing: how many images were left out without a file.
     """
 
     __test__ = False  # for pytest
 
-    image_ids: tuple[str, ...]
-    files: tuple[Path | None, ...]
+    images: tuple[ScoredImage, ...]
     texts: tuple[str, ...]
     captions: np.ndarray
     pairs: pd.DataFrame
-    quads: pd.DataFrame
-    operators: tuple[str, ...]
+    two_images: pd.DataFrame
+    questions: Questions
     families: dict[str, str]
-    questions: np.ndarray
-    template: np.ndarray
-    templates: tuple[str, ...]
     missing: int = 0
+
+    @property
+    def image_ids(self) -> tuple[str, ...]:
+        """The ids of the images."""
+        return tuple(image.id for image in self.images)
+
+    def image_files(self, model: str) -> list[Path]:
+        """The files of the images. Raises ValueError, naming the model that needs them, if one is not known."""
+        files = [image.file for image in self.images if image.file is not None]
+        if len(files) != len(self.images):
+            raise ValueError(f"{model} needs the image files: --images FOLDER")
+        return files
+
+    @property
+    def first_pairs(self) -> pd.DataFrame:
+        """The pairs of the first negative of each caption and operator."""
+        return self.pairs[self.pairs["first"]]
 
     @cached_property
     def denies(self) -> np.ndarray:
         """(C,) bool: the caption denies something, that is, has a word such as "no" or "without"."""
-        said = [not NEGATIONS.isdisjoint(re.findall(r"\w+", text.lower())) for text in self.texts]
-        return np.array(said, bool)[self.captions[:, 1]]
+        denying = [not NEGATIONS.isdisjoint(re.findall(r"\w+", text.lower())) for text in self.texts]
+        return np.array(denying, bool)[self.captions[:, 1]]
 
     @cached_property
     def groups(self) -> dict[str, np.ndarray]:
         """Masks (operators,) of what is reported together: `all`, each family of several operators, each operator."""
-        of = np.array([self.families[name] for name in self.operators])
-        several = [name for name in dict.fromkeys(of.tolist()) if (of == name).sum() > 1 and name not in self.families]
-        return masks(self.operators, {family: of == family for family in several})
+        names = list(self.families)
+        sizes = Counter(self.families.values())
+        # A family that shares its name with an operator is not reported: two groups of one name would be confused.
+        several = [family for family, size in sizes.items() if size > 1 and family not in self.families]
+        family_of = np.array(list(self.families.values()))
+        return group_masks(names, {family: family_of == family for family in several})
 
 
-def masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+def group_masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
     """Masks (n,) of all of n names, if they are several, of what is `between`, and of each."""
     every = {ALL: np.ones(len(names), bool)} if len(names) > 1 else {}
     return {**every, **(between or {}), **{name: np.array(names) == name for name in names}}
 
 
 def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
-    """What a model is scored on, of a run or a published set. Raises FileNotFoundError without negatives, or for
-    missing image files (unless `skip_missing`); ValueError for an unknown split or operator, a set without a file in a
-    known format or with a damaged one, and what `chosen_names` raises.
+    """What a model is scored on, of a run or a published set.
+
+    Raises:
+        FileNotFoundError: there are no negatives, or, unless `skip_missing`, an image has no file.
+        ValueError: an unknown split or operator, no file in a known format, a damaged one, or as `chosen_names`.
     """
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")
-    import pandas as pd
-
-    rows = table(_of_run(source, config)) if is_run(source) else _of_published(source, config)
-    shown = rows.drop_duplicates("image_id")
-    missing = list[str]()
-    files: dict[str, Path | None] = dict.fromkeys(shown["image_id"].tolist())
+    items = list(_of_run(source, config)) if is_run(source) else _of_published(source, config)
+    paths: dict[str, str] = {}  # of each image, as it is named first
+    for item in items:
+        for image in item.images:
+            paths.setdefault(image.id, image.path)
+    files: dict[str, Path | None] = dict.fromkeys(paths)
+    missing: list[str] = []
     if config.images is not None:
-        images = Images(config.images)
-        for image, file in zip(shown["image_id"].tolist(), map(str, shown["file"]), strict=True):
-            name = images.find(file)
-            if name is None:
-                missing.append(file)
-                del files[image]
-            else:
-                files[image] = images.folder / name
-        if missing and not config.skip_missing:
-            raise FileNotFoundError(
-                f"{number_of(len(missing), 'image')} missing from {config.images}: {abbreviate(missing)}; --set "
-                "skip_missing=true leaves their captions out"
+        folder = Images(config.images)
+        names = {image: folder.find(str(Path(path))) for image, path in paths.items()}
+        files = {image: folder.folder / name for image, name in names.items() if name is not None}
+        missing = [str(Path(paths[image])) for image, name in names.items() if name is None]
+    if missing and not config.skip_missing:
+        raise FileNotFoundError(
+            f"{number_of(len(missing), 'image')} missing from {config.images}: {abbreviate(missing)}; --set "
+            "skip_missing=true leaves their captions out"
+        )
+    with_files = [item for item in items if all(image.id in files for image in item.images)]
+    return build_test_set(with_files, files, len(missing))
+
+
+class _Numbers(dict[str, int]):
+    """Numbers of names, from 0, in the order in which they are first asked for."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
+def build_test_set(
+    items: Iterable[Published], files: dict[str, Path | None] | None = None, missing: int = 0
+) -> TestSet:
+    """The test set of items.
+
+    Args:
+        items: in the order in which their images and texts are numbered.
+        files: of the images, by id; None: not known.
+        missing: how many images were left out.
+
+    Raises:
+        ValueError: there is no negative.
+    """
+    builder = _Builder()
+    for item in items:
+        match item:
+            case CaptionWithNegatives():
+                builder.add_caption(item)
+            case MultipleChoice():
+                builder.add_question(item)
+            case TwoImages():
+                builder.add_two_images(item)
+    return builder.test_set(files or {}, missing)
+
+
+class _Builder:
+    """Numbers images and texts as items come, and keeps the rows of each table."""
+
+    def __init__(self) -> None:
+        self.images = _Numbers()
+        self.texts = _Numbers()
+        self.operators = _Numbers()
+        self.templates = _Numbers()
+        self.families: dict[str, str] = {}
+        self.captions: dict[tuple[int, int], None] = {}  # (image, text), in order, each once
+        self.pairs: list[ScoredPair] = []
+        self.two_images: list[CaptionedImages] = []
+        self.questions: list[list[int]] = []  # image, template, true option, false ones
+
+    def add_caption(self, item: CaptionWithNegatives) -> None:
+        image = self.images[item.image_id]
+        # At most one other true caption is asked about, as in SugarCrepe++.
+        true, *others = [self.texts[text] for text in item.captions[:2]]
+        for text in (true, *others):
+            self.captions[image, text] = None
+        labels: set[str] = set()
+        for negative in item.negatives:
+            self.families.setdefault(negative.label, _family(negative))
+            pair = ScoredPair(
+                image=image,
+                true=true,
+                false=self.texts[negative.text],
+                second=others[0] if others else NONE,
+                operator=self.operators[negative.label],
+                first=negative.label not in labels,
+                adds=_only_adds(item.captions[0], negative),
             )
-        rows = rows[~rows["item"].isin(rows["item"][~rows["image_id"].isin(files)])]
-    found = pd.Series([files[image] for image in rows["image_id"]], rows.index, object)
-    return build(rows.assign(file=found), len(missing))
+            self.pairs.append(pair)
+            labels.add(negative.label)
+
+    def add_question(self, item: MultipleChoice) -> None:
+        image = self.images[item.image.id]
+        true = self.texts[item.true]
+        self.captions[image, true] = None
+        false = [self.texts[text] for text in item.false]
+        self.questions.append([image, self.templates[item.template], true, *false])
+
+    def add_two_images(self, item: TwoImages) -> None:
+        first_image, second_image = (self.images[image.id] for image in item.images)
+        first_text, second_text = (self.texts[text] for text in item.captions)
+        self.captions[first_image, first_text] = None
+        self.captions[second_image, second_text] = None
+        self.families.setdefault(item.label, item.label)
+        operator = self.operators[item.label]
+        self.two_images.append(CaptionedImages(first_image, second_image, first_text, second_text, operator))
+
+    def test_set(self, files: dict[str, Path | None], missing: int) -> TestSet:
+        """What has been added. Raises ValueError if there is no negative."""
+        import pandas as pd
+
+        # Questions may have different numbers of false options; the table is as wide as the longest.
+        options = np.full((len(self.questions), max(map(len, self.questions), default=3)), NONE)
+        for row, question in zip(options, self.questions, strict=True):
+            row[: len(question)] = question
+        if not (self.pairs or self.two_images or options[:, 3:].size):
+            raise ValueError("there is no negative to score a model on")
+        pairs = np.array(self.pairs, int).reshape(-1, len(ScoredPair._fields))
+        two_images = np.array(self.two_images, int).reshape(-1, len(CaptionedImages._fields))
+        return TestSet(
+            images=tuple(ScoredImage(image, files.get(image)) for image in self.images),
+            texts=tuple(self.texts),
+            captions=np.array(list(self.captions), int),
+            pairs=pd.DataFrame(pairs, columns=ScoredPair._fields).astype({"first": bool, "adds": bool}),
+            two_images=pd.DataFrame(two_images, columns=CaptionedImages._fields),
+            questions=Questions(
+                image=options[:, 0],
+                template=options[:, 1],
+                true=options[:, 2],
+                false=options[:, 3:],
+                templates=tuple(self.templates),
+            ),
+            families=self.families,
+            missing=missing,
+        )
 
 
-def table(items: Items) -> pd.DataFrame:
-    """The rows of items, with the number of the item of each as the column `item`."""
-    import pandas as pd
+def _family(negative: Negative) -> str:
+    """The family of a negative's operator; of a label that is no operator, the label itself."""
+    if negative.family:
+        return negative.family
+    return OPERATORS[negative.label].family if negative.label in OPERATORS else negative.label
 
-    columns = ["item", *Row._fields]
-    return pd.DataFrame([(number, *row) for number, item in enumerate(items) for row in item], columns=columns)
+
+def _only_adds(caption: str, negative: Negative) -> bool:
+    """Whether a negative says all that its caption says, and more."""
+    return only_adds(caption, negative.text) if negative.only_adds is None else negative.only_adds
 
 
-def build(rows: pd.DataFrame, missing: int = 0) -> TestSet:
-    """The test set of rows as of `table`: distinct images and texts, and indices into both. ValueError: no negative."""
-    import pandas as pd
+def only_adds(caption: str, negative: str) -> bool:
+    """Whether a negative has all words of its caption in order, and more: "a dog" -> "a black dog on a couch"."""
+    asserted = _words(caption)
+    longer = _words(negative)
+    # Each `in` goes on where the last one has stopped, so that words must come in the same order.
+    rest = iter(longer)
+    return len(asserted) < len(longer) and all(word in rest for word in asserted)
 
-    if not rows["role"].isin(WRONG).any():
-        raise ValueError("there is no negative to score a model on")
-    named = rows["role"].isin([NEGATIVE, OF_TWO])
-    operators = rows[named].drop_duplicates("label")
-    families = dict(zip(operators["label"].tolist(), operators["family"].tolist(), strict=True))
-    texts = pd.factorize(rows["text"])
-    operator = pd.factorize(rows["label"].where(named))[0]
-    image, image_ids = pd.factorize(rows["image_id"])
-    files = tuple(rows.drop_duplicates("image_id")["file"])
-    rows = rows.assign(image=image, text=texts[0], operator=operator)
-    caption, second, negative, true, false, two = (
-        rows[rows["role"] == role] for role in (CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO)
-    )
-    one = two.iloc[::2].reset_index()
-    other = two.iloc[1::2].reset_index()
-    options = false.assign(place=false.groupby("item").cumcount()).pivot(index="item", columns="place", values="text")
-    template, templates = pd.factorize(true["label"])
-    first, seconds = (negative["item"].map(some.set_index("item")["text"]) for some in (caption, second))
-    pairs = negative[["image", "operator"]].assign(
-        true=first.astype(int), false=negative["text"], second=seconds.fillna(NONE).astype(int)
-    )
-    pairs = pairs.assign(first=~negative.duplicated(["item", "operator"]), adds=negative["adds"].astype(bool))
-    return TestSet(
-        image_ids=tuple(image_ids),
-        files=files,
-        texts=tuple(texts[1]),
-        captions=rows[~rows["role"].isin([NEGATIVE, FALSE])][["image", "text"]].drop_duplicates().to_numpy(),
-        pairs=pairs.reset_index(drop=True),
-        quads=pd.DataFrame(
-            {"first": one["image"], "second": other["image"], "said": one["text"], "other": other["text"]}
-        ).assign(operator=one["operator"]),
-        operators=tuple(families),
-        families={name: family or name for name, family in families.items()},
-        questions=np.column_stack([true[["image", "text"]], options.reindex(true["item"]).fillna(NONE)]).astype(int),
-        template=template,
-        templates=tuple(templates),
-        missing=missing,
-    )
+
+def _words(text: str) -> list[str]:
+    return [word.strip(".,;:!?\"'").lower() for word in text.split()]
 
 
 def is_run(source: Path) -> bool:
@@ -231,136 +367,65 @@ def is_run(source: Path) -> bool:
     return source.is_dir() and has_table(source, "captions")
 
 
-def _of_run(run: Path, config: ScoreConfig) -> Items:
+def _of_run(run: Path, config: ScoreConfig) -> Iterator[Published]:
+    """The captions of a run with their negatives, and the questions about them, image by image."""
     table = "refined" if config.refined else "negatives"
     splits, operators = chosen_names(run, config.splits, config.operators, table)
     for shard in example_tables(run, operators, splits, table=table, per_operator=config.per_operator):
-        shard["file"] = shard["image"].map(Path)
+        # Image by image, so that the lists of images and texts (--lists) follow the order of the run.
         for rows in by_image(shard.dropna(subset="negative_id").itertuples()):
-            for some in by_caption(rows):
-                true = some[0]
-                others = other_wordings(some[0])  # of which one is chosen as format sugarcrepe++ does
-                image = true.image_id, true.file
-                second = [record_rng(config.seed, "caption2", true.text_id).choice(others)] if others else []
-                texts = [Row(*image, CAPTION, true.text), *(Row(*image, SECOND, text) for text in second)]
-                yield texts + [
-                    Row(*image, NEGATIVE, row.negative, row.operator, row.family, not row.replaced) for row in some
-                ]
-            for true, false, template in questions(rows):
-                options = ((TRUE, true.text), *((FALSE, text) for text in false))
-                yield [Row(true.image_id, true.file, role, text, template) for role, text in options]
+            for same_text in by_caption(rows):
+                first = same_text[0]
+                others = other_wordings(first)
+                # The same choice as in what `negcap publish --format sugarcrepe++` writes.
+                second = [record_rng(config.seed, "caption2", first.text_id).choice(others)] if others else []
+                negatives = [Negative(row.negative, row.operator, row.family, not row.replaced) for row in same_text]
+                yield CaptionWithNegatives(
+                    first.image, (first.text, *second), tuple(negatives), image_id=first.image_id
+                )
+            for question in questions(rows):
+                image = NamedImage(question.true.image_id, question.true.image)
+                yield MultipleChoice(image, question.true.text, question.false, question.template)
 
 
-def _of_published(source: Path, config: ScoreConfig) -> pd.DataFrame:
-    """The rows of a published folder, or of one file of it; splits are folders or files, operators too, or columns."""
-    files = [source] if source.is_file() else sorted(path for path in source.rglob("*") if _is_data(path, source))
-    wanted = [file for file in files if not config.splits or set(config.splits) & _split_names(file, source)]
-    rows = table(item for file in wanted for item in _read(file))
-    if not len(rows):
-        of = f" of split {', '.join(config.splits)}" if config.splits else ""
-        raise ValueError(f"{source} must be a run or a published set{of} ({KINDS}), has no such file")
-    named = rows["role"].isin([NEGATIVE, OF_TWO])
-    check_operators(config.operators, rows["label"][named], source)
-    kept = ~named | rows["label"].isin(config.operators or rows["label"])
-    if config.per_operator is not None:
-        kept &= (rows["role"] != NEGATIVE) | (rows.groupby(["item", "role", "label"]).cumcount() < config.per_operator)
-    rows = rows[kept]
-    return rows[rows["item"].isin(rows["item"][rows["role"].isin(WRONG)])]
+def _of_published(source: Path, config: ScoreConfig) -> list[Published]:
+    """What a published folder asks, or one file of it; splits are folders or files, operators too, or columns."""
+    items = [item for file in published_files(source, config.splits) for item in read_published(file)]
+    if not items:
+        of_split = f" of split {', '.join(config.splits)}" if config.splits else ""
+        raise ValueError(f"{source} must be a run or a published set{of_split} ({PUBLISHED}), has no such file")
+    # Checked against all labels, before the set is cut down: an operator that is not there is a mistake of the user.
+    labels = [label for item in items for label in _labels(item)]
+    check_operators(config.operators, labels, source)
+    operators = frozenset(config.operators or labels)
+    chosen = (_with_operators(item, operators, config.per_operator) for item in items)
+    return [item for item in chosen if item is not None]
 
 
-def _is_data(path: Path, source: Path) -> bool:
-    inside = path.relative_to(source).parts
-    hidden = any(part.startswith((".", "_")) for part in inside) or inside[0] == "images"
-    return path.is_file() and not hidden and path.name not in BESIDE and path.suffix in READERS
+def _labels(item: Published) -> list[str]:
+    """The operators of an item; a question has none."""
+    match item:
+        case CaptionWithNegatives():
+            return [negative.label for negative in item.negatives]
+        case TwoImages():
+            return [item.label]
+        case _:
+            return []
 
 
-def _split_names(file: Path, source: Path) -> set[str]:
-    """The names that may be the split of a file: of its folders, its own, and the parts of its own."""
-    parts = set(file.relative_to(source).parts[:-1]) if file != source else set()
-    return parts | {file.stem} | set(file.stem.split("-")[:1]) | {file.stem.removeprefix("captions_")}
-
-
-def _read(file: Path) -> Items:
-    try:
-        yield from READERS[file.suffix](file)
-    except NoColumnError:  # another file of a folder, without captions and negatives
-        return
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise ValueError(f"{file}: must be a published set ({KINDS}), cannot be read: {error!r:.120}") from error
-
-
-def _image(path: str) -> tuple[str, Path]:
-    return Path(path).stem, Path(path)
-
-
-def _captioned(image: tuple[str, Path], true: Sequence[str], false: Iterable[tuple[str, str]]) -> list[Row]:
-    """The item of a caption, perhaps with another one, and (text, operator) of its negatives."""
-    families = {name: operator.family for name, operator in OPERATORS.items()}
-    return [Row(*image, role, text) for role, text in zip((CAPTION, SECOND), true, strict=False)] + [
-        Row(*image, NEGATIVE, text, name, families.get(name, name), only_adds(true[0], text)) for text, name in false
-    ]
-
-
-def only_adds(caption: str, negative: str) -> bool:
-    """Whether a negative has all words of its caption in order, and more: "a dog" -> "a black dog on a couch"."""
-    said, longer = ([word.strip(".,;:!?\"'").lower() for word in text.split()] for text in (caption, negative))
-    words = iter(longer)
-    return len(said) < len(longer) and all(word in words for word in said)
-
-
-def _pairs(file: Path) -> Items:
-    """The records of one file, those of one caption that follow each other as one item."""
-
-    def read() -> Iterator[Foreign]:
-        for record in read_pairs(str(file)):
-            if isinstance(record, Rejected):
-                raise ValueError(f"record {record.line}: {record.detail}")
-            yield record
-
-    for (image, _), some in groupby(read(), lambda record: (record.image, record.captions[0])):
-        if image is None:
-            raise ValueError("a record must name its image")
-        path = image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg"  # a number in CREPE
-        records = [*some]
-        false = [
-            (text, ALL if record.split and label == file.stem else label)  # as in NegCLIP's files of splits
-            for record in records
-            for text, label in record.negatives
-        ]
-        yield _captioned(_image(path), records[-1].captions[:2], false)
-
-
-def _csv(file: Path) -> Items:
-    """NegBench's multiple choice; other files as `_pairs`."""
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = csv.DictReader(lines)
-        if "correct_answer" not in (rows.fieldnames or ()):
-            yield from _pairs(file)
-            return
-        for row in rows:
-            options = [row[name] for name in row if name.startswith("caption_")]
-            true = int(row["correct_answer"])
-            template = row.get("correct_answer_template") or ALL
-            made = [Row(*_image(row["image_path"]), FALSE, text, template) for text in options]
-            yield [made.pop(true)._replace(role=TRUE), *made]
-
-
-def _jsonl(file: Path) -> Items:
-    """Winoground, `{"image_0", "image_1", "caption_0", "caption_1", "tag"}` a line; other files as `_pairs`."""
-    with file.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            if "caption_1" not in row or "image_1" not in row:
-                yield from _pairs(file)
-                return
-            operator = row.get("operator") or row.get("tag") or ALL
-            yield [Row(*_image(row[f"image_{n}"]), OF_TWO, row[f"caption_{n}"], operator) for n in (0, 1)]
-
-
-READERS: dict[str, Callable[[Path], Items]] = {
-    ".json": _pairs,
-    ".csv": _csv,
-    ".tsv": _pairs,
-    ".parquet": _pairs,
-    ".jsonl": _jsonl,
-}
+def _with_operators(item: Published, operators: Collection[str], per_operator: int | None) -> Published | None:
+    """An item with the negatives of these operators alone, the first few of each; None if nothing is left of it."""
+    match item:
+        case CaptionWithNegatives():
+            kept: list[Negative] = []
+            so_far: Counter[str] = Counter()
+            for negative in item.negatives:
+                # Counted by operator, so that which others are asked for changes nothing.
+                so_far[negative.label] += 1
+                if negative.label in operators and (per_operator is None or so_far[negative.label] <= per_operator):
+                    kept.append(negative)
+            return replace(item, negatives=tuple(kept)) if kept else None
+        case TwoImages():
+            return item if item.label in operators else None
+        case MultipleChoice():
+            return item if item.false else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +26,7 @@ from .lexicon import OwnOrGiven
 
 TRAIN = "train"
 ORDER = "order"
-PART = 250  # number of captions of the sample in one call of a worker
+PART_CAPTIONS = 250  # captions of the sample in one call of a worker
 
 
 class BalanceConfig(Settings):
@@ -52,6 +55,7 @@ def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
 def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     """A shard's captions that may be in a sample, with `train` (0: train split) and `order` (a hash)."""
     images = parses["image_id"].unique().to_pylist()
+    # A hash of the image's id: which images are sampled depends neither on their order nor on the size of shards.
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
     train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
     table = parses.append_column(TRAIN, pc.invert(train).cast(pa.int8()))
@@ -68,8 +72,8 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
     """The fewest images with at least `sample` captions, in the order of `train` and `order`."""
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
-    first = table["image_id"].slice(0, sample).unique()
-    return table.filter(pc.is_in(table["image_id"], first)).combine_chunks()
+    images = table["image_id"].slice(0, sample).unique()
+    return table.filter(pc.is_in(table["image_id"], images)).combine_chunks()
 
 
 def in_train_splits(table: pa.Table) -> pa.Table:
@@ -84,36 +88,53 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     entries = load_lexicon(lexicon, cloze)
     known = load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
-    for kind, found in exchanges(images, entries, known, config.chosen).items():
-        of = pa.repeat(pa.scalar(BALANCED.index(kind), pa.int8()), len(found.row))
-        tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
+    for kind, exchanged in exchanges(images, entries, known, config.chosen).items():
+        number_of_kind = pa.scalar(BALANCED.index(kind), pa.int8())
+        columns = [pa.repeat(number_of_kind, len(exchanged.row)), *map(pa.array, exchanged)]
+        tables.append(pa.table(columns, ["kind", *exchanged._fields]))
     return pa.concat_tables(tables).combine_chunks()
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
     """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
     table = in_train_splits(table)
-    is_near = reference_weight(nearness_of(count_nouns(table))) == 1
-    given = config.backoff if len(table) < config.balance_sample and is_near else None
-    if config.lexicon != "own":
-        given = config.lexicon
+    given = _given_balance(table, config)
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     kinds = sorted(config.chosen)
-    parts = [*batches(table, PART)] if kinds else []
-    found = spread(find_exchanges, [[part] for part in parts])
-    first = np.cumsum([0, *map(len, parts)])
+    parts = [*batches(table, PART_CAPTIONS)] if kinds else []
+    exchanges_of_parts = spread(find_exchanges, [[part] for part in parts])
     entries = lexicon.read(["kind", "entry", "place"])
     entries = entries.filter(pc.equal(entries["place"], "")).sort_by("entry")  # numbered as in Lexicon
     rows = []
-    for name in kinds:
-        own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
-        row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
-        old, new, weight = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "weight"))
-        names = entries.filter(pc.equal(entries["kind"], name))["entry"].to_pylist()
-        factors = fit_factors(name, names, Exchanges(row, old.astype(int), new.astype(int), weight))
-        rows += [(name, *entry, factor) for entry, factor in sorted(factors.items())]
+    for kind in kinds:
+        names = entries.filter(pc.equal(entries["kind"], kind))["entry"].to_pylist()
+        factors = fit_factors(kind, names, _exchanges_of_kind(kind, exchanges_of_parts, parts))
+        rows += [(kind, *entry, factor) for entry, factor in sorted(factors.items())]
     return StageResult({"balance": table_of(rows, BALANCE)}, {"captions": len(table)})
+
+
+def _given_balance(table: pa.Table, config: BalanceConfig) -> Path | None:
+    """The balance table that is taken instead of fitting one on this sample; None: it is fitted."""
+    if config.lexicon != "own":
+        return config.lexicon
+    # Words of captions that are far from everyday photos are not in the given table: their own factors are fitted, even
+    # on few captions.
+    is_near = reference_weight(nearness_of(count_nouns(table))) == 1
+    return config.backoff if is_near and len(table) < config.balance_sample else None
+
+
+def _exchanges_of_kind(kind: str, found: Sequence[pa.Table], parts: Sequence[pa.Table]) -> Exchanges:
+    """The exchanges of one kind in the whole sample. found: of each of its parts, as of `find_exchanges`; there, rows
+    are numbered from the first caption of the part, here from that of the sample.
+    """
+    first_rows = np.cumsum([0, *map(len, parts)])[:-1]
+    tables = [table.filter(pc.equal(table["kind"], BALANCED.index(kind))) for table in found]
+    rows = [table["row"].to_numpy() + first for table, first in zip(tables, first_rows, strict=True)]
+    old = np.concatenate([table["old"].to_numpy() for table in tables])
+    new = np.concatenate([table["new"].to_numpy() for table in tables])
+    weight = np.concatenate([table["weight"].to_numpy() for table in tables])
+    return Exchanges(row=np.concatenate(rows), old=old.astype(int), new=new.astype(int), weight=weight)
 
 
 STAGE = ReduceStage(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
@@ -52,39 +52,50 @@ class BuildConfig(LexiconSource):
     components: bool = Field(False, description="also make the tables of scene graph components")
 
 
-MADE: dict[str, tuple[type[Settings], tuple[Stage | ReduceStage, ...]]] = {  # ingest reads a source, not a table
-    "ingest": (ingestion.IngestConfig, ()),
-    "parse": (parse.ParseConfig, (parse.STAGE,)),
-    "lexicon": (lexicon.LexiconConfig, (lexicon.STAGE,)),
-    "components": (components.ComponentsConfig, components.STAGES),
-    "truth": (truth.TruthConfig, (truth.STAGE,)),
-    "balance": (balance.BalanceConfig, (balance.STAGE,)),
-    "negatives": (negatives.NegativesConfig, (negatives.STAGE,)),
+class Verb(NamedTuple):
+    """A step of a build, as users name it: its settings and its stages; `ingest` has none, as it reads no table."""
+
+    config: type[Settings]
+    stages: tuple[Stage | ReduceStage, ...]
+
+
+VERBS_OF_BUILD = {
+    "ingest": Verb(ingestion.IngestConfig, ()),
+    "parse": Verb(parse.ParseConfig, (parse.STAGE,)),
+    "lexicon": Verb(lexicon.LexiconConfig, (lexicon.STAGE,)),
+    "components": Verb(components.ComponentsConfig, components.STAGES),
+    "truth": Verb(truth.TruthConfig, (truth.STAGE,)),
+    "balance": Verb(balance.BalanceConfig, (balance.STAGE,)),
+    "negatives": Verb(negatives.NegativesConfig, (negatives.STAGE,)),
 }
-VERBS = tuple(MADE)
-CONFIGS = {verb: config for verb, (config, _) in MADE.items()}
+VERBS = tuple(VERBS_OF_BUILD)
+CONFIGS = {name: verb.config for name, verb in VERBS_OF_BUILD.items()}
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "balance_sample", "min_concreteness", "truth_sample")
 
+# Settings of all stages of a build together, by name; None counts as not given.
+Options = Mapping[str, Any]
 OWN = "own"
 REFERENCE = "reference"
 AUTO = "auto"
 
 
-def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
+def planned_verbs(run: Path, options: Options) -> tuple[str, ...]:
     """The stages of a build; `components`, which no operator reads, only if asked for, or there already."""
     build = BuildConfig.of(options)
     asked = build.components or build.preset in WITH_COMPONENTS or components.ComponentsConfig.of(options).simple
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
-def configure(verb: str, options: Mapping[str, Any]) -> Any:
-    """The config of a stage, from those options that it has and that are not None. `lexicon` says where the tables of
-    LEXICON_VERBS come from: `own`, `reference`, a run's folder, or `auto`, the default: own counts, blended with the
-    reference unless an option says how to count (COUNTING_OPTIONS). Paths of norm lists and models become a Path, whose
-    content counts; models are checked. Raises ValueError, FileNotFoundError.
+def configure(verb: str, options: Options) -> Any:
+    """The config of a stage, from those options that it has and that are not None. Raises ValueError,
+    FileNotFoundError.
+
+    Some options stand for others: `lexicon` says where the tables of LEXICON_VERBS come from (see LexiconSource),
+    `preset` which operators are used. Paths of norm lists and models become a Path, whose content counts; models are
+    checked.
     """
     values = given_only({name: options.get(name) for name in CONFIGS[verb].model_fields})
     if verb == "parse":
@@ -99,17 +110,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
                     raise FileNotFoundError(f"{name} must be a file, was: {values[name]}")
                 values[name] = Path(values[name]).absolute()
     if verb in LEXICON_VERBS:
-        given = values.pop("lexicon", AUTO)
-        counting = next((name for name in COUNTING_OPTIONS if options.get(name) is not None), None)
-        if given == AUTO and counting is None:
-            values["backoff"] = _given(REFERENCE, verb)
-        elif given not in (AUTO, OWN):
-            if counting:
-                raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
-            values = {"lexicon": _given(given, verb)}
-        if verb == "balance" and "lexicon" not in values:
-            drawn = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
-            values["kinds"] = tuple(sorted({kind for name in drawn.operators for kind in OPERATORS[name].traits.kinds}))
+        values = _with_lexicon(verb, values, options)
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
@@ -118,6 +119,26 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         values["cloze"] = Path(values["cloze"]).absolute()
         load_cloze(values["cloze"])
     return CONFIGS[verb](**values)
+
+
+def _with_lexicon(verb: str, values: Options, options: Options) -> dict[str, Any]:
+    """The values of the config of one of LEXICON_VERBS, with where its table comes from. By default (`auto`) that is
+    own counts, blended with the reference unless an option says how to count.
+    """
+    values = dict(values)
+    source = values.pop("lexicon", AUTO)
+    counting = next((name for name in COUNTING_OPTIONS if options.get(name) is not None), None)
+    if source == AUTO and counting is None:
+        values["backoff"] = _given(REFERENCE, verb)
+    elif source not in (AUTO, OWN):
+        if counting:
+            raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
+        values = {"lexicon": _given(source, verb)}
+    # Fitting takes long: only the kinds that operators will draw.
+    if verb == "balance" and "lexicon" not in values:
+        chosen = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
+        values["kinds"] = tuple(sorted({kind for name in chosen.operators for kind in OPERATORS[name].traits.kinds}))
+    return values
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
@@ -135,19 +156,33 @@ def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, i
     """
     counts: dict[str, int] = {}
     execution = replace(execution, statistics=isinstance(execution.executor, Distributed))
-    for stage in MADE[verb][1]:
-        estimated = read_manifest(run / "truth") if "truth" in stage.whole else None
-        metadata = {} if estimated is None else {"p_true_from": truth.origin(estimated.counts)}
+    for stage in VERBS_OF_BUILD[verb].stages:
+        estimates = read_manifest(run / "truth") if "truth" in stage.whole else None
+        metadata = {} if estimates is None else {"p_true_from": truth.origin(estimates.counts)}
         counts = run_stage(stage, run, config, execution, metadata=metadata)
     return counts
 
 
-def build(
-    source: str | None, run: Path, options: Mapping[str, Any], execution: Execution, only: Sequence[str] = ()
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Build a run, or bring it up to date. source: None: the run's captions; only: the stages to run, else
-    `planned_verbs`. Returns the stages, and warnings about the captions. Raises ValueError without captions or for an
-    invalid option, LockedError if another process writes into the run.
+class Built(NamedTuple):
+    """The verbs that a build has run, and its warnings about the captions."""
+
+    verbs: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def build(source: str | None, run: Path, options: Options, execution: Execution, only: Sequence[str] = ()) -> Built:
+    """Build a run, or bring it up to date.
+
+    Args:
+        source: the captions; None: those that the run has.
+        run: the folder of the run.
+        options: settings of all stages.
+        execution: where stages run, and what is shown.
+        only: the verbs to run, else `planned_verbs`.
+
+    Raises:
+        ValueError: there are no captions, or an option is invalid.
+        LockedError: another process writes into the run.
     """
     verbs = tuple(verb for verb in VERBS if verb in only) or planned_verbs(run, options)
     if source is None:
@@ -158,34 +193,35 @@ def build(
         raise ValueError(f"{source} is a run, must be captions: negcap build --output {source} builds from those in it")
     elif "ingest" not in verbs:
         raise ValueError(f"CAPTIONS is read by ingest, which --only leaves out: was {source}")
-    configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
+    # Finds invalid options before anything is run.
+    configs = {verb: configure(verb, options) for verb in verbs}
     if source is None and not has_table(run, "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
+    # One lock for all stages: between two of them no other command may change the run.
     with locked(run):
-        warnings: tuple[str, ...] = ()
-        for verb in verbs:
-            if verb == "ingest":
-                assert source is not None
-                made = ingestion.ingest(source, run, configs[verb], execution)
-                warnings = made.warnings
-            else:
+        if "ingest" not in verbs:
+            for verb in verbs:
                 make(verb, run, configs[verb], execution)
-        return verbs, (*warnings, *caption_warnings(run)) if "ingest" in verbs else ()
+            return Built(verbs, ())
+        assert source is not None
+        ingested = ingestion.ingest(source, run, configs["ingest"], execution)
+        for verb in verbs[1:]:  # ingest is the first
+            make(verb, run, configs[verb], execution)
+        return Built(verbs, (*ingested.warnings, *caption_warnings(run)))
 
 
-def judge_proposals(
-    stage: Stage, run: Path, options: Mapping[str, Any], execution: Execution, *, anew: bool
-) -> dict[str, int]:
+def judge_proposals(stage: Stage, run: Path, options: Options, execution: Execution, *, anew: bool) -> dict[str, int]:
     """Bring missing (`anew`: all) parses, lexicon, truth up to date; run `stage` on proposals; its counters."""
-    for verb in ("parse", "lexicon", "truth"):
-        if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
+    for verb, table in {"parse": "parses", "lexicon": "lexicon", "truth": "truth"}.items():
+        if anew or not has_table(run, table):
             make(verb, run, configure(verb, options), execution)
     return run_stage(stage, run, Judging.of(options), execution)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(options: Options) -> None:
     """Raise TypeError for an option that no stage of a build has."""
     known = {*BuildConfig.model_fields}.union(*(config.model_fields for config in CONFIGS.values()))
+    # Fields of configs that are no options of users.
     known -= {"parser", "backoff", "kinds"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:
@@ -193,10 +229,10 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"settings must be among {listed}; was: {unknown[0]}{did_you_mean(unknown[0], known)}")
 
 
-def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, pa.Table]:
+def make_in_memory(captions: pa.Table, options: Options) -> dict[str, pa.Table]:
     """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
     for verb in ("parse", *LEXICON_VERBS, "negatives"):
-        _, (stage,) = MADE[verb]
+        [stage] = VERBS_OF_BUILD[verb].stages
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables

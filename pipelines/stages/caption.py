@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,15 +53,29 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
     return Captioner(weights, torch.device("cpu"))
 
 
+class ImageRow(NamedTuple):
+    """What the table captions says of an image: its file, and its split."""
+
+    image: str
+    split: str
+
+
+class KnownCaptions(NamedTuple):
+    """The images of the table captions, by image_id, and the `caption_keys` of its captions."""
+
+    images: Mapping[str, ImageRow]
+    keys: pa.Array
+
+
 @lru_cache(maxsize=2)
-def cached_images(captions: WholeTable) -> tuple[Mapping[str, tuple[str, str]], pa.Array]:
-    """By image_id (image file, split), and the `caption_keys` of captions, read once per content of the table."""
+def cached_captions(captions: WholeTable) -> KnownCaptions:
+    """What is known from the table captions, read once per content of the table."""
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
-    ids, images, splits = (rows[name].to_pylist() for name in ("image_id", "image", "split"))
-    own = caption_keys(rows["image_id"].combine_chunks(), rows["text"].combine_chunks())
-    return MappingProxyType(dict(zip(ids, zip(images, splits, strict=True), strict=True))), own
+    keys = caption_keys(rows["image_id"].combine_chunks(), rows["text"].combine_chunks())
+    images = map(ImageRow, rows["image"].to_pylist(), rows["split"].to_pylist())
+    return KnownCaptions(MappingProxyType(dict(zip(rows["image_id"].to_pylist(), images, strict=True))), keys)
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
@@ -75,39 +89,42 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     from ..models.features import feature_values
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
-    known, own = cached_images(captions)
+    known = cached_captions(captions)
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
-    wanted = [n for n, name in enumerate(names) if name in known and known[name][1] in splits]
-    generated = GENERATED.empty_table()
+    chosen = [row for row, name in enumerate(names) if name in known.images and known.images[name].split in splits]
+    written = GENERATED.empty_table()
     refused = REFUSED_CAPTIONS.empty_table()
     counts = Counter({"captions": 0})
-    if wanted:
+    if chosen:
         values, backbone = feature_values(features, "features")
         captioner.require_features(values, backbone)
-        images = [names[n] for n in wanted]
-        transformed = transform_features(values[torch.tensor(wanted)], captioner.config.transform)
-        made = generate_captions(captioner, images, transformed, own, config)
-        made = made.append_column("image_id", [pc.take(images, made["image"])])
-        kept = made.filter(made["reason"].is_null())
-        other = made.filter(made["reason"].is_valid())
-        generated = _captions(kept, known)
-        refused = other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
+        images = [names[row] for row in chosen]
+        transformed = transform_features(values[torch.tensor(chosen)], captioner.config.transform)
+        # rows of all texts that were tried; `image` is a position in `images`, `reason` null if a text is kept
+        tried = generate_captions(captioner, images, transformed, known.keys, config)
+        tried = tried.append_column("image_id", [pc.take(images, tried["image"])])
+        kept = tried.filter(tried["reason"].is_null())
+        not_kept = tried.filter(tried["reason"].is_valid())
+        written = _generated_rows(kept, known.images)
+        refused = not_kept.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
         counts.update(images=len(images), captions=len(kept))
-        counts.update(f"refused.{reason}" for reason in other["reason"].to_pylist())
-        enough = sum(times >= config.per_image for times in Counter(kept["image"].to_pylist()).values())
-        counts["short"] = len(images) - enough
-    return StageResult({refused_table(config.table): refused, config.table: generated}, counts)
+        counts.update(f"refused.{reason}" for reason in not_kept["reason"].to_pylist())
+        captions_of_images = Counter(kept["image"].to_pylist())
+        complete = sum(number >= config.per_image for number in captions_of_images.values())
+        counts["short"] = len(images) - complete
+    return StageResult({refused_table(config.table): refused, config.table: written}, counts)
 
 
-def _captions(kept: pa.Table, known: Mapping[str, tuple[str, str]]) -> pa.Table:
+def _generated_rows(kept: pa.Table, known: Mapping[str, ImageRow]) -> pa.Table:
     """Rows of GENERATED, for captions with image_id and text, those of an image together."""
     rows = []
-    numbers = Counter[str]()
+    next_number = Counter[str]()  # of a caption, by image
     for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
-        image, split = known[name]
-        rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))
-        numbers[name] += 1
+        image = known[name]
+        caption_id = f"{ORIGIN}:{name}:{next_number[name]}"
+        rows.append((caption_id, name, image.image, image.split, LANGUAGE, ORIGIN, text))
+        next_number[name] += 1
     return table_of(rows, GENERATED)
 
 
@@ -136,6 +153,7 @@ def refused_table(table: str) -> str:
 def stage_of(table: str) -> Stage:
     """The stage that writes the table of generated captions `table` and its table of refused captions."""
     outputs = {refused_table(table): REFUSED_CAPTIONS, table: GENERATED}
+    # No batches: the captioner cuts the images of a shard by itself.
     return Stage("caption", "features", outputs, caption, whole=("captions",), batch=None)
 
 

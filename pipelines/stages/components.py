@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ...augment.caption import Caption, from_parses
+from ...augment.caption import Caption, by_image, from_parses
 from ...augment.components import vocabulary
 from ...augment.components.vocabulary import Exclusion, Exclusions
 from ...augment.language.concreteness import Concreteness
@@ -38,7 +37,7 @@ class ComponentsConfig(Settings):
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     """The components of each caption in a shard. Counters: captions; number of each kind; `without.<kind>` captions."""
-    _, graphs = _graphs(parses, config)
+    graphs = _graphs(from_parses(parses), config)
     counts = {"captions": len(graphs)}
     for kind in ("objects", "attributes", "relations"):
         counts[kind] = sum(len(getattr(graph, kind)) for graph in graphs)
@@ -46,9 +45,8 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     return StageResult({"components": vocabulary.tabulate(parses, graphs)}, counts)
 
 
-def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
-    captions = from_parses(parses)
-    return captions, [scene_graph(caption, config.simple) for caption in captions]
+def _graphs(captions: Sequence[Caption], config: ComponentsConfig) -> list[SceneGraph]:
+    return [scene_graph(caption, config.simple) for caption in captions]
 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
@@ -63,11 +61,14 @@ def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table
 
 def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     """The table component_vocabulary of train captions, or all. Counters: captions, train_only, min_count, kinds."""
-    counts, counted = of_train_splits(counts)
-    min_count = config.min_count or default_min_count(counted["captions"], vocabulary.PAPER_RARE)
-    table = vocabulary.select(counts, min_count, Concreteness.load(config.concreteness), config.min_concreteness)
+    of_splits = of_train_splits(counts)
+    counters = of_splits.counters
+    min_count = config.min_count or default_min_count(counters["captions"], vocabulary.PAPER_RARE)
+    table = vocabulary.select(
+        of_splits.counts, min_count, Concreteness.load(config.concreteness), config.min_concreteness
+    )
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
-    return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})
+    return StageResult({"component_vocabulary": table}, {**counters, "min_count": min_count, **kinds})
 
 
 @lru_cache(maxsize=2)
@@ -81,9 +82,9 @@ def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabu
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []
     images = 0
-    captions, graphs = _graphs(parses, config)
-    for _, group in groupby(zip(captions, graphs, strict=True), key=lambda pair: pair[0].image_id):
-        rows += exclusions.rows(*zip(*group, strict=True))
+    captions = from_parses(parses)
+    for captions_of_image in by_image(captions):
+        rows += exclusions.rows(captions_of_image, _graphs(captions_of_image, config))
         images += 1
     return StageResult(
         {"component_exclusions": table_of(rows, COMPONENT_EXCLUSIONS)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -17,11 +17,12 @@ from ..engine.places import local_path
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..features.photos import Photos
-from ..features.source import Arrays, FeaturesConfig, SourceImage, table_of
+from ..features.source import Arrays, FeaturesConfig, FeatureSource, SourceImage, table_of
 
 NAME = "features"
 SHARD_BYTES = 64 << 20
 MOST_IMAGES = 1_000
+# Settings that decide no number: files of photos and of the model count by their content, as inputs.
 _NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 
 
@@ -31,29 +32,34 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
     `strict`, one without a feature; OtherConfigError for another table unless it overwrites; OSError when it cannot be
     written.
     """
-    opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)
+    if config.onnx is None:
+        opened: FeatureSource = Arrays(local_path(source, "source"), config)
+    else:
+        opened = Photos(source, config)
+    # What can be known without reading a feature is refused first, before anything is written.
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)
     if refused is not None and (config.strict or all(image.reason for image in images)):
         raise ValueError(_describe_rejected(source, refused))
-    row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8  # bytes
-    # not more than 1,000 even of small ones, so that later stages have work for every worker
-    size = config.shard_size or max(1, min(SHARD_BYTES // row, MOST_IMAGES))
+    bytes_of_row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8
+    # not more than MOST_IMAGES even of small ones, so that later stages have work for every worker
+    size = config.shard_size or max(1, min(SHARD_BYTES // bytes_of_row, MOST_IMAGES))
 
     def make(start: int) -> StageResult:
-        part, numbers = opened.read(start, min(start + size, len(images)))
-        finite = np.isfinite(numbers).all(axis=tuple(range(1, numbers.ndim)))
-        good = iter(finite)
-        rule = f"a feature must be finite in {opened.dtype}, has nan or infinity"
-        part = [one if one.reason or next(good) else one._replace(reason="not_finite", detail=rule) for one in part]
-        bad = sorted((one for one in part if one.reason), key=lambda one: one.reason == "not_finite")
+        part = opened.read(start, min(start + size, len(images)))
+        is_finite = np.isfinite(part.features).all(axis=tuple(range(1, part.features.ndim)))  # of each feature
+        checked = _with_reason_not_finite(part.images, is_finite, opened.dtype)
+        bad = [image for image in checked if image.reason]
+        # Stable: images that could not be read come first.
+        bad.sort(key=lambda image: image.reason == "not_finite")
         if config.strict and bad:
             raise ValueError(_describe_rejected(source, bad[0]))
-        execution.progress.advance(len(part), 0)
-        ids = [image.image_id for image in part if not image.reason]
+        execution.progress.advance(len(checked), 0)
+        ids = [image.image_id for image in checked if not image.reason]
         counts = {"images": len(ids), **Counter(f"rejected.{image.reason}" for image in bad)}
         rejected = pa.Table.from_pylist([image._asdict() for image in bad], REJECTED_IMAGES)
-        return StageResult({config.rejections: rejected, config.table: table_of(ids, numbers[finite])}, counts)
+        rows = table_of(ids, part.features[is_finite])
+        return StageResult({config.rejections: rejected, config.table: rows}, counts)
 
     def check(counts: Mapping[str, int]) -> None:
         if not counts.get("images"):
@@ -73,6 +79,19 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
         unit="images",
         check=check,
     )
+
+
+def _with_reason_not_finite(images: Sequence[SourceImage], is_finite: np.ndarray, dtype: str) -> list[SourceImage]:
+    """The images, those with a feature that is not finite with that as the reason. is_finite: (n,), of the features of
+    the n images without another reason, in order.
+    """
+    detail = f"a feature must be finite in {dtype}, has nan or infinity"
+    finite_of_next = iter(is_finite)
+    checked = []
+    for image in images:
+        is_usable = bool(image.reason) or next(finite_of_next)
+        checked.append(image if is_usable else image._replace(reason="not_finite", detail=detail))
+    return checked
 
 
 def _describe_rejected(source: Path, image: SourceImage) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
@@ -20,7 +20,7 @@ from ..engine.run import Execution, Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
-from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
+from ..readers.pairs import CaptionWithNegatives, NoColumnError, pair_files, read_pairs
 from ..readers.record import Rejected, image_id
 from .proposals import judging
 
@@ -61,7 +61,7 @@ def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execut
         held = {name: f"{file['bytes']} bytes, sha256 {file['sha256']}" for name, file in contents}
 
     def parts() -> Parts:
-        rows, rejected = _read(source, urls, config)
+        rows, rejected = read_set(source, urls, config)
         if rows.empty:
             first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
             raise ValueError(f"{source}: must have captions with negatives, has none{first}")
@@ -73,11 +73,27 @@ def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execut
     return run_source(run, NAME, outputs, parts(), described, execution, inputs=held, unit="proposals")
 
 
-def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.DataFrame, list[Rejected]]:
-    """The captions (with no negative) and their negatives as rows of COLUMNS, and the records that cannot be kept."""
+class ForeignSet(NamedTuple):
+    """A set that was read: its captions (with no negative) and their negatives as rows of COLUMNS, and the records that
+    cannot be kept.
+    """
+
+    rows: pd.DataFrame
+    rejected: list[Rejected]
+
+
+class ImageOfSet(NamedTuple):
+    """What the first record of an image says of it: its file, and its split."""
+
+    path: str
+    split: str
+
+
+def read_set(source: str, urls: Sequence[str], config: ImportConfig) -> ForeignSet:
+    """Read the files `urls` of a set. Raises ValueError, as `read_foreign`, with `config.strict`."""
     import pandas as pd
 
-    images: dict[str, tuple[str, str]] = {}  # the file and the split that the first record of an image names
+    images: dict[str, ImageOfSet] = {}  # by image_id
     rows: list[tuple[str | None, ...]] = []
     rejected: list[Rejected] = []
     columns = {name.removesuffix("_column"): value for name, value in config if name.endswith("_column") and value}
@@ -85,27 +101,31 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
         bad = record if isinstance(record, Rejected) else None
         if not isinstance(record, Rejected):
             first = record.captions[0]
+            # a record without an image is known by its caption, so that all negatives of it are of one image
             path = blake2b(first.encode(), digest_size=8).hexdigest() if record.image is None else record.image
             key = image_id(path)
-            image, split = images.setdefault(key, (path, record.split))
-            if image == path:
-                own = (key, image, split)
-                rows += [(*own, text, record.source, None, None) for text in record.captions]
-                rows += [(*own, first, record.source, label, text) for text, label in record.negatives]
+            image = images.setdefault(key, ImageOfSet(path, record.split))
+            if image.path == path:
+                of_image = (key, image.path, image.split)
+                rows += [(*of_image, text, record.source, None, None) for text in record.captions]
+                rows += [
+                    (*of_image, first, record.source, negative.label, negative.text) for negative in record.negatives
+                ]
                 continue
-            detail = f"image must differ from others in its file name, {path} is named as {image}"
+            detail = f"image must differ from others in its file name, {path} is named as {image.path}"
             bad = Rejected(record.source, record.line, "ambiguous_image", detail, first[:200])
         assert bad is not None
         if config.strict:
             raise ValueError(f"{bad.source}:{bad.line}: {bad.reason}: {bad.detail}")
         rejected.append(bad)
     kept = set(sorted(images, key=shuffle_key)[: config.limit])
-    return pd.DataFrame([row for row in rows if row[0] in kept], columns=COLUMNS, dtype=object), rejected
+    frame = pd.DataFrame([row for row in rows if row[0] in kept], columns=COLUMNS, dtype=object)
+    return ForeignSet(frame, rejected)
 
 
 def _records(
     source: str, urls: Sequence[str], columns: Mapping[str, str | Sequence[str]]
-) -> Iterator[Foreign | Rejected]:
+) -> Iterator[CaptionWithNegatives | Rejected]:
     """The records of all files; one without captions and negatives is a rejected one, or if all are, NoColumnError."""
     without: list[NoColumnError] = []
     for url in urls:
@@ -123,25 +143,18 @@ def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConf
     """Yield a function per shard; the first also has all rejected records."""
     import pandas as pd
 
-    rows["at"] = pd.factorize(rows["image_id"])[0]  # images in order of appearance
-    captions = rows.drop_duplicates(["at", "text"]).sort_values("at", kind="stable")
-    captions["number"] = captions.groupby("at").cumcount()
+    rows["place"] = pd.factorize(rows["image_id"])[0]  # images in order of appearance
+    captions = rows.drop_duplicates(["place", "text"]).sort_values("place", kind="stable")
+    captions["number"] = captions.groupby("place").cumcount()
     captions["caption_id"] = config.source_name + ":" + captions["image_id"] + ":" + captions["number"].astype(str)
     captions = captions.assign(language=LANGUAGE, origin="human")
-    proposals = rows[rows["negative"].notna()].merge(
-        captions[["at", "text", "number", "caption_id"]], on=["at", "text"]
-    )
-    proposals = proposals.sort_values(["at", "number"], kind="stable").drop(columns="text")
-    proposals["number"] = proposals.groupby("caption_id").cumcount()
-    proposals = proposals.rename(columns={"negative": "text"})
-    proposals = proposals.assign(prompt="", temperature=None, fingerprint="", problem="")
-    bad = pa.Table.from_pylist([one._asdict() for one in rejected], REJECTED_RECORDS)
-    counts = Counter(f"rejected.{one.reason}" for one in rejected)
-    tables = {"rejected_records": bad}
+    proposals = _proposals_of(captions, rows[rows["negative"].notna()])
+    tables = {"rejected_records": pa.Table.from_pylist([record._asdict() for record in rejected], REJECTED_RECORDS)}
+    counts = Counter(f"rejected.{record.reason}" for record in rejected)
     start = 0
-    for _, images in shard_sizes(captions["at"].value_counts(sort=False), config.shard_size):
+    for _, images in shard_sizes(captions["place"].value_counts(sort=False), config.shard_size):
         for name, frame, schema in (("proposals", proposals, PROPOSALS), ("captions", captions, CAPTIONS)):
-            part = frame[frame["at"].between(start, start + images - 1)]
+            part = frame[frame["place"].between(start, start + images - 1)]
             tables[name] = pa.Table.from_pandas(part, schema, preserve_index=False).replace_schema_metadata()
             counts[name] = len(part)
         counts["images"] = images
@@ -149,3 +162,13 @@ def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConf
         yield partial(StageResult, tables, counts)
         counts = Counter()
         tables = {}
+
+
+def _proposals_of(captions: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
+    """The negatives as proposals, in the order of their captions, numbered in each caption."""
+    keys = captions[["place", "text", "number", "caption_id"]]
+    proposals = negatives.merge(keys, on=["place", "text"])
+    proposals = proposals.sort_values(["place", "number"], kind="stable").drop(columns="text")
+    proposals["number"] = proposals.groupby("caption_id").cumcount()
+    proposals = proposals.rename(columns={"negative": "text"})
+    return proposals.assign(prompt="", temperature=None, fingerprint="", problem="")

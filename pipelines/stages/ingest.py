@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from ..engine.cluster import Executor, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
 from ..engine.manifest import Identity, check_code, code_of, describe
-from ..engine.output import Made, Output
+from ..engine.output import Output, ShardsOfTables
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
 from ..engine.run import Execution
@@ -42,7 +42,8 @@ from ..tables.warnings import reading_warnings
 
 NAME = "ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
-MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
+# From so many files on, or so many bytes of several files, each is a part of its own.
+MANY_FILES = 8
 MANY_BYTES = 1 << 28
 RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
 REPORT_EVERY = 10_000
@@ -57,8 +58,15 @@ class Ingested(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What all calls of an ingest in workers share: what is read and how, the folder of temporary files, the output,
-    the schema of rows, the number of parts, captions per shard at most (0: not known yet).
+    """What all calls of an ingest in workers share.
+
+    Attributes:
+        source, format, config: what is read, and how.
+        folder: of the temporary files.
+        output: the tables that are made.
+        schema: of the rows of parts.
+        parts: how many parts the source is read in.
+        shard_size: captions per shard at most; 0: not known yet.
     """
 
     source: str
@@ -74,13 +82,21 @@ class Work:
         """The file of the rows of a part."""
         return self.folder / f"rows-{part:05d}.arrow"
 
-    def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
-        """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
+    def placed(self, name: str, low: int, high: int, column: str) -> pa.Table:
+        """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= a column of theirs < high."""
         path = self.folder / f"{name}.parquet"
-        return pq.read_table(path, filters=[(of, ">=", low), (of, "<", high)], use_threads=False).combine_chunks()
+        filters = [(column, ">=", low), (column, "<", high)]
+        return pq.read_table(path, filters=filters, use_threads=False).combine_chunks()
 
-    def once(self, name: str, files: Sequence[Path], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The plain JSON that `make`, which writes `files`, returns, or an earlier call `name` if these are intact."""
+    def once(self, name: str, files: Sequence[Path], make: Callable[[], Receipt]) -> Receipt:
+        """What `make` returns, or what it returned in an earlier, interrupted ingest, if that is known and the files
+        that it wrote then are intact.
+
+        Args:
+            name: of the step, by which its result is kept in a file of JSON.
+            files: what `make` writes.
+            make: makes the files; returns plain JSON.
+        """
         check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.json"
@@ -88,12 +104,32 @@ class Work:
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
-                return receipt["made"]
+                return receipt["result"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            pass
-        made = make()
-        write_json(path, {"key": key, "made": made, "files": [*map(sha256_file, files)]})
-        return made
+            pass  # none, or half a file: the step is done again
+        result = make()
+        write_json(path, {"key": key, "result": result, "files": [*map(sha256_file, files)]})
+        return result
+
+
+class PartRead(TypedDict):
+    """What reading a part has found: how many rows (records), and how many characters their captions have."""
+
+    rows: int
+    characters: int
+
+
+class Grouped(TypedDict):
+    """How many shards the images fill whose first captions are in each range of positions; the first rejected record,
+    as the values of a Rejected, or None.
+    """
+
+    shards: list[int]
+    first: list[Any] | None
+
+
+Receipt = TypeVar("Receipt", PartRead, Grouped)
+Result = TypeVar("Result")
 
 
 def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -> Ingested:
@@ -112,97 +148,161 @@ def ingest(source: str, run: Path, config: IngestConfig, execution: Execution) -
     if config.language == "all" and format not in ("multi30k", "vsepp"):
         raise ValueError(f"language all is for folders of Multi30K or VSE++, {source} is of the format {format}")
     if config.languages:
-        checks.in_languages(config.languages)  # finds invalid settings before anything is read
+        # Finds invalid settings before anything is read.
+        checks.in_languages(config.languages)
     files = readers.files_of(source, format, config)
-    # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
     progress = execution.progress
-    executor = execution.executor
-    shared = executor.scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
-    if len(files) < MANY_FILES or not shared:
-        executor = Executor()
-    kept = readers.kept_types(format, files, config)
+    executor = _executor_for(files, run, execution.executor)
+    kept_columns = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
-        if kept:
-            outputs = {"source_columns": source_columns(kept), **outputs}
-        described = {**describe(config), "format": format}
-        del described["strict"]  # it decides whether there is output, but not what is in it
-        for library, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
-            described |= {library: version(library)} if asked else {}
-        names = [file["file"] for file in contents]
-        if len(set(names)) < len(names):
-            names = [readers.name_in(source, file) for file in files]
-        held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
-        inputs = dict(zip(names, held, strict=True))
-        identity = Identity(NAME, described, package(), tuple(outputs), code_of(__name__), inputs)
+        if kept_columns:
+            outputs = {"source_columns": source_columns(kept_columns), **outputs}
+        identity = Identity(
+            stage=NAME,
+            config=_described_config(config, format),
+            metadata=package(),
+            tables=tuple(outputs),
+            code=code_of(__name__),
+            inputs=_described_files(source, files, contents),
+        )
         output = Output(run.absolute(), identity, outputs, execution.overwrite)
-        if (made := output.finished()) is not None:
+        complete = output.finished()
+        if complete is not None:
             with progress.stage(NAME, None, unit="records"):
-                if config.strict and any(name.startswith("rejected.") for name in made.counts):
+                if config.strict and any(name.startswith("rejected.") for name in complete.counts):
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
                     raise ValueError(_described(source, Rejected(**bad)))
-            return Ingested(made.counts, reading_warnings(run, made.counts, config))
-        reader = readers.reader_of(format)
-        given = files if reader.alone else [source]
-        many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
-        parts = [[file] for file in given] if many else [given]
-        folder = scratch_folder(output.run, INGESTING)
-        schema = grouping.rows_schema(kept)
-        work = Work(source, format, config, folder, output, schema, len(parts))
+            return Ingested(complete.counts, reading_warnings(run, complete.counts, config))
+        parts = _parts(
+            source, readers.reader_of(format).alone, files, sum(int(content["bytes"]) for content in contents)
+        )
+        work = Work(
+            source=source,
+            format=format,
+            config=config,
+            folder=scratch_folder(output.run, INGESTING),
+            output=output,
+            schema=grouping.rows_schema(kept_columns),
+            parts=len(parts),
+        )
         with progress.stage(NAME, None, unit="records"), _temporary_files(work):
             calls = _read_and_group(work, parts, executor, progress)
             output.begin()
-            packed = each(executor, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
-        counts = output.finish([shard for call in packed for shard in call])
+            reports = Reports(lambda _, shards: progress.advance(0, shards))
+            packed = each(executor, pack_range, calls, reports, len)
+        counts = output.finish([shard for shards in packed for shard in shards])
     return Ingested(counts, reading_warnings(run, counts, config))
+
+
+def _executor_for(files: Sequence[str], run: Path, executor: Executor) -> Executor:
+    """The executor, or this process alone for few files, or if workers may not see the temporary files: those of a run
+    on a store are local, and on other machines only where a user has set $XDG_CACHE_HOME for that.
+    """
+    is_shared = executor.scheduler is None or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
+    return executor if is_shared and len(files) >= MANY_FILES else Executor()
+
+
+def _described_config(config: IngestConfig, format: str) -> dict[str, Any]:
+    """What of the config decides the rows, with the versions of libraries that it asks for."""
+    described = {**describe(config), "format": format}
+    # It decides whether there is output, but not what is in it.
+    del described["strict"]
+    if config.languages:
+        described["py3langid"] = version("py3langid")
+    if config.near_duplicates:
+        described["datasketch"] = version("datasketch")
+    return described
+
+
+def _described_files(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Size and hash of each file, by its name, or by its path in the source if two have one name."""
+    names = [content["file"] for content in contents]
+    if len(set(names)) < len(names):
+        names = [readers.name_in(source, file) for file in files]
+    described = {}
+    for name, content in zip(names, contents, strict=True):
+        [hash_name] = [key for key in content if key not in ("file", "bytes")]  # what was hashed, `sha256` of a file
+        described[name] = f"{content['bytes']} bytes, {hash_name} {content[hash_name]}"
+    return described
+
+
+def _parts(source: str, is_read_by_file: bool, files: Sequence[str], total_bytes: int) -> list[Sequence[str]]:
+    """What is read in one call each: every file of a large source whose files can be read one by one, or else all."""
+    readable = files if is_read_by_file else [source]
+    is_large = len(files) >= MANY_FILES or (len(files) > 1 and total_bytes >= MANY_BYTES)
+    return [[file] for file in readable] if is_large else [readable]
+
+
+class PackCall(NamedTuple):
+    """The arguments of a call of `pack_range`, see there."""
+
+    work: Work
+    low: int
+    high: int
+    first_shard: int
+    rejected: range
 
 
 def _read_and_group(
     work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress
-) -> list[tuple[Any, ...]]:
-    """Read all parts and group their rows; the calls of `pack_range`. ValueError for no, or strict a bad, caption."""
+) -> list[PackCall]:
+    """Read all parts and group their rows; the calls of `pack_range`. Raises ValueError if there is no caption or, with
+    `strict`, at the first bad one.
+    """
     reports = Reports(lambda _, rows: progress.advance(rows, 0))
     to_read = [(work, number, files) for number, files in enumerate(parts)]
     read = each(executor, read_part, to_read, reports, lambda part: part["rows"])
-    total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
-    work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
+    rows = sum(part["rows"] for part in read)
+    characters = sum(part["characters"] for part in read)
+    work = replace(work, shard_size=grouping.captions_per_shard(work.config, rows, characters))
+    # A position is that of a row in its part, with the number of the part in the high bits: parts need not know how
+    # many rows the others have. Ranges are of at most RANGE_ROWS positions, of one part each.
     ranges = [
-        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["rows"]))
-        for part, call in enumerate(read)
-        for start in range(0, call["rows"], RANGE_ROWS)
+        range(part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, part_read["rows"]))
+        for part, part_read in enumerate(read)
+        for start in range(0, part_read["rows"], RANGE_ROWS)
     ]
-    [group] = each(executor, group_rows, [(work, total, [low for low, _ in ranges])])
-    shards = group["shards"]
+    [group] = each(executor, group_rows, [(work, rows, [positions.start for positions in ranges])])
     bad = Rejected(*group["first"]) if group["first"] else None
     if bad is not None and work.config.strict:
         raise ValueError(_described(work.source, bad))
-    if not any(shards):
-        found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
-        raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
-    # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
-    calls: list[tuple[Any, ...]] = []
-    start = 0
+    if not any(group["shards"]):
+        why = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
+        raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {why}")
+    return _calls(work, ranges, group["shards"])
+
+
+def _calls(work: Work, ranges: Sequence[range], shards: Sequence[int]) -> list[PackCall]:
+    """A call for each range of positions that has first captions of images. Rejected records of ranges without any go
+    to the next call, those at the end to the last one. shards: how many each range fills.
+    """
+    # Shards are numbered through all calls before any is made: the number that each range fills is known by now.
+    calls: list[PackCall] = []
+    first_shard = 0
     rejected_from = 0
-    total = sum(shards)
-    for (low, high), count in zip(ranges, shards, strict=True):
-        if count:
-            rejected_to = high if start + count < total else work.parts << PART_BITS
-            calls.append((work, low, high, start, (rejected_from, rejected_to)))
-            start = start + count
-            rejected_from = high
+    for positions, number in zip(ranges, shards, strict=True):
+        if number:
+            is_last = first_shard + number == sum(shards)
+            rejected_to = work.parts << PART_BITS if is_last else positions.stop
+            rejected = range(rejected_from, rejected_to)
+            calls.append(PackCall(work, positions.start, positions.stop, first_shard, rejected))
+            first_shard += number
+            rejected_from = positions.stop
     return calls
 
 
-def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
-    """Read part `number` of the source and write its records as rows; the number of `rows` and caption `characters`."""
+def read_part(work: Work, number: int, files: Sequence[str]) -> PartRead:
+    """Read part `number` of the source and write its records as rows."""
 
-    def make() -> dict[str, Any]:
-        read = (readers.read(work.source, work.format, work.config, [file]) for file in files)
-        records = checks.refusing(chain.from_iterable(read), work.config.languages, work.config.boilerplate)
-        return grouping.write_blocks(
-            work.rows(number), work.schema, grouping.blocks(_reported(records, work), work.schema, work.config)
-        )
+    def make() -> PartRead:
+        records_of_files = (readers.read(work.source, work.format, work.config, [file]) for file in files)
+        read = chain.from_iterable(records_of_files)
+        records = checks.refusing(read, work.config.languages, work.config.boilerplate)
+        blocks = grouping.blocks(_reported(records, work), work.schema, work.config)
+        written = grouping.write_blocks(work.rows(number), work.schema, blocks)
+        return PartRead(rows=written["rows"], characters=written["characters"])
 
     return work.once(f"read-{number:05d}", [work.rows(number)], make)
 
@@ -217,12 +317,16 @@ def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Reco
             return
 
 
-def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
-    """Decide which of all `rows` become captions, in which order, and which are refused. Returns `shards`, how many the
-    images fill whose first captions are in each range from `starts`, and `first`, the first rejected record or None.
+def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
+    """Decide which of all rows become captions, in which order, and which are refused; write that to two files.
+
+    Args:
+        work: see Work.
+        rows: how many there are, by which memory is allowed.
+        starts: the first position of each range in which shards are counted.
     """
 
-    def make() -> dict[str, Any]:
+    def make() -> Grouped:
         import duckdb
 
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
@@ -230,85 +334,108 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
             rows_of_parts = grouping.read_blocks(map(work.rows, range(work.parts)), grouping.DECIDING)
             with grouping.grouped(rows_of_parts, work.config.limit, keys, work.folder / "duckdb") as connection:
                 for path in files:
-                    to = str(path).replace("'", "''")
+                    target = str(path).replace("'", "''")
                     rows_sorted = f"FROM {path.stem} ORDER BY ALL"
-                    connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
+                    connection.execute(f"COPY ({rows_sorted}) TO '{target}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
         shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
-        return {"shards": shards, "first": None if first is None else list(_refused(work, first, first + 1)[0])}
+        first_rejected = None if first is None else list(_refused(work, range(first, first + 1))[0])
+        return Grouped(shards=shards, first=first_rejected)
 
     files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
     return work.once("group", files, make)
 
 
-def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[Made]:
-    """Make the shards, from number `start`, of images whose first caption is at `low` <= position < `high`. bad: the
-    positions of the rejected records that are written with the first.
+def pack_range(work: Work, low: int, high: int, first_shard: int, rejected: range) -> list[ShardsOfTables]:
+    """Make the shards of those images whose first caption is at `low` <= position < `high`.
+
+    Args:
+        work: see Work.
+        low, high: the positions.
+        first_shard: the number of the first shard.
+        rejected: the positions of the rejected records that are written with the first shard.
     """
     check_code(work.output.identity.code, __name__)
+    # Images are whole: a caption is placed where the first caption of its image is, its `home`, wherever it was read.
     placed = work.placed("kept", low, high, "home")
-    home = placed["home"].to_numpy()
-    number = placed["number"].to_numpy()
+    home = placed["home"].to_numpy()  # of each caption, the position of the first caption of its image
+    number = placed["number"].to_numpy()  # of each caption, in its image
     rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
-    refused = _refused(work, *bad)
+    refused = _refused(work, rejected)
     counts = Counter(f"rejected.{record.reason}" for record in refused)
-    splits = pa.table({"home": home, "split": rows["split"]}).group_by(["home", "split"]).aggregate([])
-    counts["images_in_two_splits"] = int((np.unique(splits["home"], return_counts=True)[1] > 1).sum())
-    table = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
-    tables = {} if start and not refused else {"rejected_records": table}
-    shards: list[Made] = []
-    sizes = np.unique(home, return_counts=True)[1].tolist()
-    first = 0
-    for index, (size, images) in enumerate(grouping.shard_sizes(sizes, work.shard_size), start):
+    counts["images_in_two_splits"] = _images_in_two_splits(home, rows["split"])
+    # the first shard of the run has the table even if it is empty; else only a shard with such records has it
+    tables: dict[str, pa.Table] = {}
+    if refused or first_shard == 0:
+        tables["rejected_records"] = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
+    shards: list[ShardsOfTables] = []
+    captions_of_images = np.unique(home, return_counts=True)[1].tolist()
+    first_row = 0
+    for index, (size, images) in enumerate(grouping.shard_sizes(captions_of_images, work.shard_size), first_shard):
         names = [name for name in work.output.schemas if name in tables or name != "rejected_records"]
-        made = work.output.current(index, work.output.key, names)
-        if made is None:
+        shard = work.output.current(index, work.output.key, names)
+        if shard is None:
             counts.update({"captions": size, "images": images})
-            some = rows.slice(first, size)
-            named = work.config.source_name or work.format, work.config.split
-            table = grouping.captions_table(some, number[first : first + size], *named)
-            made_tables = {**tables, "captions": table}
-            if kept := work.output.schemas.get("source_columns"):
-                made_tables["source_columns"] = grouping.source_columns_table(some, table, kept)
-            made = work.output.write(index, StageResult(made_tables, +counts))
-        shards.append(made)
-        first += size
+            rows_of_shard = rows.slice(first_row, size)
+            captions = grouping.captions_table(
+                rows_of_shard,
+                number[first_row : first_row + size],
+                work.config.source_name or work.format,
+                work.config.split,
+            )
+            tables["captions"] = captions
+            kept_columns = work.output.schemas.get("source_columns")
+            if kept_columns is not None:
+                tables["source_columns"] = grouping.source_columns_table(rows_of_shard, captions, kept_columns)
+            shard = work.output.write(index, StageResult(tables, +counts))
+        shards.append(shard)
+        first_row += size
+        # What is counted for the whole range, and its rejected records, are in the first shard alone.
         counts = Counter()
         tables = {}
         report_done(len(shards))
     return shards
 
 
-def _refused(work: Work, low: int, high: int) -> list[Rejected]:
-    """The rejected records with low <= position < high, in order."""
-    refused = work.placed("refused", low, high, "position")
-    rows, firsts = (grouping.rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
-    return grouping.rejected_records(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+def _images_in_two_splits(home: np.ndarray, split: pa.ChunkedArray) -> int:
+    """How many images have captions of several splits. home: of each caption, what stands for its image."""
+    splits_of_images = pa.table({"home": home, "split": split}).group_by(["home", "split"]).aggregate([])
+    _, splits = np.unique(splits_of_images["home"], return_counts=True)
+    return int((splits > 1).sum())
+
+
+def _refused(work: Work, positions: range) -> list[Rejected]:
+    """The rejected records at some positions, in order."""
+    refused = work.placed("refused", positions.start, positions.stop, "position")
+    rows = grouping.rows_at(work.rows, work.schema, refused["position"].to_numpy())
+    first_captions = grouping.rows_at(work.rows, work.schema, refused["home"].to_numpy())
+    return grouping.rejected_records(rows, refused["reason"].to_pylist(), first_captions["image"].to_pylist())
 
 
 def each(
     executor: Executor,
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
+    function: Callable[..., Result],
+    calls: Sequence[tuple[object, ...]],
     counter: Reports | None = None,
-    done: Callable[[Any], int] = lambda result: 0,
-) -> list[Any]:
+    done: Callable[[Result], int] = lambda result: 0,
+) -> list[Result]:
     """The results of function(*call), in the order of calls. Raises the error of one that fails. counter: gets the
     captions that running calls report and, in the end, `done(result)`.
     """
-    results: list[Any] = [None] * len(calls)
+    results: dict[int, Result] = {}
     try:
         for position, result in executor.map(function, calls, counter):
             results[position] = result
             if counter is not None:
                 counter(position, done(result))
     except TaskError as failed:
+        # Errors of the source or of the disk are shown as they are: users can mend these.
         if isinstance(failed.__cause__, (ValueError, OSError)):
             raise failed.__cause__ from None
         raise StageError(f"{NAME} stopped: {failed}") from failed.__cause__
-    return results
+    return [results[position] for position in range(len(calls))]
 
 
 def _described(source: str, bad: Rejected) -> str:
@@ -317,25 +444,37 @@ def _described(source: str, bad: Rejected) -> str:
     return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
 
+class IngestedRecords(NamedTuple):
+    """What `ingest_records` makes: the table captions, their kept columns (source_columns), and rejected records."""
+
+    captions: pa.Table
+    source_columns: pa.Table
+    rejected: list[Rejected]
+
+
 def ingest_records(
     records: Iterable[Record | Rejected], config: IngestConfig, kept: Mapping[str, pa.DataType]
-) -> tuple[pa.Table, pa.Table, list[Rejected]]:
-    """Captions of records in memory, their kept columns (source_columns), and rejected records, all as if `ingest` had
-    read a table file. kept: types by name. Raises ValueError at the first bad record if `config.strict`.
+) -> IngestedRecords:
+    """Captions of records in memory, all as if `ingest` had read a table file. kept: types of columns by name. Raises
+    ValueError at the first bad record if `config.strict`.
     """
     schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
     keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
     with grouping.grouped(keys.to_batches(), config.limit) as connection:
-        placed, refused = (connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused"))
-    bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
-    left_out = grouping.rejected_records(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
-    if left_out and config.strict:
-        first = left_out[0]
+        placed = connection.sql("FROM kept ORDER BY ALL").to_arrow_table()
+        refused = connection.sql("FROM refused ORDER BY ALL").to_arrow_table()
+    first_captions = rows.take(refused["home"])
+    rejected = grouping.rejected_records(
+        rows.take(refused["position"]), refused["reason"].to_pylist(), first_captions["image"].to_pylist()
+    )
+    if rejected and config.strict:
+        first = rejected[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
     rows = rows.take(placed["position"]).combine_chunks()
     captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table", config.split)
-    return captions, grouping.source_columns_table(rows, captions, source_columns(kept)), left_out
+    kept_columns = grouping.source_columns_table(rows, captions, source_columns(kept))
+    return IngestedRecords(captions, kept_columns, rejected)
 
 
 @contextmanager
@@ -346,7 +485,8 @@ def _temporary_files(work: Work) -> Iterator[None]:
     except BaseException as error:
         if work.parts == 1 or isinstance(error, ValueError):
             shutil.rmtree(work.folder, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno in NO_ROOM and "cannot write" not in str(error.strerror):
+        is_told = isinstance(error, OSError) and "cannot write" in str(error.strerror)
+        if isinstance(error, OSError) and error.errno in NO_ROOM and not is_told:
             free = "disk full, free some space and run again"
             why = free if error.errno == errno.ENOSPC else os.strerror(error.errno)
             raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,8 @@ from ..tables.corpus import given_table
 
 CAPTIONS = "captions"
 TRAIN = "train"
-LEMMA = "lemma"  # the kind of the counts of all nouns, by which the corpus is compared with everyday photos
+# The kind of the counts of all nouns; by these, the corpus is compared with everyday photos.
+LEMMA = "lemma"
 
 
 MinCount = Annotated[
@@ -74,28 +75,40 @@ def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> 
     """The counts of rows in and outside train splits, with a column `train`, and rows of kind CAPTIONS."""
     train = pc.is_in(table["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
-    for flag, rows in ((True, table.filter(train)), (False, table.filter(pc.invert(train)))):
+    for is_train, rows in ((True, table.filter(train)), (False, table.filter(pc.invert(train)))):
         counts = count(rows)
         total = {**dict.fromkeys(counts.column_names, ""), "kind": CAPTIONS, "count": rows.num_rows}
         counts = pa.concat_tables([counts, pa.Table.from_pylist([total], counts.schema)])
-        parts.append(counts.append_column(TRAIN, pa.repeat(flag, counts.num_rows)))
+        parts.append(counts.append_column(TRAIN, pa.repeat(is_train, counts.num_rows)))
     return pa.concat_tables(parts)
 
 
-def of_train_splits(counts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
-    """Of counts by split those of train splits, else all; counters `captions` counted, `train_only` (1 if train)."""
-    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
-    trained = int(pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0)
-    captions = trained or int(pc.sum(total["count"]).as_py() or 0)
-    chosen = pc.and_(pc.equal(counts[TRAIN], trained > 0), pc.not_equal(counts["kind"], CAPTIONS))
-    return counts.filter(chosen).drop_columns(TRAIN), {"captions": captions, "train_only": int(trained > 0)}
+class SplitCounts(NamedTuple):
+    """Counts of the captions that count, without the column `train`; and, as counters of a stage, how many captions
+    these are (`captions`), and whether they are of train splits alone (`train_only`, 0 or 1).
+    """
+
+    counts: pa.Table
+    counters: dict[str, int]
+
+
+def of_train_splits(counts: pa.Table) -> SplitCounts:
+    """Of counts by split (see `counted_by_split`) those of train splits, or of all captions if there are no such."""
+    totals = counts.filter(pc.equal(counts["kind"], CAPTIONS))
+    train_captions = int(pc.sum(totals.filter(totals[TRAIN])["count"]).as_py() or 0)
+    captions = train_captions or int(pc.sum(totals["count"]).as_py() or 0)
+    is_train = train_captions > 0
+    chosen = pc.and_(pc.equal(counts[TRAIN], is_train), pc.not_equal(counts["kind"], CAPTIONS))
+    counters = {"captions": captions, "train_only": int(is_train)}
+    return SplitCounts(counts.filter(chosen).drop_columns(TRAIN), counters)
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
     keys = [TRAIN, *LEXICON.names[:3]]
-    every = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
-    summed = every.group_by(keys, use_threads=False).aggregate([("count", "sum")])
+    # The column of sums may hold null, other than the counts of a shard: hence the promotion.
+    counts = pa.concat_tables(tables, promote_options="default")
+    summed = counts.group_by(keys, use_threads=False).aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, TRAIN]).combine_chunks()
 
 
@@ -108,23 +121,28 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
-    counts, counted = of_train_splits(counts)
-    is_lemma = pc.equal(counts["kind"], LEMMA)
-    lemmas = counts.filter(is_lemma)
-    counts = counts.filter(pc.invert(is_lemma)).cast(LEXICON)
+    of_splits = of_train_splits(counts)
+    counters = of_splits.counters
+    is_lemma = pc.equal(of_splits.counts["kind"], LEMMA)
+    lemmas = of_splits.counts.filter(is_lemma)
+    uses = of_splits.counts.filter(pc.invert(is_lemma)).cast(LEXICON)
     nearness = nearness_of(dict(zip(lemmas["entry"].to_pylist(), lemmas["count"].to_pylist(), strict=True)))
     if nearness is not None:
-        counted["nearness"] = int(1000 * nearness)  # not rounded up, which might reach the limit
-    min_count = config.min_count or default_min_count(counted["captions"])
+        # Rounded down: rounded up it might reach the limit that it is compared with.
+        counters["nearness"] = int(1000 * nearness)
+    min_count = config.min_count or default_min_count(counters["captions"])
     norms = Concreteness.load(config.concreteness)
-    table = select(counts, min_count, norms, config.min_concreteness, _words(config.attributes))
-    counted["min_count"] = min_count
+    table = select(uses, min_count, norms, config.min_concreteness, _words(config.attributes))
+    counters["min_count"] = min_count
+    # What is rare in this corpus may be common in photos: the reference adds its words and counts.
     if config.backoff is not None:
-        relative = reference_weight(nearness)
-        weight = relative * (REFERENCE_CAPTIONS / captions_counted(config.backoff))
-        table = blend(counts, table, given_table(config.backoff, LEXICON), weight, is_far=relative < 1)
-        counted |= {"blended": 1, "reference_captions": round(relative * REFERENCE_CAPTIONS)}
-    return StageResult({"lexicon": table}, {**counted, **_entries(table)})
+        # It is 1 for captions that are near to everyday photos, and less for others.
+        relative_weight = reference_weight(nearness)
+        # The reference is counted on many captions: its counts are scaled as if it were of REFERENCE_CAPTIONS.
+        weight = relative_weight * (REFERENCE_CAPTIONS / captions_counted(config.backoff))
+        table = blend(uses, table, given_table(config.backoff, LEXICON), weight, is_far=relative_weight < 1)
+        counters |= {"blended": 1, "reference_captions": round(relative_weight * REFERENCE_CAPTIONS)}
+    return StageResult({"lexicon": table}, {**counters, **_entries(table)})
 
 
 def captions_counted(reference: Path) -> int:

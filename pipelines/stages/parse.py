@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from ...augment.settings import Settings, SpacyModel
 from ...schemas.captions import PARSES
 from ..engine.manifest import hash_path
 from ..engine.stage import Stage, StageResult
+from ..engine.storage import Json
 
 NEEDED = ("tagger", "parser")
 
@@ -32,6 +32,7 @@ class ParseConfig(Settings):
 
 def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
     """Parse the English captions of a shard; the function of the stage. Counters: captions, `skipped.<language>`."""
+    # The parser is one of English: other captions stay in the run, for training and evaluation, without a parse.
     english = captions.filter(pc.equal(captions["language"], "en"))
     counts = Counter({"captions": english.num_rows})
     for language in captions["language"].to_pylist():
@@ -66,7 +67,8 @@ def model_version(folder: Path) -> str:
     return f"{meta.get('lang')}_{meta.get('name')}-{meta.get('version')} sha256:{hash_path(folder)[:16]}"
 
 
-def _meta(folder: Path) -> Mapping[str, Any] | None:
+def _meta(folder: Path) -> Mapping[str, Json] | None:
+    """What a pipeline says of itself in its meta.json; None if that is no JSON object."""
     try:
         meta = json.loads((folder / "meta.json").read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ...augment.caption import by_image, from_parses
+from ...augment.caption import Caption, by_image, from_parses
 from ...augment.evidence import batches, gather_evidence
 from ...augment.language.parse import parse
 from ...augment.recovery import FAMILIES_OF, Judging, Verdict, judge
@@ -18,7 +18,9 @@ from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import load_cloze, load_lexicon, load_truth
 
-Record = dict[str, Any]
+Record = dict[str, Any]  # a row of the table `proposals`, or one of `judged`
+# the columns of `judged` that a proposal without a usable text has, too
+NOT_JUDGED: Record = {"operator": "", "verdict": None, "negative_id": None, "p_true": None, "plausibility": None}
 
 
 def make(
@@ -31,48 +33,72 @@ def make(
     entries = load_lexicon(lexicon, cloze)
     known = load_truth(lexicon, truth, config.max_true, cloze)
     captions = from_parses(parses)
-    offered = _offered(proposals, {caption.image_id for caption in captions})
-    own = [offered.get(caption.caption_id, []) for caption in captions]
-    parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
-    negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
-    evidence = [one for images in batches(by_image(captions)) for one in gather_evidence(images, entries.cloze, known)]
-    return _tables(parses, own, judge(evidence, negatives, entries, config))
+    by_caption = _proposals_for({caption.image_id for caption in captions}, proposals)
+    proposed = [by_caption.get(caption.caption_id, []) for caption in captions]
+    evidence_of_each = [
+        evidence for images in batches(by_image(captions)) for evidence in gather_evidence(images, entries.cloze, known)
+    ]
+    verdicts = judge(evidence_of_each, _parsed(proposed, config.spacy_model), entries, config)
+    return _tables(parses, proposed, verdicts)
 
 
-def _tables(parses: pa.Table, proposed: list[list[Record]], results: list[list[Verdict]]) -> StageResult:
-    """The tables of a shard. results: for each caption, those of its proposals that have a text."""
+def _parsed(proposed: list[list[Record]], spacy_model: str | None) -> list[list[Caption]]:
+    """The proposals of each caption that have a text, parsed, all in one go."""
+    usable = [[record for record in records if not record["problem"]] for records in proposed]
+    parsed = iter(parse([record["text"] for records in usable for record in records], spacy_model))
+    return [[next(parsed) for _ in records] for records in usable]
+
+
+class JudgedCaption(NamedTuple):
+    """The proposals for one caption, judged: as rows of `judged`, and those kept and refused, by operator."""
+
+    records: list[Record]
+    kept: dict[str, list[Row]]
+    refused: dict[str, list[Row]]
+
+
+def _judged_caption(proposed: list[Record], verdicts: list[Verdict]) -> JudgedCaption:
+    """Sort the proposals for one caption. verdicts: of those that have a text, in order."""
+    judged = JudgedCaption([], defaultdict(list), defaultdict(list))
+    waiting = iter(verdicts)
+    for proposal in proposed:
+        record = proposal | NOT_JUDGED | {"reason": proposal["problem"]}
+        judged.records.append(record)
+        if proposal["problem"]:
+            continue
+        operator, truth_value, row = next(waiting)
+        record |= {"operator": operator, "verdict": truth_value, "reason": row.reason}
+        record |= {"p_true": row.p_true, "plausibility": row.plausibility}
+        if row.reason is None:
+            record["negative_id"] = f"{proposal['caption_id']}#{operator}:{len(judged.kept[operator])}"
+            judged.kept[operator].append(row)
+        else:
+            judged.refused[operator].append(row)
+    return judged
+
+
+def _tables(parses: pa.Table, proposed: list[list[Record]], verdicts: list[list[Verdict]]) -> StageResult:
+    """The tables and counters of a shard. proposed: for each caption. verdicts: for each caption, those of its
+    proposals that have a text.
+    """
     negatives = RowCollector(FAMILIES_OF.__getitem__)
     rejections = RowCollector(FAMILIES_OF.__getitem__)
     counts = Counter({"captions": len(proposed)})
     records: list[Record] = []
-    for row, (rows, judged) in enumerate(zip(proposed, results, strict=True)):
-        kept: dict[str, list[Row]] = defaultdict(list)  # by operator, as refused
-        refused: dict[str, list[Row]] = defaultdict(list)
-        waiting = iter(judged)
-        for record in rows:
-            record |= {"operator": "", "verdict": None, "negative_id": None, "p_true": None, "plausibility": None}
-            records.append(record | {"reason": record["problem"]})
-            if record["problem"]:
-                counts[f"problem.{record['problem']}"] += 1
-                continue
-            operator, verdict, made = next(waiting)
-            found: Record = {"operator": operator, "verdict": verdict}
-            found |= {"p_true": made.p_true, "plausibility": made.plausibility}
-            if made.reason is None:
-                found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}
-                kept[operator].append(made)
-            else:
-                found["reason"] = made.reason
-                refused[operator].append(made)
-                counts[f"rejected.{operator}.{made.reason}"] += 1
-            records[-1] |= found
-        for operator in sorted({*kept, *refused}):
-            negatives.add(row, operator, kept[operator])
-            rejections.add(row, operator, refused[operator])
-            counts[f"{operator}.rows"] += len(kept[operator])
-            counts[f"{operator}.captions"] += bool(kept[operator])
-        counts["proposals"] += len(rows)
-        counts["captions.without"] += not any(kept.values())
+    for number, (proposals, verdicts_of_caption) in enumerate(zip(proposed, verdicts, strict=True)):
+        judged = _judged_caption(proposals, verdicts_of_caption)
+        records += judged.records
+        counts["proposals"] += len(proposals)
+        counts.update(f"problem.{proposal['problem']}" for proposal in proposals if proposal["problem"])
+        for operator in sorted({*judged.kept, *judged.refused}):
+            kept = judged.kept[operator]
+            refused = judged.refused[operator]
+            negatives.add(number, operator, kept)
+            rejections.add(number, operator, refused)
+            counts[f"{operator}.rows"] += len(kept)
+            counts[f"{operator}.captions"] += bool(kept)
+            counts.update(f"rejected.{operator}.{row.reason}" for row in refused)
+        counts["captions.without"] += not any(judged.kept.values())
     tables = {
         "rejections": rejections.table(parses, REJECTIONS),
         "positives": POSITIVES.empty_table(),
@@ -82,28 +108,28 @@ def _tables(parses: pa.Table, proposed: list[list[Record]], results: list[list[V
     return StageResult(tables, counts)
 
 
-def _offered(proposals: WholeTable, images: set[str]) -> dict[str, list[Record]]:
+def _proposals_for(images: set[str], proposals: WholeTable) -> dict[str, list[Record]]:
     """The proposals for the captions of some images, by caption_id, in order; reads only their shards."""
-    found: dict[str, list[Record]] = defaultdict(list)
-    of_image = _shards(proposals)
-    for number in sorted({of_image[image] for image in images if image in of_image}):
-        for row in _shard(proposals, number):
-            if row["image_id"] in images:
-                found[row["caption_id"]].append(row)
-    return found
+    by_caption: dict[str, list[Record]] = defaultdict(list)
+    shard_of_image = _shard_of_image(proposals)
+    for number in sorted({shard_of_image[image] for image in images if image in shard_of_image}):
+        for record in _records_of_shard(proposals, number):
+            if record["image_id"] in images:
+                by_caption[record["caption_id"]].append(record)
+    return by_caption
 
 
 @lru_cache(maxsize=2)
-def _shards(proposals: WholeTable) -> dict[str, int]:
+def _shard_of_image(proposals: WholeTable) -> dict[str, int]:
     """The number of the shard that has the proposals for an image, by image_id."""
-    found: dict[str, int] = {}
+    shard_of_image: dict[str, int] = {}
     for number, shard in enumerate(proposals.shards()):
-        found |= dict.fromkeys(shard.read(["image_id"])["image_id"].unique().to_pylist(), number)
-    return found
+        shard_of_image |= dict.fromkeys(shard.read(["image_id"])["image_id"].unique().to_pylist(), number)
+    return shard_of_image
 
 
 @lru_cache(maxsize=2)
-def _shard(proposals: WholeTable, number: int) -> list[Record]:
+def _records_of_shard(proposals: WholeTable, number: int) -> list[Record]:
     return proposals.shards()[number].read().to_pylist()
 
 

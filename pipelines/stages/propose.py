@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
@@ -17,7 +17,7 @@ from ...schemas.captions import LANGUAGE
 from ...schemas.messages import number_of
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Endpoint, collect
-from ..endpoint.messages import Answer, chat, negatives_in
+from ..endpoint.messages import ChatAnswer, chat, negatives_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
@@ -34,7 +34,7 @@ STAGE = judging(NAME)
 EXCERPT = 200  # characters of an answer without negatives
 COLUMNS = ("caption_id", "image_id", "split", "language", "text")
 ROW = ("caption_id", "asked", "text", "source", "prompt", "temperature", "fingerprint", "problem")
-Row = Mapping[str, Any]
+Row = Mapping[Any, Any]  # a row of a table, by names of columns
 
 
 class ProposeConfig(Settings):
@@ -50,9 +50,15 @@ class ProposeConfig(Settings):
     seed: Seed = 0
 
 
-def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Execution) -> tuple[Answers, bool]:
-    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions;
-    returns the answers, and whether tables that were made of older proposals may be replaced.
+class Proposed(NamedTuple):
+    """What the model has answered, and whether tables that were made of older proposals may be replaced."""
+
+    answers: Answers
+    overwrite: bool
+
+
+def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Execution) -> Proposed:
+    """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
 
     An answer in another form, or refused, is a row with a `problem`; captions beyond the budget have none, and the same
     command with a larger one continues. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`,
@@ -60,21 +66,27 @@ def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Exe
     """
     captions = _captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
-    siblings = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)
-    chosen: list[Any] = captions[captions["asked"]].to_dict("records")
-    asked = [(row, prompt) for row in chosen for prompt in prompts]
+    siblings = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)  # by image_id
+    chosen: Sequence[Row] = captions[captions["asked"]].to_dict("records")
+    questions = [(row, prompt) for row in chosen for prompt in prompts]
     filled = (
-        prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k)) for row, prompt in asked
+        prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k))
+        for row, prompt in questions
     )
-    answers = collect(NAME, endpoint, (chat(user, system) for system, user in filled), execution.progress, len(asked))
-    rows = (
-        found
-        for (row, prompt), answer in zip(asked, answers.answers, strict=True)
+    requests = (chat(user, system) for system, user in filled)
+    answers = collect(NAME, endpoint, requests, execution.progress, len(questions))
+    rows = [
+        proposal
+        for (row, prompt), answer in zip(questions, answers.answers, strict=True)
         if answer.status != "budget"
-        for found in _rows(row, prompt, answer, config.k, endpoint.identity["temperature"])
-    )
-    own = {"model": endpoint.identity, "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return answers, _write(run, config, captions, rows, own, execution)
+        for proposal in _proposals(row, prompt, answer, config.k, endpoint.identity["temperature"])
+    ]
+    made_by = {
+        "model": endpoint.identity,
+        "prompts": {prompt.name: prompt.sha256 for prompt in prompts},
+        "answers": answers.sha256,
+    }
+    return Proposed(answers, _write(run, config, captions, rows, made_by, execution))
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
@@ -101,14 +113,29 @@ def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame
     return captions.assign(asked=captions["caption_id"].isin(ids))
 
 
-def _rows(row: Row, prompt: Prompt, answer: Answer, k: int, temperature: float | None) -> Iterator[Row]:
-    """The proposals in one answer; one with a problem if there is none in it."""
-    own = {"caption_id": row["caption_id"], "asked": prompt.name, "source": answer.model, "prompt": prompt.sha256}
-    own |= {"temperature": temperature, "fingerprint": answer.fingerprint}
+def _proposals(row: Row, prompt: Prompt, answer: ChatAnswer, k: int, temperature: float | None) -> Iterator[Row]:
+    """The proposals in an answer, as rows of ROW; if there is none in it, one with a problem.
+
+    Args:
+        row: the caption that was asked about.
+        prompt: the question.
+        answer: of the model.
+        k: how many negatives were asked for.
+        temperature: of the model.
+    """
+    proposal = {
+        "caption_id": row["caption_id"],
+        "asked": prompt.name,
+        "source": answer.model,
+        "prompt": prompt.sha256,
+        "temperature": temperature,
+        "fingerprint": answer.fingerprint,
+    }
     texts, problem = answer.read(lambda text: negatives_in(text, k))
     if problem:
         texts = [(answer.text or answer.detail)[:EXCERPT]]
-    yield from ({**own, "text": text, "problem": problem} for text in texts or ())
+    for text in texts or ():
+        yield {**proposal, "text": text, "problem": problem}
 
 
 def _write(
@@ -116,26 +143,38 @@ def _write(
     config: ProposeConfig,
     captions: pd.DataFrame,
     rows: Iterable[Row],
-    made: Mapping[str, Any],
+    made_by: Mapping[str, Any],
     execution: Execution,
 ) -> bool:
-    """Write the proposals of each shard of captions; returns whether tables made of them may be replaced. made: what
-    else determines them: the model, and under `answers` the hash of its answers. Proposals that only continue the run's
-    (same config and captions, a larger budget) need no `overwrite`.
+    """Write the proposals of each shard of captions. Those that only continue the run's (same config and captions, a
+    larger budget) need no `overwrite`.
+
+    Args:
+        run: the folder of the run.
+        config: what was asked for.
+        captions: as of `_captions`.
+        rows: the proposals, as of `_proposals`.
+        made_by: what else determines them: the model, and under `answers` the hash of its answers.
+        execution: whether older proposals are replaced.
+
+    Returns:
+        Whether tables made of older proposals may be replaced, too.
     """
     import pandas as pd
 
-    described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made)
+    described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made_by)
     inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
-        continued = {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
-        execution = replace(execution, overwrite=execution.overwrite or continued)
-    found = captions[["caption_id", "image_id", "shard"]].merge(pd.DataFrame(list(rows), columns=ROW), on="caption_id")
-    found["number"] = found.groupby("caption_id").cumcount()
+        continues = {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
+        execution = replace(execution, overwrite=execution.overwrite or continues)
+    proposals = pd.DataFrame(list(rows), columns=ROW)
+    proposals = captions[["caption_id", "image_id", "shard"]].merge(proposals, on="caption_id")
+    proposals["number"] = proposals.groupby("caption_id").cumcount()
 
     def make(shard: int) -> StageResult:
-        table = pa.Table.from_pandas(found[found["shard"] == shard], PROPOSALS, preserve_index=False)
+        of_shard = proposals[proposals["shard"] == shard]
+        table = pa.Table.from_pandas(of_shard, PROPOSALS, preserve_index=False)
         return StageResult({"proposals": table.replace_schema_metadata()}, {"proposals": len(table)})
 
     parts = [partial(make, shard) for shard in range(captions["shard"].max() + 1)]
@@ -146,7 +185,7 @@ def _write(
 def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
     """Lines that say what was answered and what the kept negatives cost. counts: of the judging stage."""
     asked = answers.counts
-    kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
+    kept = sum(rows for name, rows in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))
     line = (
         f"{number_of(total, 'request')}: {asked['answered']:,} answered ({asked['cached']:,} from the cache), "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,20 +23,22 @@ from ..engine.errors import StageError, TaskError
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import provenance, shards_of
-from ..quality.accuracy import aligned
 from ..report.summary import would_add
+from ..report.tables import text_table
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
 
 NAME = "refine"
 INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
-GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
+# How many negatives are selected from together: memory grows with these, and no further.
+MOST_GROUP_ROWS = 10_000_000
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
     *("replaced", "replacement", "plausibility", "p_unnatural", "p_compatible", "p_true"),
 )
-AT_ONCE = 8  # groups whose operators are calls at the same time
+# How many groups are worked on at the same time, so that all workers have work.
+GROUPS_AT_ONCE = 8
 
 
 class RefineConfig(Settings):
@@ -62,31 +65,40 @@ class RefineConfig(Settings):
     vetted: Vetted = False
 
 
-def refine(run: Path, config: RefineConfig, execution: Execution) -> dict[str, int]:
+def refine(run: Path, config: RefineConfig, execution: Execution, group_rows: int = MOST_GROUP_ROWS) -> dict[str, int]:
     """Bring the table `refined` of a run up to date with its negatives; returns its counters.
 
-    Each shard holds the rows that are kept of the same shard of `negatives`. More than GROUP_ROWS negatives are refined
-    in groups of shards; each group is balanced by itself, with models trained on its own captions. With `per_caption`,
-    all operators are balanced together. Operators with fewer than 10 images keep none; paraphrases are left out.
+    Each shard holds the rows that are kept of the same shard of `negatives`. More than `group_rows` negatives are
+    refined in groups of shards; each is balanced by itself, with models trained on its own captions. With
+    `per_caption`, all operators are balanced together. Operators with fewer than 10 images keep none; paraphrases are
+    left out.
 
     Counters: `<operator>.captions` (captions with a negative), `<operator>.images` of these, and `<operator>.kept`;
     `<operator>.more` of those not refined (captions without a kept negative that have one of theirs); `left` (captions
     with a kept negative). Raises FileNotFoundError without negatives or captions, ValueError for operators or splits
     that the negatives lack, OtherConfigError as `run_stage`, StageError, which names the operator that failed.
+
+    group_rows: another number may keep other rows, and is not in the config that the table states: for tests alone.
     """
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
-    rows = [shard.rows for shard in shards]
-    first = list(accumulate(rows, initial=0))
-    groups = groups_of(rows)
+    sizes = [shard.rows for shard in shards]
+    first_rows = list(accumulate(sizes, initial=0))  # of each shard, counted over the whole table
+    groups = groups_of(sizes, group_rows)
 
+    # One result suffices, as shards are made in order: those of one batch of groups follow each other.
     @lru_cache(maxsize=1)
-    def kept(batch: int) -> np.ndarray:
-        some = groups[batch * AT_ONCE : (batch + 1) * AT_ONCE]
-        return _choose(run, operators, some, len(groups) > 1, config, execution)
+    def kept_rows(batch: int) -> np.ndarray:
+        batch_groups = groups[batch * GROUPS_AT_ONCE : (batch + 1) * GROUPS_AT_ONCE]
+        calls = [
+            ChooseCall(run.absolute(), names, config, group if len(groups) > 1 else None)
+            for group in batch_groups
+            for names in operators_together(operators, config)
+        ]
+        return _choose(calls, execution)
 
     def make(index: int, group: int) -> StageResult:
-        return _part(shards[index].read(), first[index], kept(group // AT_ONCE), config)
+        return _refined_shard(shards[index].read(), first_rows[index], kept_rows(group // GROUPS_AT_ONCE), config)
 
     return run_source(
         run,
@@ -97,23 +109,23 @@ def refine(run: Path, config: RefineConfig, execution: Execution) -> dict[str, i
         execution,
         inputs=(*INPUTS, "verdicts") if config.vetted else INPUTS,
         metadata=provenance(run, INPUTS, config),
-        steps=len(calls_of(operators, config)) * len(groups),
+        steps=len(operators_together(operators, config)) * len(groups),
         unit="pairs",
     )
 
 
-def calls_of(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, ...]]:
+def operators_together(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, ...]]:
     """The operators that are balanced together: each by itself, or all of them if there is a number per caption."""
     return [(name,) for name in operators] if config.per_caption is None else [tuple(operators)]
 
 
-def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
+def groups_of(rows: Sequence[int], most: int) -> list[range]:
     """Ranges of shards refined by themselves, of at most `most` rows: [5, 5, 5], 10: [range(0, 2), range(2, 3)]."""
     groups = []
     start = 0
     total = 0
     for index, size in enumerate(rows):
-        if index > start and total + size > (most or GROUP_ROWS):
+        if index > start and total + size > most:
             groups.append(range(start, index))
             start = index
             total = 0
@@ -121,142 +133,186 @@ def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
     return [*groups, range(start, len(rows))]
 
 
-def _choose(
-    run: Path,
-    operators: Sequence[str],
-    groups: Sequence[range],
-    several: bool,
-    config: RefineConfig,
-    execution: Execution,
-) -> np.ndarray:
-    """The kept rows of some groups, sorted; a call is what is balanced together. several: there are other groups."""
-    kept: list[np.ndarray] = [np.zeros(0, np.int64)]
-    together = calls_of(operators, config)
-    calls = [(run.absolute(), names, config, group if several else None) for group in groups for names in together]
+class ChooseCall(NamedTuple):
+    """The arguments of a call of `choose` in a worker."""
+
+    run: Path
+    operators: tuple[str, ...]
+    config: RefineConfig
+    group: range | None
+
+
+class ChosenRows(NamedTuple):
+    """What `choose` selects: captions that have negatives, summed over operators, and the rows of those kept."""
+
+    captions: int
+    rows: list[int]
+
+
+def _choose(calls: Sequence[ChooseCall], execution: Execution) -> np.ndarray:
+    """The kept rows of several calls of `choose`, sorted. Raises StageError, which names the operator that failed."""
+    rows: list[int] = []
     try:
-        for _, (captions, numbers) in execution.executor.map(choose, calls):
-            kept.append(np.array(numbers, np.int64))
-            execution.progress.advance(captions)
+        for _, chosen in execution.executor.map(choose, calls):
+            rows += chosen.rows
+            execution.progress.advance(chosen.captions)
     except TaskError as failed:
-        raise StageError(f"{NAME} stopped at {', '.join(calls[failed.position][1])}: {failed}") from failed
-    return np.sort(np.concatenate(kept))
+        operators = calls[failed.position].operators
+        raise StageError(f"{NAME} stopped at {', '.join(operators)}: {failed}") from failed
+    return np.sort(np.array(rows, np.int64))
 
 
-def choose(
-    run: Path, operators: Sequence[str], config: RefineConfig, group: range | None = None
-) -> tuple[int, list[int]]:
-    """Select the negatives of one operator, or with `per_caption` of all together (of operators in
-    `symmetric_operators` from what is selected of them alone), of a group of shards or all: captions with negatives,
-    summed over operators, and rows kept.
+def choose(run: Path, operators: Sequence[str], config: RefineConfig, group: range | None = None) -> ChosenRows:
+    """Select the negatives of operators that are balanced together.
+
+    Args:
+        run: the folder of the run.
+        operators: one operator, or with `per_caption` all. Of those in `symmetric_operators` what is selected together
+            is among what is selected of them alone.
+        config: how negatives are selected.
+        group: the shards to select from; None: all.
     """
     from ..quality.bias.measure import read_corpus
     from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)
-    captions = 0
-    parts = []
-    for name in operators:
-        number, rows = read_rows(run, name, config, shards)
-        captions += number
-        if config.per_caption is not None and name in config.symmetric_operators:
-            alone = choose(run, (name,), config.changed(per_caption=None), group)[1]
-            rows = rows.filter(pc.field("row").isin(alone))
-        parts.append(rows)
-    rows = pa.concat_tables(parts)
+    candidates = [_candidates(run, name, config, group) for name in operators]
+    rows = pa.concat_tables(of_operator.rows for of_operator in candidates)
     if config.per_caption is not None:
-        at = rows.column_names.index("plausibility")
-        rows = best(rows.set_column(at, "plausibility", pc.fill_null(rows["plausibility"], 0.0)), config.pool_size)
+        # `read_rows` leaves the plausibility of denials null; beside other operators' it counts as unknown
+        column = rows.column_names.index("plausibility")
+        rows = rows.set_column(column, "plausibility", pc.fill_null(rows["plausibility"], 0.0))
+        rows = best(rows, config.pool_size)
+    # One negative of each caption is selected at a time, so that the text-only baselines are at chance on what each
+    # round selects. With `per_caption`, there are so many rounds, each on what the earlier ones have left.
     kept: list[int] = []
     corpus = read_corpus(run, shards)
     for _ in range(config.per_caption or 1):
         if len(rows["image_id"].unique()) < LEAST_IMAGES:
             break
-        chosen = select(pool(rows, corpus, config.seed), config.seed, config.rounds)
-        some = rows.take(chosen[chosen >= 0])
+        chosen = select(pool(rows, corpus, config.seed), config.seed, config.rounds)  # of each caption a row, or -1
+        selected = rows.take(chosen[chosen >= 0])
         if config.per_caption is None and operators[0] in config.symmetric_operators:
-            flows = list(zip(some["replaced"].to_pylist(), some["replacement"].to_pylist(), strict=True))
-            some = some.take(pa.array(both_ways(flows, config.seed), pa.int64()))
-        kept += some["row"].to_pylist()
+            replacements = list(zip(selected["replaced"].to_pylist(), selected["replacement"].to_pylist(), strict=True))
+            selected = selected.take(pa.array(both_ways(replacements, config.seed), pa.int64()))
+        kept += selected["row"].to_pylist()
+        # In the next round each caption gets another one.
         rows = rows.take(np.setdiff1d(np.arange(len(rows)), chosen))
-    return captions, kept
+    return ChosenRows(sum(of_operator.captions for of_operator in candidates), kept)
+
+
+def _candidates(run: Path, operator: str, config: RefineConfig, group: range | None) -> PooledNegatives:
+    """The negatives of an operator that `choose` selects from."""
+    shards = slice(None) if group is None else slice(group.start, group.stop)
+    candidates = read_rows(run, operator, config, shards)
+    if config.per_caption is None or operator not in config.symmetric_operators:
+        return candidates
+    alone = choose(run, (operator,), config.changed(per_caption=None), group)
+    return candidates._replace(rows=candidates.rows.filter(pc.field("row").isin(alone.rows)))
 
 
 def best(rows: pa.Table, most: int) -> pa.Table:
     """The rows of each caption that are most probably sensible and false, at most `most`, the best first."""
-    number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    order = np.lexsort((rows["row"].to_numpy(), -p_good(rows), number))
-    number = number[order]
-    rank = np.arange(len(order)) - np.searchsorted(number, number)
+    caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()  # numbers from 0, of each row
+    order = np.lexsort((rows["row"].to_numpy(), -p_good(rows), caption))  # captions together, the best first
+    sorted_captions = caption[order]
+    first_of_caption = np.searchsorted(sorted_captions, sorted_captions)  # position where the caption of a row begins
+    rank = np.arange(len(order)) - first_of_caption
     return rows.take(order[rank < most])
 
 
-def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions in `flows` to keep, so that (a, b) and (b, a) are equally often but for chance, by coin flips: were
-    they exactly equal, half of the pairs would tell of the other half.
+def both_ways(replacements: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
+    """The positions of the replacements (old, new) to keep, so that (a, b) and (b, a) are equally often but for chance.
+
+    Coins decide how many of each: were they exactly equal, half of the pairs would tell of the other half.
     """
     positions: dict[tuple[str, str], list[int]] = {}
-    for position, flow in enumerate(flows):
-        positions.setdefault(flow, []).append(position)
+    for position, replacement in enumerate(replacements):
+        positions.setdefault(replacement, []).append(position)
     kept: list[int] = []
     rng = Random(seed)
-    for (old, new), here in sorted(positions.items()):
-        there = positions.get((new, old), [])
-        if old < new and there:
-            least = min(len(here), len(there))
-            flips = sum(rng.getrandbits(1) for _ in range(2 * least))
-            kept += rng.sample(here, min(len(here), flips)) + rng.sample(there, min(len(there), 2 * least - flips))
+    for (old, new), forward in sorted(positions.items()):
+        backward = positions.get((new, old), [])
+        if old < new and backward:  # each pair of words once
+            least = min(len(forward), len(backward))
+            forward_number = sum(
+                rng.getrandbits(1) for _ in range(2 * least)
+            )  # of 2 * least to keep in both directions
+            kept += rng.sample(forward, min(len(forward), forward_number))
+            kept += rng.sample(backward, min(len(backward), 2 * least - forward_number))
     return sorted(kept)
 
 
-def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> tuple[int, pa.Table]:
-    """The captions with a negative of an operator, and the `pool_size` `best` negatives of each in these splits and
-    shards: COLUMNS; `plausibility` 0 if unknown, null if captions are other sentences than it is the log-odds to.
+class PooledNegatives(NamedTuple):
+    """The negatives of an operator to select from.
+
+    Attributes:
+        captions: how many captions have a negative of it.
+        rows: COLUMNS of the `pool_size` `best` negatives of each caption. `plausibility` is 0 if it is unknown, null if
+            negatives are paired with other sentences than those it is the log-odds to.
     """
+
+    captions: int
+    rows: pa.Table
+
+
+def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> PooledNegatives:
+    """The negatives of an operator to select from, in the splits of the config and these shards."""
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
-    denied = operator == NEGATION and has_denials(run)
     if config.vetted:
         rows = rows.filter(pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string())))
     rows = best(rows, config.pool_size)
-    known = pa.nulls(len(rows), rows["plausibility"].type) if denied else pc.fill_null(rows["plausibility"], 0.0)
-    return captions, rows.set_column(rows.schema.get_field_index("plausibility"), "plausibility", known)
+    plausibility = pc.fill_null(rows["plausibility"], 0.0)
+    if operator == NEGATION and has_denials(run):
+        plausibility = pa.nulls(len(rows), rows["plausibility"].type)
+    column = rows.schema.get_field_index("plausibility")
+    return PooledNegatives(captions, rows.set_column(column, "plausibility", plausibility))
 
 
 def _operators(run: Path, config: RefineConfig) -> list[str]:
     """The operators to refine, sorted. Raises ValueError for operators or splits that the negatives lack."""
     kinds = kinds_of(run)
-    made = {kind.operator for kind in kinds if kind.family != POSITIVE}
-    check_operators(config.operators, made, run / "negatives")
+    present = {kind.operator for kind in kinds if kind.family != POSITIVE}
+    check_operators(config.operators, present, run / "negatives")
     check_splits(config.splits, (kind.split for kind in kinds), run / "negatives")
-    if not made:
+    if not present:
         raise ValueError(f"{run / 'negatives'} has no negatives to refine")
-    return sorted(config.operators or made)
+    return sorted(config.operators or present)
 
 
-def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -> StageResult:
-    """The kept rows (sorted) of a shard, and counters. first: the row of the whole table where it starts."""
+def _refined_shard(table: pa.Table, first_row: int, kept: np.ndarray, config: RefineConfig) -> StageResult:
+    """The kept rows of a shard, and counters (see `refine`).
+
+    Args:
+        table: the shard of negatives.
+        first_row: the row of the whole table where it starts.
+        kept: the kept rows of the whole table, sorted.
+        config: for the splits and operators that are counted.
+    """
     check(table, NEGATIVES)
-    start, end = kept.searchsorted([first, first + table.num_rows])
-    some = table.take(pa.array(kept[start:end] - first, pa.int64()))
-    left = some["caption_id"].unique()
-    counts: Counter[str] = Counter({"left": len(left)})
+    start, end = kept.searchsorted([first_row, first_row + table.num_rows])
+    refined = table.take(pa.array(kept[start:end] - first_row, pa.int64()))
+    covered = refined["caption_id"].unique()
     if config.splits:
         table = table.filter(pc.field("split").isin(stored_splits(config.splits)))
     negative = pc.field("family") != POSITIVE
-    other = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
-    found = {
-        "captions": table,
-        "kept": some,
-        "more": table.filter(negative & other & ~pc.field("caption_id").isin(left)),
-    }
-    for name, rows in found.items():
-        of_captions = rows.group_by(["operator", "caption_id"]).aggregate([]) if name != "kept" else rows
-        for entry in pc.value_counts(of_captions["operator"]).to_pylist():
-            counts[f"{entry['values']}.{name}"] = entry["counts"]
-    images = table.filter(negative).group_by(["operator", "image_id"]).aggregate([])  # no image is in two shards
-    for entry in pc.value_counts(images["operator"]).to_pylist():
-        counts[f"{entry['values']}.images"] = entry["counts"]
-    return StageResult({"refined": some}, counts)
+    other_operator = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
+    more = table.filter(negative & other_operator & ~pc.field("caption_id").isin(covered))
+    counts: Counter[str] = Counter({"left": len(covered)})
+    counts.update(dict(_by_operator("captions", table, "caption_id")))
+    counts.update(dict(_by_operator("kept", refined)))
+    counts.update(dict(_by_operator("more", more, "caption_id")))
+    counts.update(dict(_by_operator("images", table.filter(negative), "image_id")))  # no image is in two shards
+    return StageResult({"refined": refined}, counts)
+
+
+def _by_operator(counter: str, rows: pa.Table, distinct: str = "") -> Iterator[tuple[str, int]]:
+    """`<operator>.<counter>`, and the number of rows of each operator, or of different values in a column of them."""
+    if distinct:
+        rows = rows.group_by(["operator", distinct]).aggregate([])
+    for entry in pc.value_counts(rows["operator"]).to_pylist():
+        yield f"{entry['values']}.{counter}", entry["counts"]
 
 
 def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) -> str:
@@ -276,12 +332,14 @@ def yields(counts: Mapping[str, int], captions: int, *, together: bool = False) 
             eligible = counts[f"{name}.captions"]
             kept = counts.get(f"{name}.kept", 0)
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
-            images = counts.get(f"{name}.images", 0)  # none of a paraphrase, which is left out
-            if images and not kept and not (together and counts.get("left")):
+            # No images are counted of a paraphrase, which is left out.
+            images = counts.get(f"{name}.images", 0)
+            others_have_its_captions = together and counts.get("left")
+            if images and not kept and not others_have_its_captions:
                 reasons.append(f"{name} keeps none: {_why_none(images)}")
     left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
     hints = would_add(more, "at most")
-    return "\n".join([*aligned(rows), *reasons, f"{left}; {hints} more" if hints else left])
+    return "\n".join([*text_table(rows), *reasons, f"{left}; {hints} more" if hints else left])
 
 
 def _why_none(images: int) -> str:

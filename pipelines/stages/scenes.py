@@ -33,16 +33,17 @@ from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..features.source import table_of
 from ..scenes.captions import captions
 from ..scenes.counterparts import counterpart
-from ..scenes.judge import row as scene_row
-from ..scenes.judge import scene_of
+from ..scenes.judge import scene_of, scene_row
 from ..scenes.world import Scene, compose
-from ..tables.columns import having
+from ..tables.columns import column_filter
 
+Row = dict[str, Any]  # a row of a table
 IMAGES = "images"
 NEEDED = 'scenes need Pillow: pip install "negcap[features]"'
+# By the number of the scene, so that more scenes leave the splits of the others as they are.
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
-BATCH = 25
+BATCH = 25  # pictures that are encoded together
 
 
 class ScenesConfig(Settings):
@@ -60,7 +61,8 @@ def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[s
     require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED
 
-    ends = (range(start, min(start + SHARD_SIZE, config.images)) for start in range(0, config.images, SHARD_SIZE))
+    starts = range(0, config.images, SHARD_SIZE)
+    numbers_of_shards = [range(start, min(start + SHARD_SIZE, config.images)) for start in starts]
     schemas = {}
     for name, shape in (("features", POOLED), ("features_grid", GRID)):
         plain = features(shape, "float16")
@@ -70,7 +72,7 @@ def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[s
         run,
         "scenes",
         {"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
-        [partial(draw_scenes, run, config, numbers, execution.progress) for numbers in ends],
+        [partial(draw_scenes, run, config, numbers, execution.progress) for numbers in numbers_of_shards],
         config,
         execution,
         metadata={"scenes_seed": str(config.seed), "backbone": BACKBONE},
@@ -84,28 +86,33 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     from ..scenes.draw import draw, encode, png
 
     scenes = []
-    lines = []
+    caption_rows = []
     pictures = []
     names = [f"scene_{number:06d}" for number in numbers]
     for number, name in zip(numbers, names, strict=True):
         split = SPLITS[number % len(SPLITS)]
+        # generators by name: a scene is the same whatever other scenes are made
         scene = compose(record_rng(config.seed, "scene", name))
-        pictures.append(draw(scene))
-        scenes.append(scene_row(name, split, scene, write_picture(run, f"{name}.png", png(pictures[-1]))))
-        shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
+        picture = draw(scene)
+        pictures.append(picture)
+        scenes.append(scene_row(name, split, scene, write_picture(run, f"{name}.png", png(picture))))
+        of_image = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
         texts = captions(scene, record_rng(config.seed, "captions", name))
-        lines += [{"caption_id": f"scenes:{name}:{at}", **shared, "text": text} for at, text in enumerate(texts)]
+        for position, text in enumerate(texts):
+            caption_rows.append({"caption_id": f"scenes:{name}:{position}", **of_image, "text": text})
         progress.advance(1, 0)
-    encoded = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
-    pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*encoded, strict=True))
+    batches = [pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH)]
+    encoded = [encode(batch) for batch in batches]
+    pooled = np.concatenate([of_batch for of_batch, _ in encoded]).astype(np.float16)  # (images, D)
+    grid = np.concatenate([of_batch for _, of_batch in encoded]).astype(np.float16)  # (images, regions, D)
     rows = {
         "scenes": pa.Table.from_pylist(scenes, SCENES),
         "features": table_of(names, pooled),
         "features_grid": table_of(names, grid),
         "rejected_records": REJECTED_RECORDS.empty_table(),
-        "captions": pa.Table.from_pylist(lines, CAPTIONS),
+        "captions": pa.Table.from_pylist(caption_rows, CAPTIONS),
     }
-    return StageResult(rows, {"captions": len(lines), "images": len(numbers)})
+    return StageResult(rows, {"captions": len(caption_rows), "images": len(numbers)})
 
 
 def write_picture(run: Path, name: str, data: bytes) -> str:
@@ -148,6 +155,7 @@ def make_counterparts(run: Path, config: CounterpartsConfig, execution: Executio
         raise FileNotFoundError(f"{run} must be a run of scenes, has none: negcap scenes makes one")
     require_libraries(NEEDED, "PIL")
 
+    # Read only if a shard is made, and once for all shards.
     @cache
     def scenes() -> dict[str, Scene]:
         return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
@@ -170,11 +178,11 @@ def draw_counterparts(
     """The counterparts of one shard of negatives, whose pictures are written."""
     from ..scenes.draw import draw, png
 
-    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
-    wanted = having({"split": config.splits, "operator": config.operators})
+    first: dict[tuple[str, str], Row] = {}  # the first negative of each caption and operator
+    wanted = column_filter({"split": config.splits, "operator": config.operators})
     for row in shard.read(COLUMNS).filter(wanted).to_pylist():
         first.setdefault((row["caption_id"], row["operator"]), row)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     counts = Counter(negatives=0, pictures=0)
     for (caption_id, name), row in first.items():
         if record_rng(config.seed, "share", caption_id).random() >= config.share:
@@ -204,14 +212,21 @@ def _write_winoground(run: Path, folder: Path) -> int:
     if not holds_nothing(folder):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)
-    lines: list[dict[str, Any]] = []
+    examples: list[Row] = []
     for table in read_table(run, NAME):
         for row in table.to_pylist():
-            names = f"{row['image_id']}.png", row["image"]
-            for name in names:
+            example = {
+                "id": len(examples),
+                "image_0": f"{row['image_id']}.png",
+                "image_1": row["image"],
+                "caption_0": row["caption"],
+                "caption_1": row["text"],
+                "tag": row["operator"],
+            }
+            for name in (example["image_0"], example["image_1"]):
+                # Several negatives may be of one image.
                 if not (folder / IMAGES / name).exists():
                     shutil.copyfile(run / IMAGES / name, folder / IMAGES / name)
-            example = {"id": len(lines), "image_0": names[0], "image_1": names[1]}
-            lines.append({**example, "caption_0": row["caption"], "caption_1": row["text"], "tag": row["operator"]})
-    write_atomically(folder / "examples.jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
-    return len(lines)
+            examples.append(example)
+    write_atomically(folder / "examples.jsonl", "".join(json.dumps(example) + "\n" for example in examples).encode())
+    return len(examples)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pydantic import Field
@@ -32,7 +31,8 @@ class TruthConfig(Settings):
         15_000, description="captions on which p_true is fitted: what is true of an image although no caption says so"
     )
     lexicon: OwnOrGiven = "own"
-    backoff: Place | None = None  # a truth table whose counts these are added to, and whose calibration is kept
+    # A truth table to which the counts are added, and whose calibration is kept.
+    backoff: Place | None = None
     cloze: Cloze = None
 
     @property
@@ -82,9 +82,13 @@ def origin(counts: Mapping[str, int]) -> str:
     return "reference" if counts.get("blended") else "none"
 
 
-def call_with_lexicon(function: Callable[..., pa.Table], *given: Any, lexicon: WholeTable) -> pa.Table:
-    """Call `function` in a worker with the tables `given`, whose last is the config, and the lexicon read there."""
-    *tables, config = given
+def call_with_lexicon(
+    function: Callable[..., pa.Table], *arguments: pa.Table | TruthConfig, lexicon: WholeTable
+) -> pa.Table:
+    """Call a function in a worker with tables, and the lexicon that is read there, as it is too large to be sent.
+    arguments: the tables, and last the config, as a Spread gives them.
+    """
+    *tables, config = arguments
     return function(*tables, load_lexicon(lexicon, load_cloze(config.cloze)))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,14 +17,14 @@ from pydantic import Field, model_validator
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
-from ..endpoint.client import Answers, Endpoint, collect
+from ..endpoint.client import Answers, Endpoint, EndpointIdentity, collect
 from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import Execution, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import having
+from ..tables.columns import column_filter
 from ..tables.images import Images
 from ..tables.pairs import with_true
 
@@ -33,7 +33,9 @@ COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator
 CAPTION = "caption"
 NEGATIVE = "negative"
 OTHER = {CAPTION: NEGATIVE, NEGATIVE: CAPTION}
-Row = dict[str, Any]
+TRUTH_WORDS = {"true": True, "yes": True, "false": False, "no": False}  # which models use, whatever they are asked for
+ORDERS = (("blind", CAPTION), ("blind", NEGATIVE), ("image", ""))  # readings, and which of both texts stands first
+Row = dict[str, Any]  # a row of a table
 
 
 class VetConfig(Settings):
@@ -66,59 +68,79 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
     `Endpoint.ask`, OtherConfigError.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
-    wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
+    wanted = column_filter({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
     shards = [shard.read(COLUMNS).filter(wanted).to_pylist() for shard in shards_of(run, config.table)]
     chosen = _chosen(list(chain(*shards)), config)
-    read = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])
-    paired = {row["negative_id"]: row for row in read}
+    with_true_sentence = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])
+    paired = {row["negative_id"]: row for row in with_true_sentence}
     photos = {} if config.images is None else _photos(run, Images(config.images))
-    asked = [
-        (number, *question)
+    questions = [
+        question
         for number, shard in enumerate(shards)
         for row in shard
         if row["negative_id"] in paired
-        for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), endpoint.identity)
+        for question in _questions(
+            number, paired[row["negative_id"]], prompts, photos.get(row["image_id"]), endpoint.identity
+        )
     ]
-    requests = [request for *_, request in asked if request is not None]
+    requests = [question.request for question in questions if question.request is not None]
     answers = collect(NAME, endpoint, (request() for request in requests), execution.progress, len(requests))
-    left_out = ("prompts", "images", "readings")
-    described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
-    described |= {"model": endpoint.identity, "answers": answers.sha256}
-    own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
+
+    own = _described(config, prompts, endpoint.identity, answers.sha256)
     inputs = hash_inputs(run, (config.table,))
-    rows, readers = _before(run, inputs, own, execution.overwrite)
+    others = _verdicts_of_others(run, inputs, own, execution.overwrite)
+    rows = others.rows
     given = iter(answers.answers)
-    for number, row, request in asked:
-        if request is None:
-            rows[number].append(row | {"problem": "no_image"})
-        elif (answer := next(given)).status != "budget":
-            verdict, problem = answer.read(partial(read_verdict, first=row["first"]))
-            rows[number].append(row | {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})})
-    parts = [partial(_part, rows[number]) for number in range(len(shards))]
+    for question in questions:
+        if question.request is None:
+            rows[question.shard].append(question.row | {"problem": "no_image"})
+            continue
+        answer = next(given)
+        if answer.status != "budget":
+            verdict, problem = answer.read(partial(read_verdict, first=question.row["first"]))
+            read = {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})}
+            rows[question.shard].append(question.row | read)
+    parts = [partial(_verdicts_table, rows[number]) for number in range(len(shards))]
+    # The config of the table lists all readers, and so differs with each new one. What must not be replaced,
+    # `_verdicts_of_others` has already refused.
     execution = replace(execution, overwrite=True)
-    run_source(run, NAME, {"verdicts": VERDICTS}, parts, {"readers": [*readers, *own]}, execution, inputs=inputs)
+    run_source(run, NAME, {"verdicts": VERDICTS}, parts, {"readers": [*others.readers, *own]}, execution, inputs=inputs)
     return answers
 
 
-def _before(
-    run: Path, inputs: Mapping[str, str], own: Iterable[Mapping[str, Any]], overwrite: bool
-) -> tuple[dict[int, list[Row]], list[Any]]:
-    """The verdicts by shard, and configs, of other readers and readings. ValueError for other
-    negatives, unless `overwrite`: then there are none.
+def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str) -> list[Row]:
+    """What determines the verdicts of this model, for each reading. answers: the hash of its answers."""
+    left_out = ("prompts", "images", "readings")
+    described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
+    described |= {"model": model, "answers": answers}
+    return [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
+
+
+class VerdictsOfOthers(NamedTuple):
+    """The verdicts of other models, or by other readings, that a run has: rows by number of the shard, and configs."""
+
+    rows: dict[int, list[Row]]
+    readers: list[Row]
+
+
+def _verdicts_of_others(run: Path, inputs: Mapping[str, str], own: Iterable[Row], overwrite: bool) -> VerdictsOfOthers:
+    """The verdicts that stay beside those with the configs `own`. Raises ValueError if they are of other negatives than
+    the `inputs`, unless it overwrites: then there are none.
     """
     rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
     if manifest is None or not manifest.complete:
-        return rows, []
+        return VerdictsOfOthers(rows, [])
     if dict(manifest.identity.inputs) != dict(inputs):
         if not overwrite:
             raise ValueError(f"{run / 'verdicts'} is of other negatives: --overwrite replaces it")
-        return rows, []
-    new = {(one["model"]["model"], one["reading"]) for one in own}
+        return VerdictsOfOthers(rows, [])
+    new = {(reader["model"]["model"], reader["reading"]) for reader in own}
     for number, shard in enumerate(shards_of(run, "verdicts")):
         rows[number] = [row for row in shard.read().to_pylist() if (row["reader"], row["reading"]) not in new]
     known = manifest.identity.config["readers"]
-    return rows, [one for one in known if (one["model"]["model"], one["reading"]) not in new]
+    others = [reader for reader in known if (reader["model"]["model"], reader["reading"]) not in new]
+    return VerdictsOfOthers(rows, others)
 
 
 def _chosen(rows: Iterable[Row], config: VetConfig) -> set[str]:
@@ -138,39 +160,67 @@ def _chosen(rows: Iterable[Row], config: VetConfig) -> set[str]:
 
 def _photos(run: Path, images: Images) -> dict[str, Path | None]:
     """The image file of each image_id; None if it is missing. Raises ValueError for a path out of the folder."""
-    found: dict[str, Path | None] = {}
+    photos: dict[str, Path | None] = {}
     for shard in shards_of(run, "captions"):
         table = shard.read(("image_id", "image"))
         for key, image in zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True):
-            if key not in found:
+            if key not in photos:
                 file = images.find(image)
-                found[key] = None if file is None else images.folder / file
-    return found
+                photos[key] = None if file is None else images.folder / file
+    return photos
 
 
 def plain(text: str) -> str:
-    """A text as readers see it: without the punctuation at its end, in lower case, which could tell it apart."""
+    """A text as models read it: in lower case, without punctuation at its end. Either could tell it apart."""
     return " ".join(text.split()).rstrip(" .").lower()
 
 
+class VetQuestion(NamedTuple):
+    """What is asked of a negative.
+
+    Attributes:
+        shard: the number of the shard that the verdict will be in.
+        row: of the verdict, without what the answer says.
+        request: makes the request, so that photos are only read when they are sent; None if there is no photo.
+    """
+
+    shard: int
+    row: Row
+    request: Callable[[], Request] | None
+
+
 def _questions(
-    row: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
-) -> Iterator[tuple[Row, Callable[[], Request] | None]]:
-    """What is asked of a negative: the row of its verdict, and what makes the request; None if a photo is lacking."""
-    found: Row = dict.fromkeys(VERDICTS.names)
-    found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
-    found |= {"reader": str(model["model"]), "temperature": model["temperature"], "fingerprint": ""}
-    texts = {CAPTION: plain(row["caption"]), NEGATIVE: plain(row["text"])}
-    for name, first in (("blind", CAPTION), ("blind", NEGATIVE), ("image", "")):
-        if name in prompts:
-            said = {"a": texts[first], "b": texts[OTHER[first]]} if first else {"text": row["text"]}
-            asked = {"reading": name, "first": first, "prompt": prompts[name].sha256}
-            request = partial(_request, prompts[name], said, None if first else photo)
-            yield found | asked, request if first or photo is not None else None
+    shard: int, negative: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
+) -> Iterator[VetQuestion]:
+    """What is asked of a negative: one question for each order of ORDERS whose reading has a prompt.
+
+    Args:
+        shard: the number of its shard.
+        negative: its row, with the true sentence as `caption`.
+        prompts: by reading.
+        photo: its file; None if it is missing, or no photos are read.
+        model: the identity of the endpoint.
+    """
+    row: Row = dict.fromkeys(VERDICTS.names)
+    row |= {name: negative[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
+    row |= {"reader": str(model["model"]), "temperature": model["temperature"], "fingerprint": ""}
+    texts = {CAPTION: plain(negative["caption"]), NEGATIVE: plain(negative["text"])}
+    for reading, first in ORDERS:
+        if reading not in prompts:
+            continue
+        prompt = prompts[reading]
+        asked = row | {"reading": reading, "first": first, "prompt": prompt.sha256}
+        if reading == "blind":
+            words = {"a": texts[first], "b": texts[OTHER[first]]}
+            yield VetQuestion(shard, asked, partial(_request, prompt, words, None))
+        else:
+            request = None if photo is None else partial(_request, prompt, {"text": negative["text"]}, photo)
+            yield VetQuestion(shard, asked, request)
 
 
-def _request(prompt: Prompt, said: Mapping[str, str], photo: Path | None) -> Request:
-    system, user = prompt.filled(**said)
+def _request(prompt: Prompt, words: Mapping[str, str], photo: Path | None) -> Request:
+    """The request with a prompt, filled with words, and a photo."""
+    system, user = prompt.filled(**words)
     return chat(user, system, [] if photo is None else [photo])
 
 
@@ -179,26 +229,33 @@ def read_verdict(text: str, first: str) -> Row:
     value = json_in(text)
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
-
-    def truth(name: str) -> bool:
-        found = {"true": True, "yes": True, "false": False, "no": False}.get(str(value.get(name)).strip().lower())
-        if found is None:
-            raise ValueError(f"{name} must be true or false")
-        return found
-
-    found: Row = {"confidence": None}
-    sure = value.get("confidence")
-    if isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure <= 1:
-        found["confidence"] = float(sure)
+    verdict: Row = {"confidence": None}
+    confidence = value.get("confidence")
+    if isinstance(confidence, int | float) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
+        verdict["confidence"] = float(confidence)
     if not first:
-        return found | {"false": truth("false"), "odd": NEGATIVE if truth("odd") else "none"}
+        verdict["false"] = _truth(value, "false")
+        verdict["odd"] = NEGATIVE if _truth(value, "odd") else "none"
+        return verdict
     sides = {"a": first, "b": OTHER[first]}
-    choice, odd = (str(value.get(name, "")).strip().lower() for name in ("choice", "odd"))
+    choice = str(value.get("choice", "")).strip().lower()
+    odd = str(value.get("odd", "")).strip().lower()
     if choice not in sides or odd not in (*sides, "none", "both"):
         raise ValueError("choice must be A or B, odd none, A, B or both")
-    return found | {"told": sides[choice] == CAPTION, "odd": sides.get(odd, odd), "both_true": truth("both")}
+    verdict["told"] = sides[choice] == CAPTION
+    verdict["odd"] = sides.get(odd, odd)
+    verdict["both_true"] = _truth(value, "both")
+    return verdict
 
 
-def _part(rows: Sequence[Row]) -> StageResult:
+def _truth(answer: Mapping[str, object], name: str) -> bool:
+    """Whether an answer says that something is true. Raises ValueError if it does not say."""
+    word = str(answer.get(name)).strip().lower()
+    if word not in TRUTH_WORDS:
+        raise ValueError(f"{name} must be true or false")
+    return TRUTH_WORDS[word]
+
+
+def _verdicts_table(rows: Sequence[Row]) -> StageResult:
     problems = Counter(f"problem.{row['problem']}" for row in rows if row["problem"])
     return StageResult({"verdicts": pa.Table.from_pylist(list(rows), VERDICTS)}, {"verdicts": len(rows), **problems})

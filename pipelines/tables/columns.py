@@ -15,13 +15,13 @@ from ...schemas.messages import not_one_of
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, read_table, shards_of
 
-UNSPLIT = "unsplit"
-FILE_NAME = re.compile(r"\w[\w.-]*")
-Row = dict[str, Any]
-Wanted = Mapping[str, Sequence[str]]
+UNSPLIT = "unsplit"  # what users call the captions without a split; the tables have "" there
+FILE_NAME = re.compile(r"\w[\w.-]*")  # neither hidden nor with folders
+TableRow = dict[str, Any]  # by column
+Wanted = Mapping[str, Sequence[str]]  # column -> values; () allows any
 
 
-class Kind(NamedTuple):
+class OperatorInSplit(NamedTuple):
     """An operator, its family, and a split in which it has rows."""
 
     operator: str
@@ -29,13 +29,14 @@ class Kind(NamedTuple):
     split: str
 
 
-def kinds_of(run: Path, table: str = "negatives") -> set[Kind]:
-    """The kinds of rows in a table of negatives. Raises as `read_table`."""
-    found: set[Kind] = set()
-    for rows in read_table(run, table, Kind._fields):
-        groups = rows.group_by(list(Kind._fields)).aggregate([]).to_pylist()
-        found.update(Kind(**group) for group in groups)
-    return found
+def kinds_of(run: Path, table: str = "negatives") -> set[OperatorInSplit]:
+    """Which operators have rows in a table of negatives, and in which splits. Raises as `read_table`."""
+    columns = list(OperatorInSplit._fields)
+    kinds: set[OperatorInSplit] = set()
+    for rows in read_table(run, table, columns):
+        distinct = rows.group_by(columns).aggregate([])
+        kinds.update(OperatorInSplit(**row) for row in distinct.to_pylist())
+    return kinds
 
 
 def check_file_name(what: str, name: str) -> None:
@@ -49,19 +50,19 @@ def stored_splits(splits: Sequence[str]) -> list[str]:
     return [*splits, *([""] if UNSPLIT in splits else [])]
 
 
-def having(wanted: Wanted) -> pc.Expression:
+def column_filter(wanted: Wanted) -> pc.Expression:
     """A filter of rows with one of these values in each column, {"split": ("test", "unsplit")}; () allows any value."""
-    found = pc.scalar(True)
+    matches = pc.scalar(True)
     for name, values in wanted.items():
         if values:
             stored = stored_splits(values) if name == "split" else list(values)
-            found &= pc.field(name).isin(pa.array(stored, pa.string()))
-    return found
+            matches &= pc.field(name).isin(pa.array(stored, pa.string()))
+    return matches
 
 
 def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
     """Raise ValueError, listing those of `where`, for a split that is none of those stored in a column `split`."""
-    there = sorted({value or UNSPLIT for value in stored})
+    there = sorted({value or UNSPLIT for value in stored})  # for the message, in an order that never changes
     for name in wanted:
         if (name or UNSPLIT) not in there:
             raise ValueError(not_one_of("split", repr(name), map(repr, there), more=f" in {where}"))
@@ -77,48 +78,60 @@ def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object)
 
 def splits_of(run: Path) -> tuple[str, ...]:
     """The splits of a run's captions in order of occurrence, `unsplit` for captions without. Raises as `read_table`."""
-    found: dict[str, None] = {}
+    splits: dict[str, None] = {}  # in order, each once
     for rows in read_table(run, "captions", ["split"]):
-        found |= dict.fromkeys(rows["split"].unique().to_pylist())
-    return tuple(name or UNSPLIT for name in found)
+        splits |= dict.fromkeys(rows["split"].unique().to_pylist())
+    return tuple(name or UNSPLIT for name in splits)
 
 
 def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
     """The number of captions of a run, or of these splits of it."""
-    return sum(len(rows.filter(having({"split": splits}))) for rows in read_table(run, "captions", ["split"]))
+    return sum(len(rows.filter(column_filter({"split": splits}))) for rows in read_table(run, "captions", ["split"]))
 
 
-def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
-    """`n` random rows of a table (or all) in its order, the same for the same seed; of one still being made, of
-    finished shards. wanted: see `having`. Raises ValueError for n < 1 or if no row matches, and as `shards_of`.
+def sample(
+    run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None
+) -> list[TableRow]:
+    """Random rows of a table in its order; of one still being made, rows of finished shards.
+
+    Args:
+        run: the folder of a run.
+        table: of the run.
+        n: how many rows; all, if it has fewer.
+        seed: the same rows for the same seed.
+        wanted: only rows that match, see `column_filter`.
+
+    Raises:
+        ValueError: n < 1, or no row matches; also as `shards_of`.
     """
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")
-    chosen_by = {name: values for name, values in (wanted or {}).items() if values}
+    wanted = {name: values for name, values in (wanted or {}).items() if values}
     shards = shards_of(run, table, unfinished=True)
-    counts = [_matching(shard, chosen_by) for shard in shards]
-    total = sum(len(rows) for rows in counts)
+    matching_rows = [_matching_rows(shard, wanted) for shard in shards]
+    total = sum(map(len, matching_rows))
     if not total:
-        if "split" in chosen_by:
-            check_splits(chosen_by["split"], splits_of(run), run)
-        asked = " and ".join(f"{name} {' or '.join(values)}" for name, values in chosen_by.items())
+        if "split" in wanted:
+            check_splits(wanted["split"], splits_of(run), run)
+        asked = " and ".join(f"{name} {' or '.join(values)}" for name, values in wanted.items())
         raise ValueError(f"{run / table} has no rows{' with ' + asked if asked else ''}")
-    chosen = sorted(Random(seed).sample(range(total), min(n, total)))
-    rows: list[Row] = []
+    chosen = sorted(Random(seed).sample(range(total), min(n, total)))  # numbers among the matching rows of all shards
+    rows: list[TableRow] = []
     first = 0
-    for shard, matching in zip(shards, counts, strict=True):
-        here = [matching[i - first] for i in chosen if first <= i < first + len(matching)]
-        if here:
-            rows += shard.read().take(here).to_pylist()
+    for shard, matching in zip(shards, matching_rows, strict=True):
+        of_shard = [matching[number - first] for number in chosen if first <= number < first + len(matching)]
+        if of_shard:  # most shards of a large table have no chosen row, and need not be read whole
+            rows += shard.read().take(of_shard).to_pylist()
         first += len(matching)
     return rows
 
 
-def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
+def _matching_rows(shard: Shard, wanted: Wanted) -> Sequence[int]:
+    """The numbers of the rows of a shard that match, in order."""
     if not wanted:
         return range(shard.rows)
     rows = shard.read(tuple(wanted)).append_column("row", pa.array(range(shard.rows)))
-    return rows.filter(having(wanted))["row"].to_pylist()
+    return rows.filter(column_filter(wanted))["row"].to_pylist()
 
 
 def table_of(operators: Iterable[str]) -> str:

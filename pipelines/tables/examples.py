@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from ...augment.reproducible import record_rng, shuffle_key
 from ...augment.rows import BOTH, NO
 from ..engine.tables import shards_of
 from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
-from .pairs import MEASURES, NEGATION, pair_tables
+from .pairs import MEASURES, NEGATION, PairOptions, pair_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,8 @@ COLUMNS = (
     *("siblings", "sibling_ids"),
 )
 MOST_ROWS = 100_000  # that are in memory together
-Row = Any  # of `example_tables`, a named tuple of its columns
+# A row of `example_tables`: a named tuple, as pandas makes it, of the columns that it describes.
+Row = Any
 
 
 def example_tables(
@@ -43,51 +44,87 @@ def example_tables(
     *,
     p_true: Mapping[str, float] = MappingProxyType({}),
     shuffle: int | None = None,
-    **chosen: Any,
+    **options: Unpack[PairOptions],
 ) -> Iterator[pd.DataFrame]:
-    """The captions of each shard in order, a row per negative, or one with None in OF_NEGATIVE. Negatives of negation
-    are those of the true sentence that they contradict, after the caption if it is another. Columns: `text` and
-    `text_id` of the caption or this sentence; `siblings`, `sibling_ids` of its image and split; measures to DIGITS
-    decimals; others of COLUMNS. p_true: by negative_id, instead of the table's. shuffle: seed of an order of all images
-    (`shuffled`). chosen, errors: see `pair_tables`.
+    """The captions of each shard in order, a row per negative, or one with None in OF_NEGATIVE.
+
+    Negatives of negation are those of the true sentence that they contradict, after the caption if it is another.
+    Columns: `text` and `text_id` of the caption or this sentence; `siblings`, `sibling_ids` of its image and split;
+    measures to DIGITS decimals; others of COLUMNS.
+
+    Args:
+        run: the folder of a run.
+        operators: only negatives of these, in this order; all if empty.
+        splits: only captions of these; all if empty.
+        p_true: by negative_id, instead of the table's.
+        shuffle: seed of an order of all images (`shuffled`).
+        options: see `PairOptions`.
+
+    Raises:
+        As `pair_tables`.
     """
+    options["every_caption"] = True
+    tables = pair_tables(run, operators, splits, columns=COLUMNS, **options)
+    if shuffle is not None:
+        shards = shards_of(run, options.get("table", "negatives") or "captions")
+        tables = shuffled(tables, shuffle, sum(shard.rows for shard in shards))
+    place = {name: number for number, name in enumerate(operators)}
+    for table in tables:
+        yield _examples(table, place, p_true)
+
+
+def _examples(table: pa.Table, place: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
+    """The pairs of a shard, sorted by sentence; place: of each operator among the negatives of a sentence."""
     import pandas as pd
 
-    place = {name: number for number, name in enumerate(operators)}
-    parts = pair_tables(run, operators, splits, columns=COLUMNS, every_caption=True, **chosen)
-    if shuffle is not None:
-        parts = shuffled(parts, shuffle, sum(shard.rows for shard in shards_of(run, chosen["table"] or "captions")))
-    for part in parts:
-        measured = {name: part[name].to_pylist() for name in MEASURES}
-        if p_true:
-            known = zip(part["negative_id"].to_pylist(), measured["p_true"], strict=True)
-            measured["p_true"] = [p_true.get(name, estimate) for name, estimate in known]
-        rows = part.drop_columns([*MEASURES]).to_pandas().astype(object)
-        rows = rows.assign(number=pd.factorize(rows["caption_id"])[0])
-        for name, numbers in measured.items():
-            rounded = [None if number is None else round(number, DIGITS) for number in numbers]
-            rows[name] = pd.Series(rounded, rows.index, object)
-        rows["denial"] = rows["positive_id"].fillna("") != ""
-        bare = rows[~rows["number"].isin(rows["number"][~rows["denial"]])].drop_duplicates("number")
-        rows = pd.concat([rows, bare.assign(denial=False, **dict.fromkeys(OF_NEGATIVE))])
-        rows = rows.assign(place=rows["operator"].map(place)).sort_values(["number", "place", "draw"], kind="stable")
-        rows["text_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
-        rows["text"] = rows["caption"].where(rows["denial"], rows["text"])
-        rows["split"] = rows["split"].replace("", UNSPLIT)
-        rows["sentence"] = pd.factorize(rows["text_id"])[0]
-        rows = rows.sort_values(["number", "denial", "sentence"], kind="stable").astype(object)
-        yield rows.where(rows.notna(), None).drop(columns=["number", "denial", "place", "sentence"])
+    measures = {name: table[name].to_pylist() for name in MEASURES}
+    if p_true:
+        estimates = zip(table["negative_id"].to_pylist(), measures["p_true"], strict=True)
+        measures["p_true"] = [p_true.get(name, estimate) for name, estimate in estimates]
+    # Measures are taken past pandas, in which a null of float32 is NaN and rounding gives other decimals.
+    rows = table.drop_columns([*MEASURES]).to_pandas().astype(object)
+    rows["number"] = pd.factorize(rows["caption_id"])[0]  # of the caption
+    for name, values in measures.items():
+        rounded = [None if value is None else round(value, DIGITS) for value in values]
+        rows[name] = pd.Series(rounded, rows.index, object)
+
+    # A caption whose every negative contradicts a denial still has a row of its own, without a negative.
+    rows["denial"] = rows["positive_id"].fillna("") != ""
+    has_own_row = rows["number"].isin(rows["number"][~rows["denial"]])
+    bare = rows[~has_own_row].drop_duplicates("number").assign(denial=False, **dict.fromkeys(OF_NEGATIVE))
+    rows = pd.concat([rows, bare])
+
+    rows["place"] = rows["operator"].map(place)
+    rows = rows.sort_values(["number", "place", "draw"], kind="stable")
+    rows["text_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
+    rows["text"] = rows["caption"].where(rows["denial"], rows["text"])
+    rows["split"] = rows["split"].replace("", UNSPLIT)
+    # The caption comes first, then its denials, each with all of its negatives; the sort is stable within these.
+    rows["sentence"] = pd.factorize(rows["text_id"])[0]
+    rows = rows.sort_values(["number", "denial", "sentence"], kind="stable").astype(object)
+    return rows.where(rows.notna(), None).drop(columns=["number", "denial", "place", "sentence"])
 
 
 def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_ROWS) -> Iterator[pa.Table]:
-    """The rows of tables, images in random order, through temporary files, in tables of about `most`. rows: in all."""
+    """The rows of tables, images in random order, through temporary files.
+
+    A row has a random key, the same for all of its image. Keys are divided into as many ranges as there are parts; a
+    part is written row by row as the tables are read, and sorted when all of it is there.
+
+    Args:
+        tables: with the column image_id.
+        seed: of the order.
+        rows: of all tables.
+        most: rows of a part, about, which are in memory together.
+    """
     parts = 1 + rows // most
     with TemporaryDirectory(prefix="negcap-") as folder, ExitStack() as writing:
-        files: dict[int, Any] = {}
+        files: dict[int, pa.ipc.RecordBatchFileWriter] = {}
         for table in tables:
             images = table["image_id"].combine_chunks().dictionary_encode()
-            keys = np.array([shuffle_key(image, seed) for image in images.dictionary.to_pylist()], np.uint64)
-            key = keys[images.indices.to_numpy()]
+            key_of_image = np.array([shuffle_key(image, seed) for image in images.dictionary.to_pylist()], np.uint64)
+            key = key_of_image[images.indices.to_numpy()]
+            # The upper half of the key, times `parts`, divided by 2^32: a part from 0 to parts - 1, in order of keys.
             part = (key >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
             keyed = table.append_column("key", pa.array(key))
             for number in np.unique(part).tolist():
@@ -97,19 +134,19 @@ def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_
         writing.close()
         for number in sorted(files):
             with pa.ipc.open_file(f"{folder}/{number}") as reader:
-                found = reader.read_all()
-            order = np.argsort(found["key"].to_numpy(), kind="stable")
-            yield found.take(order).drop_columns("key")
+                unsorted = reader.read_all()
+            order = np.argsort(unsorted["key"].to_numpy(), kind="stable")
+            yield unsorted.take(order).drop_columns("key")
 
 
 def by_caption(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """The rows of each caption or other true sentence."""
-    return (list(some) for _, some in groupby(rows, key=lambda row: row.text_id))
+    return (list(of_caption) for _, of_caption in groupby(rows, key=lambda row: row.text_id))
 
 
 def by_image(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """The rows of each image."""
-    return (list(some) for _, some in groupby(rows, key=lambda row: row.image_id))
+    return (list(of_image) for _, of_image in groupby(rows, key=lambda row: row.image_id))
 
 
 def negatives_of(rows: Iterable[Row]) -> list[Row]:
@@ -122,27 +159,35 @@ def other_wordings(row: Row) -> list[str]:
     return [text for text in row.siblings if text.casefold() != row.text.casefold()]
 
 
-def chosen_names(
-    run: Path, splits: Sequence[str], operators: Sequence[str], table: str = "negatives"
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """These splits and operators; all of a run and its table ("": no operators) if empty. Raises ValueError for a split
-    the run lacks, an operator without negatives in the splits, or a name that cannot name a file.
+class ChosenNames(NamedTuple):
+    """The splits and operators that are read."""
+
+    splits: tuple[str, ...]
+    operators: tuple[str, ...]
+
+
+def chosen_names(run: Path, splits: Sequence[str], operators: Sequence[str], table: str = "negatives") -> ChosenNames:
+    """These splits and operators; all of a run and its table ("": no operators) if empty.
+
+    Raises:
+        ValueError: the run lacks a split, an operator has no negatives in the splits, or a name cannot name a file.
     """
     from ...schemas.negatives import POSITIVE
 
-    there = splits_of(run)
-    check_splits(splits, there, run)
-    wanted = tuple(dict.fromkeys(splits)) or there
-    made: list[str] = []
+    present = splits_of(run)
+    check_splits(splits, present, run)
+    wanted = tuple(dict.fromkeys(splits)) or present
+    with_negatives: list[str] = []
     if table:
         kinds = [kind for kind in kinds_of(run, table) if (kind.split or UNSPLIT) in wanted]
         for name in {name for kind in kinds for name in (kind.operator, kind.family)}:
             check_file_name("operator or family", name)
-        made = sorted({kind.operator for kind in kinds if kind.family != POSITIVE})
-        check_operators(operators, made, f"{run / table} ({', '.join(wanted)})")
+        with_negatives = sorted({kind.operator for kind in kinds if kind.family != POSITIVE})
+        check_operators(operators, with_negatives, f"{run / table} ({', '.join(wanted)})")
+    # Splits, operators and families become files and folders of what is published.
     for name in wanted:
         check_file_name("split", name)
-    return wanted, tuple(dict.fromkeys(operators)) or tuple(made)
+    return ChosenNames(wanted, tuple(dict.fromkeys(operators)) or tuple(with_negatives))
 
 
 OPTIONS = 4
@@ -151,7 +196,7 @@ NEGATIVE = "negative"
 HYBRID = "hybrid"
 
 
-class Question(NamedTuple):
+class NegBenchQuestion(NamedTuple):
     """A row whose text is the true option, three false ones, and NegBench's template of the true one: positive,
     negative (denies something) or hybrid (asserts one thing and denies another).
     """
@@ -161,26 +206,31 @@ class Question(NamedTuple):
     template: str
 
 
-def template(said: str) -> str:
+def template(content: str) -> str:
     """NegBench's template of a sentence, from the column `replaced` or `replacement` that says what is in it."""
-    return HYBRID if BOTH in said else NEGATIVE if NO in said else POSITIVE
+    if BOTH in content:
+        return HYBRID
+    return NEGATIVE if NO in content else POSITIVE
 
 
-def questions(rows: Iterable[Row]) -> Iterator[Question]:
+def questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
     """The question of each caption about two nouns with all three false sentences, and what they contradict."""
-    for caption_id, some in groupby(rows, key=lambda row: row.caption_id):
-        said: dict[str, Row] = {}
-        for row in some:
+    for caption_id, of_caption in groupby(rows, key=lambda row: row.caption_id):
+        by_content: dict[str, Row] = {}  # "hat", "not dog" or both -> the false sentence that says so
+        for row in of_caption:
+            # Of several sentences that say the same, the first drawn.
             if row.operator == NEGATION:
-                said.setdefault(row.replacement, row)
-        about_two: list[list[Question]] = []  # for each two nouns, a question for each template of the true option
-        for key in said:
-            if template(key) == HYBRID:
-                missing, _, there = key.partition(BOTH)
-                parts = [said[name] for name in (missing, there, key) if name in said]
-                if len(parts) == OPTIONS - 1:
-                    false = tuple(part.negative for part in parts)
-                    about_two.append([Question(part, false, template(part.replaced)) for part in parts])
+                by_content.setdefault(row.replacement, row)
+        about_two: list[list[NegBenchQuestion]] = []  # for each two nouns, a question per template of the true option
+        for content in by_content:
+            if template(content) != HYBRID:
+                continue
+            missing, _, present = content.partition(BOTH)
+            parts = [by_content[part] for part in (missing, present, content) if part in by_content]
+            if len(parts) == OPTIONS - 1:
+                false = tuple(part.negative for part in parts)
+                about_two.append([NegBenchQuestion(part, false, template(part.replaced)) for part in parts])
+        # One question a caption, of which nouns and template are drawn, so that neither tells the true option.
         if about_two:
             rng = record_rng(0, "question", caption_id)
             yield rng.choice(rng.choice(about_two))

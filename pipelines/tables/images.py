@@ -13,7 +13,7 @@ from ...schemas.images import image_fault
 from ..engine.errors import require_libraries
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-SHOWN = 5
+SHOWN = 5  # names in a message; more would hide what it says
 
 
 class Box(NamedTuple):
@@ -48,6 +48,7 @@ class Images:
         Raises ValueError for a path that is empty, absolute, or leaves the folder.
         """
         path = PurePosixPath(safe_path(image))
+        # Sets name the same files with or without their folders (val2014/a.jpg), and with or without a suffix.
         for name in dict.fromkeys((str(path), path.name)):
             for suffix in ("", *SUFFIXES):
                 if (self.folder / (name + suffix)).is_file():
@@ -63,7 +64,7 @@ class Images:
         return _full_box(self.folder / name)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536)  # every caption of an image asks again, and opening a file is slow
 def _full_box(file: Path) -> Box:
     require_libraries('image sizes need Pillow: pip install "negcap[publish]"', "PIL")
     from PIL import Image, UnidentifiedImageError
@@ -86,8 +87,8 @@ def read_boxes(file: Path) -> dict[str, Box]:
         for row in rows:
             try:
                 box = Box(*(int(row[name]) for name in Box._fields))
-            except (ValueError, TypeError):
-                box = Box(0, 0, 0, 0)
+            except (ValueError, TypeError):  # no number, or a line that is too short
+                box = Box(0, 0, 0, 0)  # which is refused below, as any other bad one
             if min(box.x, box.y) < 0 or min(box.width, box.height) < 1:
                 raise ValueError(f"{file}:{rows.line_num}: a box must be whole pixels, at least one each way")
             boxes[row["image_id"]] = box

@@ -5,9 +5,10 @@ table, `pair_tables` a shard at a time: all of an image is in the shards of one 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -17,28 +18,33 @@ from ...augment.rows import NO
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES, POSITIVE, POSITIVES
 from ..engine.tables import Shard, has_table, read_table, shards_of
-from .columns import check_operators, check_splits, having, kinds_of
+from .columns import TableRow, check_operators, check_splits, column_filter, kinds_of
 
 MEASURES = ("p_true", "plausibility", "p_unnatural", "p_compatible", "concreteness")  # of a negative
 COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
+# What is read whatever columns are asked for: by these the pairs are chosen and joined.
+KEYS = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
+OF_CAPTIONS = ("image", "siblings", "sibling_ids")  # columns that only the table captions knows
 NEGATION = "negation"
 TRUE_NEGATION = "true_negation"
 DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_unnatural does not know
-Row = dict[str, Any]
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
     """(rows,): the probability that each is sensible and false: (1 - p_unnatural)(1 - p_compatible)(1 - p_true), nulls
     as 0.
     """
-    odd, *true = (
-        pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_unnatural", "p_compatible", "p_true")
-    )
-    odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
-    return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
+    unnatural = _probabilities(rows, "p_unnatural")
+    unnatural = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, unnatural)
+    return (1 - unnatural) * (1 - _probabilities(rows, "p_compatible")) * (1 - _probabilities(rows, "p_true"))
+
+
+def _probabilities(rows: pa.Table, name: str) -> np.ndarray:
+    """A column as float64, nulls as 0."""
+    return pc.fill_null(rows[name], 0.0).to_numpy().astype(float)
 
 
 def with_p_good(rows: pa.Table) -> pa.Table:
@@ -46,6 +52,61 @@ def with_p_good(rows: pa.Table) -> pa.Table:
     if not {"negative_id", "operator", "p_unnatural", "p_compatible", "p_true"} <= {*rows.column_names}:
         return rows
     return rows.append_column("p_good", pa.array(p_good(rows)))
+
+
+class PairOptions(TypedDict, total=False):
+    """Which pairs of a run are read, beside those of some operators and splits.
+
+    table: "negatives", "refined", or with `every_caption` "" for none.
+    families: only negatives of these; all if empty.
+    accepted: the only negative_ids; None for all.
+    left_out: no captions of these ids.
+    per_operator: of each caption and operator only so many negatives, the first drawn; None for all.
+    every_caption: captions without a negative have a row, too, with nulls.
+    denials: pair a negative of negation with the true sentence that it contradicts, if the run has these: `caption` is
+        its text and `positive_id` its id, "" for the caption itself; it is left out without one. Nobody needs an image
+        to tell a sentence with "without" from its caption; a true sentence about the same two things has such a word as
+        often.
+    distinct: keep a negative that several operators made of one caption only once, in the first of its rows.
+    """
+
+    table: str
+    families: Sequence[str]
+    accepted: Collection[str] | None
+    left_out: Collection[str]
+    per_operator: int | None
+    every_caption: bool
+    denials: bool
+    distinct: bool
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """PairOptions with their defaults, and operators and splits; () for all of them."""
+
+    operators: Sequence[str]
+    splits: Sequence[str]
+    table: str = "negatives"
+    families: Sequence[str] = ()
+    accepted: Collection[str] | None = None
+    left_out: Collection[str] = ()
+    per_operator: int | None = None
+    every_caption: bool = False
+    denials: bool = True
+    distinct: bool = False
+
+    def filter(self) -> pc.Expression:
+        """The rows of the table that are wanted, as far as the row alone tells."""
+        by_name = {"operator": self.operators, "split": self.splits, "family": self.families}
+        wanted = column_filter(by_name) & (pc.field("family") != POSITIVE)
+        if self.accepted is not None:
+            wanted &= pc.field("negative_id").isin(pa.array(list(self.accepted), pa.string()))
+        return wanted
+
+    def pairs_denials(self, run: Path) -> bool:
+        """Whether negatives of negation are paired with true denials."""
+        may_have_negation = bool(self.table) and (not self.operators or NEGATION in self.operators)
+        return self.denials and may_have_negation and has_denials(run)
 
 
 def pairs(
@@ -59,10 +120,20 @@ def pairs(
     columns: Sequence[str] = COLUMNS,
 ) -> pa.Table:
     """The pairs of a run in the order of its captions, then of its negatives: each with the true sentence that it
-    contradicts, its caption or, of the operator negation, a true denial, if the run has these. operators, splits
-    ("unsplit": without one): only of these, if any; refined: kept by `negcap refine`; vetted: accepted by all readers;
-    per_operator: of each caption and operator, the first drawn; columns: see `pair_tables`. Raises FileNotFoundError
-    without a table, ValueError for an operator or split that it lacks, and as `pair_tables`.
+    contradicts, its caption or, of the operator negation, a true denial, if the run has these.
+
+    Args:
+        run: the folder of a run.
+        operators: only negatives of these; all if empty.
+        splits: only captions of these, "unsplit" for those without a split; all if empty.
+        refined: only negatives that `negcap refine` kept.
+        vetted: only negatives that all readers accept.
+        per_operator: of each caption and operator only so many negatives, the first drawn.
+        columns: see `pair_tables`.
+
+    Raises:
+        FileNotFoundError: the run lacks a table.
+        ValueError: it lacks an operator or a split; also as `pair_tables`.
 
     >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_operator=1).to_pandas()
     """
@@ -70,8 +141,12 @@ def pairs(
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    how: dict[str, Any] = {"accepted": accepted(run) if vetted else None, "per_operator": per_operator}
-    return pa.concat_tables(pair_tables(run, operators, splits, table=table, columns=columns, **how))
+    options: PairOptions = {
+        "table": table,
+        "accepted": accepted(run) if vetted else None,
+        "per_operator": per_operator,
+    }
+    return pa.concat_tables(pair_tables(run, operators, splits, columns=columns, **options))
 
 
 def pair_tables(
@@ -79,64 +154,69 @@ def pair_tables(
     operators: Sequence[str] = (),
     splits: Sequence[str] = (),
     *,
-    table: str = "negatives",
-    families: Sequence[str] = (),
     columns: Sequence[str] = COLUMNS,
-    accepted: Collection[str] | None = None,
-    left_out: Collection[str] = (),
-    per_operator: int | None = None,
     shards: slice = slice(None),
-    every_caption: bool = False,
-    denials: bool = True,
-    distinct: bool = False,
+    **options: Unpack[PairOptions],
 ) -> Iterator[pa.Table]:
-    """The pairs of each shard; see `pairs`. table: "negatives", "refined", or with `every_caption` "" for none.
-    families: only negatives of these, if any. columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption
-    itself; `image`, `siblings` and `sibling_ids` (other captions of its image and split) need the table captions;
-    `draw` counts a caption's and operator's negatives as drawn. accepted: the only negative_ids, None for all;
-    left_out: no captions of these ids. shards: only these of the table. every_caption: captions without a negative have
-    a row, too, with nulls. distinct: keep a negative that several operators made from one caption only once, in the
-    first of its rows.
+    """The pairs of each shard; see `pairs`.
 
-    If the run has true denials, and `denials`, a negative of negation is paired with the true sentence that it
-    contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out without one.
-    Nobody needs an image to tell a sentence with "without" from its caption; a true sentence about the same two things
-    has such a word as often. Raises ValueError for a column that a shard lacks or a missing caption, and as
-    `Shard.read`.
+    Args:
+        run: the folder of a run.
+        operators: only negatives of these; all if empty.
+        splits: only captions of these; all if empty.
+        columns: of COLUMNS, `row` (in the table, from 0), `text` of the caption itself. `image`, `siblings` and
+            `sibling_ids` (other captions of its image and split) need the table captions; `draw` counts a caption's and
+            operator's negatives as drawn.
+        shards: only these of the table.
+        options: see `PairOptions`.
+
+    Raises:
+        ValueError: a shard lacks a column, or the table captions a caption; also as `Shard.read`.
     """
-    joined = every_caption or bool({"image", "siblings", "sibling_ids"} & {*columns})
-    owners = {shard.path.name: shard for shard in shards_of(run, "captions")} if joined else {}
-    every = shards_of(run, table) if table else []
-    made = {shard.path.name: shard for shard in every[shards]}
-    row = sum(shard.rows for shard in every[: shards.start or 0])
-    denied = denials and bool(table) and (not operators or NEGATION in operators) and has_denials(run)
-    positives = {shard.path.name: shard for shard in shards_of(run, "positives")} if denied else {}
-    stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
-    keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
-    stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
-    wanted = having({"operator": operators, "split": splits, "family": families}) & (pc.field("family") != POSITIVE)
-    if accepted is not None:
-        wanted &= pc.field("negative_id").isin(pa.array(list(accepted), pa.string()))
-    for name in {**(owners if every_caption else {}), **made}:
-        if joined and name not in owners:
-            raise ValueError(f"{table}/{name} has no captions/{name} beside it: build the run again")
-        rows = made[name].read(stored) if name in made else NEGATIVES.empty_table().select(stored)
-        rows = rows.rename_columns([{"text": "negative"}.get(column, column) for column in stored])
+    wanted = _Selection(operators, splits, **options)
+    needs_captions = wanted.every_caption or not {*OF_CAPTIONS}.isdisjoint(columns)
+    captions = _shards_by_file(shards_of(run, "captions")) if needs_captions else {}
+    negatives = shards_of(run, wanted.table) if wanted.table else []
+    chosen = _shards_by_file(negatives[shards])
+    row = sum(shard.rows for shard in negatives[: shards.start or 0])
+    pairs_denials = wanted.pairs_denials(run)
+    positives = _shards_by_file(shards_of(run, "positives")) if pairs_denials else {}
+    stored = _stored_columns(columns, pairs_denials)
+    for file in {**(captions if wanted.every_caption else {}), **chosen}:
+        if needs_captions and file not in captions:
+            raise ValueError(f"{wanted.table}/{file} has no captions/{file} beside it: build the run again")
+        rows = chosen[file].read(stored) if file in chosen else NEGATIVES.empty_table().select(stored)
+        rows = rows.rename_columns(["negative" if name == "text" else name for name in stored])
+        # Before any filter, so that the numbers are those in the table.
         rows = rows.append_column("row", pa.array(np.arange(row, row + len(rows))))
         row += len(rows)
-        rows = rows.filter(wanted)
+
+        rows = rows.filter(wanted.filter())
         rows = rows.append_column("text", rows["caption"])
-        if denied:
-            rows = _contradicting(rows, _denials(positives.get(name)))
+        if pairs_denials:
+            rows = _contradicting(rows, _denials(positives.get(file)))
         else:
             rows = rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
-        if distinct:
-            rows = rows.take(_first_made(rows))
-        if per_operator is not None:
-            rows = rows.take(np.flatnonzero(earlier(rows) < per_operator))
-        if joined:
-            rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
+        # Only now, so that a negative without its denial does not count among the first of its operator.
+        if wanted.distinct:
+            rows = rows.take(_first_of_equal(rows))
+        if wanted.per_operator is not None:
+            rows = rows.take(np.flatnonzero(earlier_draws(rows) < wanted.per_operator))
+        if needs_captions:
+            rows = _with_captions(rows, captions[file], f"{wanted.table}/{file}", wanted, columns)
         yield pa.table({name: rows[name] for name in columns})
+
+
+def _shards_by_file(shards: Sequence[Shard]) -> dict[str, Shard]:
+    """The shards by the name of their file, which all tables of a run share."""
+    return {shard.path.name: shard for shard in shards}
+
+
+def _stored_columns(columns: Sequence[str], pairs_denials: bool) -> list[str]:
+    """The columns of a table of negatives that are read for these columns of pairs."""
+    # The table calls `text` what is `negative` in a pair; the `text` of a pair is the caption's, from another table.
+    needed = {"text", *KEYS, *columns, *(["replaced"] if pairs_denials else [])}
+    return [name for name in NEGATIVES.names if name in needed]
 
 
 class CaptionsWithNegatives(NamedTuple):
@@ -154,104 +234,114 @@ def captions_with_negatives(
     operators: Sequence[str] = (),
     splits: Sequence[str] = (),
     *,
-    table: str = "negatives",
-    families: Sequence[str] = (),
     of_captions: Sequence[str] = ("caption_id",),
     of_negatives: Sequence[str] = ("negative",),
-    distinct: bool = False,
+    **options: Unpack[PairOptions],
 ) -> Iterator[CaptionsWithNegatives]:
     """The captions of each shard, also those without a negative, beside their negatives: what models are trained on.
 
     Args:
-        run: the folder of a run.
-        operators: only negatives of these; all if empty.
-        splits: only captions of these splits; all if empty.
-        table: "negatives", "refined", or "" for none.
-        families: only negatives of these; all if empty.
+        run, operators, splits: see `pair_tables`.
         of_captions: columns of the captions: caption_id, image_id, image, split, text.
         of_negatives: columns of the negatives, see `pair_tables`.
-        distinct: keep a negative that several operators made of one caption only once.
+        options: see `PairOptions`; denials are never paired.
 
     Raises:
         As `pair_tables`.
     """
     columns = tuple(dict.fromkeys(("caption_id", "negative", *of_captions, *of_negatives)))
-    chosen: dict[str, Any] = {"table": table, "families": families, "columns": columns, "distinct": distinct}
-    for rows in pair_tables(run, operators, splits, every_caption=True, denials=False, **chosen):
-        caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-        first = np.flatnonzero(np.diff(caption, prepend=-1))
-        made = rows["negative"].is_valid()
-        sizes = np.bincount(caption[made.to_numpy()], minlength=len(first))
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    options["every_caption"] = True
+    options["denials"] = False
+    for rows in pair_tables(run, operators, splits, columns=columns, **options):
+        caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()  # (rows,) 0, 0, 1, …
+        first_of_caption = np.flatnonzero(np.diff(caption, prepend=-1))
+        has_negative = rows["negative"].is_valid()
+        sizes = np.bincount(caption[has_negative.to_numpy()], minlength=len(first_of_caption))
         yield CaptionsWithNegatives(
-            rows.select(of_captions).take(first), rows.select(of_negatives).filter(made), starts
+            captions=rows.select(of_captions).take(first_of_caption),
+            negatives=rows.select(of_negatives).filter(has_negative),
+            starts=_starts(sizes),
         )
 
 
-def joined(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
+def join_shards(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
     """Those of all shards together."""
-    captions, negatives, starts = zip(*parts, strict=True)
-    sizes = np.concatenate([np.diff(each) for each in starts])
+    shards = list(parts)
     return CaptionsWithNegatives(
-        pa.concat_tables(captions).combine_chunks(),
-        pa.concat_tables(negatives).combine_chunks(),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        captions=pa.concat_tables(shard.captions for shard in shards).combine_chunks(),
+        negatives=pa.concat_tables(shard.negatives for shard in shards).combine_chunks(),
+        starts=_starts(np.concatenate([np.diff(shard.starts) for shard in shards])),
     )
 
 
-def _first_made(rows: pa.Table) -> np.ndarray:
+def _starts(sizes: np.ndarray) -> np.ndarray:
+    """Where each of n groups of these sizes starts, and the last one ends: (n + 1,) int64."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _first_of_equal(rows: pa.Table) -> np.ndarray:
     """The numbers of the rows, in order, of which no earlier one has the caption, its true text and the negative."""
-    numbered = rows.append_column("at", pa.array(np.arange(len(rows))))
-    first = numbered.group_by(["caption_id", "caption", "negative"], use_threads=False).aggregate([("at", "min")])
-    return np.sort(first["at_min"].to_numpy())
+    numbered = rows.append_column("number", pa.array(np.arange(len(rows))))
+    groups = numbered.group_by(["caption_id", "caption", "negative"], use_threads=False)
+    return np.sort(groups.aggregate([("number", "min")])["number_min"].to_numpy())
 
 
-def earlier(rows: pa.Table) -> np.ndarray:
+def earlier_draws(rows: pa.Table) -> np.ndarray:
     """(rows,): how many rows of the same caption_id and operator were drawn (without `draw`: stand) before."""
-    caption, operator = (rows[name].combine_chunks().dictionary_encode().indices for name in ("caption_id", "operator"))
-    group = np.asarray(caption, np.int64) * (len(rows) + 1) + np.asarray(operator)
+    caption = np.asarray(rows["caption_id"].combine_chunks().dictionary_encode().indices, np.int64)
+    operator = np.asarray(rows["operator"].combine_chunks().dictionary_encode().indices)
+    group = caption * (len(rows) + 1) + operator  # there are fewer operators than that, so no two groups are one
     draw = rows["draw"].to_numpy() if "draw" in rows.column_names else np.arange(len(rows))
-    order = np.lexsort((draw, group))
-    found = np.empty(len(rows), np.int64)
-    found[order] = running(group[order])
-    return found
+    order = np.lexsort((draw, group))  # by group, then by draw
+    counts = np.empty(len(rows), np.int64)
+    counts[order] = equal_before(group[order])
+    return counts
 
 
-def running(ordered: np.ndarray) -> np.ndarray:
+def equal_before(ordered: np.ndarray) -> np.ndarray:
     """For each of ordered values, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
 
 
-def _joined(
-    rows: pa.Table,
-    shard: Shard,
-    where: str,
-    splits: Sequence[str],
-    left_out: Collection[str],
-    columns: Sequence[str],
-    every: bool,
-) -> pa.Table:
-    """The rows with what the table captions knows of theirs, in the order of the captions; see `pair_tables`."""
+def _with_captions(rows: pa.Table, shard: Shard, where: str, wanted: _Selection, columns: Sequence[str]) -> pa.Table:
+    """The rows with what the table captions knows of theirs, in the order of the captions.
+
+    Args:
+        rows: of negatives.
+        shard: of their captions.
+        where: the shard of the negatives, for messages.
+        wanted: which captions are kept.
+        columns: those of pairs that are asked for.
+    """
     captions = shard.read(("caption_id", "image_id", "image", "split", "language", "text"))
     unknown = pc.invert(pc.is_in(rows["caption_id"], captions["caption_id"].combine_chunks()))
     if pc.any(unknown).as_py():
         raise ValueError(f"{where} has {min(rows['caption_id'].filter(unknown).to_pylist())}, which {shard.name} lacks")
-    kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(pa.array(list(left_out), pa.string()))
-    captions = captions.filter(kept & having({"split": splits}))
-    owner = pc.fill_null(pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks()), -1).to_numpy()
-    at = np.flatnonzero(owner >= 0)
-    bare = np.setdiff1d(np.arange(len(captions)), owner) if every else np.empty(0, np.int64)
-    owner = np.concatenate([owner[at], bare])
-    at = np.concatenate([at, np.full(len(bare), -1)])
-    order = np.argsort(owner, kind="stable")
-    owner = owner[order]
-    at = at[order]
-    for name, of in (("siblings", "text"), ("sibling_ids", "caption_id")):
+    left_out = pa.array(list(wanted.left_out), pa.string())
+    # Only English captions are ever changed, so others do not count as captions without a negative.
+    kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(left_out)
+    captions = captions.filter(kept & column_filter({"split": wanted.splits}))
+
+    # Two arrays with an entry per pair: the numbers of its caption and of its row, -1 for a caption without a negative.
+    caption_of_row = pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks())
+    caption_of_row = pc.fill_null(caption_of_row, -1).to_numpy()
+    row_number = np.flatnonzero(caption_of_row >= 0)
+    caption_number = caption_of_row[row_number]
+    if wanted.every_caption:
+        bare = np.setdiff1d(np.arange(len(captions)), caption_of_row)
+        caption_number = np.concatenate([caption_number, bare])
+        row_number = np.concatenate([row_number, np.full(len(bare), -1)])
+    order = np.argsort(caption_number, kind="stable")
+    caption_number = caption_number[order]
+    row_number = row_number[order]
+
+    for name, of_sibling in (("siblings", "text"), ("sibling_ids", "caption_id")):
         if name in columns:
-            captions = captions.append_column(name, pa.array(_siblings(captions, of), pa.list_(pa.string())))
-    captions = captions.take(owner)
-    rows = rows.take(pa.array(at, mask=at < 0))
+            captions = captions.append_column(name, pa.array(_siblings(captions, of_sibling), pa.list_(pa.string())))
+    captions = captions.take(caption_number)
+    rows = rows.take(pa.array(row_number, mask=row_number < 0))
+    # A caption without a negative is its own true sentence; of others it may be a denial, from `_contradicting`.
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
     rows = rows.drop_columns([name for name in rows.column_names if name in captions.column_names])
@@ -260,11 +350,12 @@ def _joined(
 
 def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
     """For each caption the values that the others of its image and split have in a column."""
-    together: dict[tuple[str, str], list[tuple[int, str]]] = {}
     keys = list(zip(captions["image_id"].to_pylist(), captions["split"].to_pylist(), strict=True))
-    for number, (key, value) in enumerate(zip(keys, captions[column].to_pylist(), strict=True)):
-        together.setdefault(key, []).append((number, value))
-    return [[value for other, value in together[key] if other != number] for number, key in enumerate(keys)]
+    values = captions[column].to_pylist()
+    together: dict[tuple[str, str], list[int]] = {}
+    for number, key in enumerate(keys):
+        together.setdefault(key, []).append(number)
+    return [[values[other] for other in together[key] if other != number] for number, key in enumerate(keys)]
 
 
 def _denials(shard: Shard | None) -> pa.Table:
@@ -275,8 +366,9 @@ def _denials(shard: Shard | None) -> pa.Table:
     return rows.select(["positive_id", "text"]).append_column("key", _key(rows["caption_id"], rows["replacement"]))
 
 
-def _key(caption_id: pa.ChunkedArray, said: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.binary_join_element_wise(caption_id, said, "\n")
+def _key(caption_id: pa.ChunkedArray, asserted: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What a negative and the denial that it contradicts have in common, as one text to join tables by."""
+    return pc.binary_join_element_wise(caption_id, asserted, "\n")
 
 
 def has_denials(run: Path) -> bool:
@@ -289,25 +381,26 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
     that whose `replacement` is the row's `replaced` ("not dog"), or the caption itself if nothing is denied there. A
     row whose sentence the run lacks is left out.
     """
-    at = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
-    negation = pc.equal(rows["operator"], NEGATION)
-    at = pc.if_else(negation, at, pa.scalar(None, pa.int32()))
-    lacking = pc.and_(negation, pc.and_(pc.is_null(at), pc.match_substring(rows["replaced"], NO)))
-    texts = pc.coalesce(denials["text"].take(at), rows["caption"])
+    is_negation = pc.equal(rows["operator"], NEGATION)
+    denial = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
+    denial = pc.if_else(is_negation, denial, pa.scalar(None, pa.int32()))  # null: the caption itself is contradicted
+    contradicts_denial = pc.match_substring(rows["replaced"], NO)
+    is_lacking = pc.and_(is_negation, pc.and_(pc.is_null(denial), contradicts_denial))
+    texts = pc.coalesce(denials["text"].take(denial), rows["caption"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", texts)
-    rows = rows.append_column("positive_id", pc.fill_null(denials["positive_id"].take(at), ""))
-    return rows.filter(pc.invert(lacking))
+    rows = rows.append_column("positive_id", pc.fill_null(denials["positive_id"].take(denial), ""))
+    return rows.filter(pc.invert(is_lacking))
 
 
-def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
+def with_true(run: Path, rows: Sequence[TableRow]) -> list[TableRow]:
     """Rows with the true sentence that each contradicts as `caption`; those without one are left out."""
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
     columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}
     denials = pa.concat_tables(map(_denials, shards_of(run, "positives")))
     paired = _contradicting(pa.table({**columns, "number": range(len(rows))}), denials)
-    numbered = zip(paired["number"].to_pylist(), paired["caption"].to_pylist(), strict=True)
-    return [{**rows[number], "caption": caption} for number, caption in numbered]
+    numbers_and_captions = zip(paired["number"].to_pylist(), paired["caption"].to_pylist(), strict=True)
+    return [{**rows[number], "caption": caption} for number, caption in numbers_and_captions]
 
 
 def accepted(run: Path) -> frozenset[str]:
@@ -315,9 +408,15 @@ def accepted(run: Path) -> frozenset[str]:
 
     Raises FileNotFoundError without verdicts.
     """
-    rows = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
-    odd = (row for row in rows if row["odd"] in ("negative", "both") or row["both_true"] or row["false"] is False)
-    return frozenset({row["negative_id"] for row in rows} - {row["negative_id"] for row in odd})
+    verdicts = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
+    # One reader who refuses a negative is enough.
+    read = {row["negative_id"] for row in verdicts}
+    refused = {
+        row["negative_id"]
+        for row in verdicts
+        if row["odd"] in ("negative", "both") or row["both_true"] or row["false"] is False
+    }
+    return frozenset(read - refused)
 
 
 def p_true_by_readers(run: Path) -> dict[str, float]:
@@ -334,9 +433,9 @@ def likelihoods(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """How probably each negative is true of its photo, by negative_id: the mean over the models that were shown the
     photo of their confidence if they called it true, and of 1 - confidence if false. A missing confidence counts as 1.
     """
-    found: dict[str, list[float]] = {}
+    p_true: dict[str, list[float]] = {}
     for row in verdicts:
         if row["reading"] == "image" and not row["problem"]:
             confidence = 1.0 if row["confidence"] is None else row["confidence"]
-            found.setdefault(row["negative_id"], []).append(1 - confidence if row["false"] else confidence)
-    return {negative_id: fmean(values) for negative_id, values in found.items()}
+            p_true.setdefault(row["negative_id"], []).append(1 - confidence if row["false"] else confidence)
+    return {negative_id: fmean(values) for negative_id, values in p_true.items()}

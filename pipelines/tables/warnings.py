@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,17 +18,21 @@ from ...schemas.messages import number_of
 from ..engine.manifest import read_manifest
 from ..engine.tables import read_table, shards_of
 from ..readers.record import MAX_CAPTIONS, ReadOptions
+from .columns import TableRow
 
+# The sample: so many shards, evenly spread, as sources put together differ from one end to the other, and the first
+# captions of each.
 SHARDS = 8
-CAPTIONS = 250  # looked at: so many shards, evenly spread, and the first captions of each
-NOT_ENGLISH = 0.05  # share of captions from which on the user is told
-REJECTED = 0.02  # share of records
+CAPTIONS = 250
+# From these shares on the user is told; below, a warning would cry wolf over the odd record that every set has.
+NOT_ENGLISH = 0.05  # of captions
+REJECTED = 0.02  # of records
+REPEATED = 0.01  # of captions that are one text
+LEAST_REPEATED = 10  # in a small set a few captions may be equal by chance
 ASKED_FOR = ("other_language", "boilerplate", "duplicate_text", "near_duplicate_text")  # reasons that users set
-REPEATED = 0.01
-LEAST_REPEATED = 10  # share of captions that are one text, and how many at least
 # Share of words in -s, -ed or -ing: 0.17 to 0.35 in six sets of captions, 0.01 to 0.06 in the same ones as lemmas.
 INFLECTED = 0.09
-LEAST_WORDS = 100
+LEAST_WORDS = 100  # of fewer words the share says little
 TRAIN_FURTHER = (
     "it helps most to train the model that judges them further on these captions: "
     "python -m negcap.pipelines.resources cloze CAPTIONS --continue shipped --output own.npz (with negcap[train]), "
@@ -58,7 +62,8 @@ def reading_warnings(run: Path, counts: Mapping[str, int], options: ReadOptions)
 
 def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     """A warning, with the commonest reason and a record, if more than 2 % of all records were rejected."""
-    by_reason = Counter({name.removeprefix("rejected."): n for name, n in counts.items() if name[:9] == "rejected."})
+    prefix = "rejected."
+    by_reason = Counter({name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix)})
     for reason in ASKED_FOR:
         del by_reason[reason]
     rejected = by_reason.total()
@@ -66,8 +71,8 @@ def _many_rejected(run: Path, counts: Mapping[str, int]) -> Iterator[str]:
     if rejected <= REJECTED * (rejected + kept):
         return
     reason, number = by_reason.most_common(1)[0]
-    rows = (row for table in read_table(run, "rejected_records") for row in table.to_pylist())
-    first = next(row for row in rows if row["reason"] == reason)
+    records = (row for table in read_table(run, "rejected_records") for row in table.to_pylist())
+    first = next(row for row in records if row["reason"] == reason)
     text = f" ({first['text'][:80]!r})" if first["text"] else ""
     yield (
         f"{rejected:,} of {number_of(rejected + kept, 'record')} rejected, most ({number:,}) as {reason}, such as "
@@ -80,30 +85,33 @@ def caption_warnings(run: Path) -> list[str]:
     texts: list[str] = []
     for rows in _sample(run, "captions", ("text", "language")):
         texts += [row["text"] for row in rows if row["language"] == LANGUAGE]
-    found = [_not_english(texts), _repeated(texts), _lemmas(texts), _far_from_photos(run)]
-    return [warning for warning in found if warning]
+    warnings = [_not_english(texts), _repeated(texts), _lemmas(texts), _far_from_photos(run)]
+    return [warning for warning in warnings if warning]
 
 
-def _sample(run: Path, table: str, columns: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+def _sample(run: Path, table: str, columns: Sequence[str]) -> Iterator[list[TableRow]]:
     """The first rows of some shards of a table."""
     shards = shards_of(run, table)
-    for shard in shards[:: -(-len(shards) // SHARDS) or 1]:
+    every = max(1, ceil(len(shards) / SHARDS))
+    for shard in shards[::every]:
         yield shard.read(columns).slice(0, CAPTIONS).to_pylist()
 
 
 def _not_english(texts: Sequence[str]) -> str:
+    """A warning if many captions do not look English; each of the next functions, too, gives "" without a reason."""
     from ...augment.cloze.file import looks_english
 
-    odd = [text for text in texts if not looks_english(text)]
-    if not odd or len(odd) < NOT_ENGLISH * len(texts):
+    foreign = [text for text in texts if not looks_english(text)]
+    if not foreign or len(foreign) < NOT_ENGLISH * len(texts):
         return ""
     return (
-        f"captions that do not look English: {len(odd):,} of {len(texts):,} sampled (e.g. {odd[0][:80]!r}); "
+        f"captions that do not look English: {len(foreign):,} of {len(texts):,} sampled (e.g. {foreign[0][:80]!r}); "
         "--set languages=en (languages= in Python) rejects them, --language names their language"
     )
 
 
 def _repeated(texts: Sequence[str]) -> str:
+    """A warning if many captions are one text."""
     text, number = max(Counter(texts).items(), key=lambda item: item[1], default=("", 0))
     if number < max(LEAST_REPEATED, REPEATED * len(texts)):
         return ""
@@ -114,6 +122,7 @@ def _repeated(texts: Sequence[str]) -> str:
 
 
 def _lemmas(texts: Sequence[str]) -> str:
+    """A warning if the captions seem to be dictionary forms: too few words have an ending."""
     from ...augment.cloze.file import WORD, looks_english
 
     words = [word for text in texts if looks_english(text) for word in WORD.findall(text.lower())]
@@ -132,7 +141,7 @@ def _far_from_photos(run: Path) -> str:
     manifest = read_manifest(run / "lexicon")
     if manifest is None or "nearness" not in manifest.counts:
         return ""
-    nearness = manifest.counts["nearness"] / 1000
+    nearness = manifest.counts["nearness"] / 1000  # counters are whole numbers, so it is counted in thousandths
     if reference_weight(nearness) == 1:
         return ""
     is_noun = (pc.field("kind") == "noun") & (pc.field("place") == "")
@@ -140,10 +149,12 @@ def _far_from_photos(run: Path) -> str:
     counted = dict(zip(nouns["entry"].to_pylist(), nouns["count"].to_pylist(), strict=True))
     total = sum(counted.values())
     shares = reference_shares()
+    # Those that are most of all more frequent here than there come first.
     typical = sorted(counted, key=lambda noun: (shares.get(noun, 0.0) - counted[noun] / total, noun))[:5]
     common = f"their nouns ({', '.join(typical)} …) have {nearness:.0%} in common with the reference lexicon's"
     weight = ""
-    if (captions := manifest.counts.get("reference_captions")) is not None:
+    captions = manifest.counts.get("reference_captions")
+    if captions is not None:
         weight = f"; so that lexicon weighs {f'as much as {captions:,} of these captions' if captions else 'nothing'}"
     truth = read_manifest(run / "truth")
     advice = f"; {TRAIN_FURTHER}" if truth is None or not truth.identity.config.get("cloze") else ""

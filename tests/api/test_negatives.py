@@ -3,8 +3,8 @@
 import doctest
 import json
 import pickle
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -20,7 +20,7 @@ from negcap.pipelines.tables.pairs import p_good
 from tests.pipelines.publish.fixtures import rows, write_run
 
 MODULES = (functions, augmenter)
-QUIET = ["--scheduler", "synchronous", "--quiet"]
+DOG, DOGS, BICYCLE = "A dog sleeps on a red couch.", "Two dogs run on grass.", "A man rides a bicycle."
 
 
 def sample(images: int = 24) -> pd.DataFrame:
@@ -30,30 +30,27 @@ def sample(images: int = 24) -> pd.DataFrame:
     return frame.assign(split=["train" if i % 3 else "test" for i in frame["image_id"]])
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    sample().to_csv(folder / "captions.csv", index=False)
-    flags = ["--preset", "all", "--set", "lexicon=own", "--seed", "5", "--set", "min_count=3", *QUIET]
-    assert main(["build", str(folder / "captions.csv"), "--output", str(folder / "run"), *flags]) == 0
+def built_by_command(folder: Path, frame: pd.DataFrame, *flags: str) -> Path:
+    """The run that the command makes of some captions."""
+    frame.to_csv(folder / "captions.csv", index=False)
+    here = ["--output", str(folder / "run"), "--scheduler", "synchronous", "--quiet"]
+    assert main(["build", str(folder / "captions.csv"), *here, *flags]) == 0
     return folder / "run"
 
 
-@pytest.fixture
-def build(tmp_path: Path) -> Callable[..., Path]:
-    """The command on some sentences, each of an image of its own: its run."""
-
-    def made(sentences: list[str], *flags: str) -> Path:
-        pd.DataFrame({"image": range(len(sentences)), "caption": sentences}).to_csv(tmp_path / "some.csv", index=False)
-        arguments = [str(tmp_path / "some.csv"), "--output", str(tmp_path / "run"), *flags, *QUIET]
-        assert main(["build", *arguments]) == 0
-        return tmp_path / "run"
-
-    return made
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    flags = ["--preset", "all", "--set", "lexicon=own", "--seed", "5", "--set", "min_count=3"]
+    return built_by_command(tmp_path_factory.mktemp("built"), sample(), *flags)
 
 
 def as_written(run: Path, table: str) -> pd.DataFrame:
     return pq.read_table(run / table / "part-00000.parquet").to_pandas()
+
+
+def table_of(given: object) -> pa.Table:
+    """The table of captions that negatives are made of."""
+    return captions.captions_table(captions.arrow_table(given, IngestConfig()), IngestConfig()).captions
 
 
 def test_the_rows_are_those_that_the_command_writes(built: Path, tmp_path: Path) -> None:
@@ -66,9 +63,18 @@ def test_the_rows_are_those_that_the_command_writes(built: Path, tmp_path: Path)
     pd.testing.assert_frame_equal(negcap.read(run), made)
 
 
-def table_of(given: object) -> pa.Table:
-    """The table of captions that negatives are made of."""
-    return captions.captions_table(captions.arrow_table(given, IngestConfig()), IngestConfig())[0]
+@pytest.mark.parametrize("lexicon", ["auto", "built"])
+def test_command_and_function_agree_on_a_few_captions(lexicon: str, built: Path, tmp_path: Path) -> None:
+    sentences = ["Two dogs run across the grass.", "A woman sits on a red couch.", "A woman holds a cup on a table."]
+    given = str(built) if lexicon == "built" else lexicon
+    frame = pd.DataFrame({"image": range(3), "caption": sentences})
+    run = built_by_command(tmp_path, frame, "--set", f"lexicon={given}")
+    made = negcap.negatives(sentences, lexicon=given)
+    assert {"0", "1"} <= set(made["image_id"])
+    pd.testing.assert_frame_equal(made.drop(columns="p_good"), as_written(run, "negatives"))
+    if lexicon == "built":
+        for table in ("lexicon", "truth", "balance"):
+            pd.testing.assert_frame_equal(as_written(run, table), as_written(built, table))
 
 
 def test_other_tables_have_the_same_captions() -> None:
@@ -79,40 +85,23 @@ def test_other_tables_have_the_same_captions() -> None:
         assert table_of(given).equals(table_of(sample()))
 
 
-def test_the_lexicon_of_another_run_is_taken_by_both_alike(built: Path, build: Callable[..., Path]) -> None:
-    sentences = ["Two dogs run across the grass.", "A woman sits on a red couch.", "A woman holds a cup on a table."]
-    run = build(sentences, "--set", f"lexicon={built}")
-    made = negcap.negatives(sentences, lexicon=built)
-    assert {"1", "2"} <= set(made["image_id"])
-    pd.testing.assert_frame_equal(made.drop(columns="p_good"), as_written(run, "negatives"))
-    for table in ("lexicon", "truth", "balance"):
-        pd.testing.assert_frame_equal(as_written(run, table), as_written(built, table))
-
-
-def test_without_settings_command_and_function_agree_on_a_few_captions(build: Callable[..., Path]) -> None:
-    sentences = ["A dog sleeps on a red couch.", "Three children play in the snow."]
-    made = negcap.negatives(pa.table({"image": ["0", "1"], "caption": sentences}))
-    assert {"noun", "numeral"} <= set(made["operator"])
-    pd.testing.assert_frame_equal(made.drop(columns="p_good"), as_written(build(sentences), "negatives"))
-
-
 def test_captions_that_cannot_be_kept_are_told() -> None:
     with pytest.warns(UserWarning, match="no_text 1; the first is that at position 1"):
-        made = negcap.negatives(["A dog sleeps on a couch.", "", "A man rides a bicycle."])
-    assert set(made["image_id"]) <= {"0", "2"}
+        assert table_of([DOG, "", BICYCLE])["image_id"].to_pylist() == ["0", "2"]
+    with pytest.warns(UserWarning, match="without the name of an image: 2"):  # a table of captions alone is such a list
+        assert table_of(pd.DataFrame({"caption": [DOG, BICYCLE]}, index=[7, 8]))["image_id"].to_pylist() == ["0", "1"]
     with pytest.raises(ValueError, match="no_text 2"):
         negcap.negatives(["", " "])
     with pytest.raises(ValueError, match="no_text"):
-        negcap.negatives(["A dog.", ""], strict=True)
+        negcap.negatives([DOG, ""], strict=True)
 
 
 PICTURES = {"image": [{"bytes": b"\x89PNG", "path": "a.jpg"}] * 2 + [{"bytes": b"\x89PNG", "path": None}]}
-SAID = ["A dog sleeps on a red couch.", "Two dogs run on grass.", "A man rides a bicycle."]
 
 
-def test_embedded_images_are_known_by_their_paths_and_others_by_their_position(tmp_path: Path) -> None:
+def test_embedded_images_are_known_by_their_paths_and_others_by_their_position() -> None:
     datasets = pytest.importorskip("datasets")
-    table = pa.table({**PICTURES, "text": SAID})
+    table = pa.table({**PICTURES, "text": [DOG, DOGS, BICYCLE]})
     features = datasets.Features({"image": datasets.Image(), "text": datasets.Value("string")})
     for given in (table, table.to_pandas(), datasets.Dataset(table.cast(features.arrow_schema))):
         with pytest.warns(UserWarning, match="captions without the name of an image: 1; each is taken"):
@@ -122,16 +111,8 @@ def test_embedded_images_are_known_by_their_paths_and_others_by_their_position(t
         assert "bytes" not in str(captions.arrow_table(table, IngestConfig()).schema)
 
 
-def test_a_table_of_captions_alone_is_read_as_a_list_of_them() -> None:
-    alone = pd.DataFrame({"caption": [SAID[0], "", SAID[2]]}, index=[7, 8, 9])
-    with pytest.warns(UserWarning) as told:
-        made = table_of(alone)
-    assert made["caption_id"].to_pylist() == ["table:0:0", "table:2:0"]
-    assert "without the name of an image: 3" in str(told[0].message) and "position 1:" in str(told[1].message)
-
-
 def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
-    mine = pd.DataFrame({"image": ["b", "a", "b"], "caption": [SAID[0], "", SAID[1]], "text": ["x", "y", "z"]})
+    mine = pd.DataFrame({"image": ["b", "a", "b"], "caption": [DOG, "", DOGS], "text": ["x", "y", "z"]})
     mine.index = pd.Index([10, 20, 30])
     with pytest.warns(UserWarning, match="at position 1"):
         made, refused = negcap.negatives(
@@ -139,8 +120,6 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
         )
     assert set(made["index"]) == {10, 30} and "index" in refused
     assert (mine["caption"][made["index"]].to_numpy() == made["caption"]).all()
-    with pytest.raises(ValueError, match="keep_columns must not have the name of a column of captions, was: text"):
-        negcap.negatives(mine, keep_columns=["text"], caption_column="caption")
 
 
 @pytest.mark.parametrize(
@@ -148,20 +127,17 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
     [
         ("A dog.", {}, TypeError, "captions must be a list of sentences"),
         ([1, 2], {}, TypeError, "one was: 1"),
-        (["A dog."], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns; did you mean noun"),
-        (["A dog."], {"operators": ["nouns"]}, ValueError, "operator must be one of noun, .*, was: nouns; did you"),
-        (["A dog."], {"operators": ["uniform_nou"]}, ValueError, "one of (?!.*uniform.*was:).* mean uniform_noun"),
-        (["A dog."], {"max_tru": 1}, TypeError, "settings must be among .*; was: max_tru; did you mean max_true"),
-        (["A dog."], {"preset": "benchmak"}, ValueError, "was: benchmak; did you mean benchmark"),
-        (["A dog."], {"per_family": 0}, ValueError, "per_family must be >= 1, was: 0"),
-        (["A dog."], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
-        (["A dog."], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
-        (["A dog."], {"backoff": "x"}, TypeError, "among (?![^;]*backoff)[^;]*preset[^;]*; was: backoff"),
-        (["A dog."], {"preset": "every"}, ValueError, "preset must be one of vse-c, .*, was: every"),
-        (["A dog."], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
-        (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError,
-         "no caption column found .*; name it: caption_column="),
-        (pa.table({"photo": [{"size": 3}], "text": ["A dog."]}), {}, ValueError,
+        ([DOG], {"operators": "nouns"}, ValueError, "operators must be a preset .* was: nouns; did you mean noun"),
+        ([DOG], {"operators": ["uniform_nou"]}, ValueError, "one of (?!.*uniform.*was:).* mean uniform_noun"),
+        ([DOG], {"max_tru": 1}, TypeError, "settings must be among .*; was: max_tru; did you mean max_true"),
+        ([DOG], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
+        ([DOG], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
+        ([DOG], {"backoff": "x"}, TypeError, "among (?![^;]*backoff)[^;]*preset[^;]*; was: backoff"),
+        ([DOG], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
+        (pd.DataFrame({"image": [1], "caption": [DOG], "text": [1]}), {"keep_columns": ["text"],
+         "caption_column": "caption"}, ValueError, "must not have the name of a column of captions, was: text"),
+        (pd.DataFrame({"image": [1], "words": [DOG]}), {}, ValueError, "found .*; name it: caption_column="),
+        (pa.table({"photo": [{"size": 3}], "text": [DOG]}), {}, ValueError,
          r"no image column found \(columns: photo\.size, text\); name it: image_column=$"),
     ],
 )  # fmt: skip
@@ -172,17 +148,15 @@ def test_bad_input(captions: object, settings: dict, error: type[Exception], mes
 
 def test_read_chooses_rows_and_columns(built: Path, tmp_path: Path) -> None:
     everything = negcap.read(built)
-    pd.testing.assert_frame_equal(everything.drop(columns="p_good"), as_written(built, "negatives"))
     pd.testing.assert_series_equal(negcap.read(built, columns=["p_good"])["p_good"], everything["p_good"])
     assert "p_good" not in negcap.read(built, "rejections")
     chosen = negcap.read(built, operator=["noun", "verb"], split="test", columns=["operator", "split", "text"])
     wanted = everything[everything["operator"].isin(["noun", "verb"]) & (everything["split"] == "test")]
     assert len(chosen) and list(chosen["text"]) == list(wanted["text"])
-    assert len(negcap.read(built, "captions", split="test")) < len(negcap.read(built, "captions"))
     assert negcap.read(built, operator="uniform_noun", split="test").empty  # it exists, but was not asked for
-    captions, made = rows(images=2, tests=1)
-    unsplit = write_run(tmp_path / "run", *([{**row, "split": ""} for row in some] for some in (captions, made)))
-    assert len(negcap.read(unsplit, split="unsplit")) == len(made) > 0
+    captions, negatives = ([{**row, "split": ""} for row in table] for table in rows(images=2, tests=1))
+    unsplit = write_run(tmp_path / "run", captions, negatives)
+    assert len(negcap.read(unsplit, split="unsplit")) == len(negatives) > 0
     for run, given, message in [
         (built, {"table": "captions", "operator": "noun"}, "captions must have the column operator"),
         (built, {"operator": "nouns"}, "operator must be one of noun, .*, was: nouns; did you mean noun?"),
@@ -196,11 +170,10 @@ def test_read_chooses_rows_and_columns(built: Path, tmp_path: Path) -> None:
 
 def test_every_example_of_a_docstring_runs(tmp_path: Path) -> None:
     finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
-    names = {"tmp": tmp_path, "negcap": negcap}
+    names: dict[str, Any] = {"tmp": tmp_path, "negcap": negcap}
     examples = [example for module in MODULES for example in finder.find(module) if example.examples]
-    assert {example.name.rpartition(".")[2] for example in examples} == {
-        "negatives", "build", "read", "graph", "Augmenter",
-    }  # fmt: skip
+    documented = {example.name.rpartition(".")[2] for example in examples}
+    assert documented == {"negatives", "build", "read", "graph", "Augmenter"}
     for example in sorted(examples, key=lambda example: "read" in example.name):  # read reads what build builds
         example.globs = {**{name: value for module in MODULES for name, value in vars(module).items()}, **names}
         runner.run(example, clear_globs=False)
@@ -237,32 +210,24 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
     assert boys
     told, _ = augment(["A dog sleeps.", "A boy lies on the floor."], images=["a", "a"])
     assert not boys & set(told)
-    with pytest.raises(ValueError, match="images must have the length of texts"):
-        augment(["A dog sleeps."], images=[])
 
 
-BAD_SETTINGS: list[tuple[dict, str]] = [
-    ({"n": 0}, "n must be >= 1, was: 0"),
-    ({"lexicon": "own"}, "lexicon must be reference or a run"),
-    ({"lexicon": "auto"}, "lexicon must be reference or a run"),
-    ({"lexicon": "nowhere"}, "was: nowhere"),
-    ({"max_true": 2.0}, "max_true must be"),
-    ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
-    ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
-]
-
-
-def test_a_bad_setting_of_an_augmenter_and_what_is_no_sentence_are_refused() -> None:
-    for settings, message in BAD_SETTINGS:
-        with pytest.raises((ValueError, FileNotFoundError), match=message):
-            negcap.Augmenter(**settings)
-    for function, given, message in [
-        (negcap.Augmenter(), "A dog runs.", "texts must be a list of sentences, was: str"),
-        (negcap.Augmenter(), ["A dog runs.", 5], "texts must be sentences .*, one was: 5"),
-        (negcap.graph, 5, "sentence must be a str, was: int"),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            function(given)
+@pytest.mark.parametrize(
+    ("settings", "texts", "images", "message"),
+    [
+        ({"n": 0}, [], None, "n must be >= 1, was: 0"),
+        ({"lexicon": "auto"}, [], None, "lexicon must be reference or a run"),
+        ({"lexicon": "nowhere"}, [], None, "was: nowhere"),
+        ({"cloze": "nowhere"}, [], None, "cloze must be the file of a cloze model, was: .*nowhere"),
+        ({"operators": "paraphrase"}, [], None, "operators must make negatives, was: paraphrase"),
+        ({}, "A dog runs.", None, "texts must be a list of sentences, was: str"),
+        ({}, ["A dog runs.", 5], None, "texts must be sentences .*, one was: 5"),
+        ({}, ["A dog runs."], [], "images must have the length of texts"),
+    ],
+)
+def test_what_an_augmenter_refuses(settings: dict, texts: Any, images: Any, message: str) -> None:
+    with pytest.raises((ValueError, FileNotFoundError, TypeError), match=message):
+        negcap.Augmenter(**settings)(texts, images=images)
 
 
 def test_the_package_tells_what_it_has() -> None:
@@ -270,6 +235,8 @@ def test_the_package_tells_what_it_has() -> None:
     assert set(negcap.__all__) <= set(dir(negcap))
     with pytest.raises(AttributeError, match="module negcap has no attribute negate"):
         negcap.negate  # noqa: B018
+    with pytest.raises(TypeError, match="sentence must be a str, was: int"):
+        negcap.graph(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("noun", "other"), [("giraffe", "zebra"), ("zebra", "giraffe")])

@@ -1,4 +1,4 @@
-"""negcap.Negatives: the same batches for any number of workers and ranks; the loss and the trainers that take them."""
+"""negcap.Negatives: the same batches for any number of workers and ranks; negatives by key; the loss."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from negcap import Batch, Negatives, NegativesByKey, NegativesLoss, train_openclip, train_transformers
-from negcap.pipelines.api.training import _Epochs
+from negcap import CaptionBatch, Negatives, NegativesByKey, NegativesLoss
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
-from tests.pipelines.score import models
 
 IMAGES, TESTS = 14, 5
 CAPTIONS, ROWS = rows(IMAGES, TESTS)
@@ -28,7 +26,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_images(tmp_path_factory.mktemp("images"), [f"p{i:03d}.jpg" for i in range(IMAGES)])
 
 
-def batches(run: Path, workers: int = 0, **given: Any) -> list[Batch]:
+def batches(run: Path, workers: int = 0, **given: Any) -> list[CaptionBatch]:
     made = Negatives(run, **{"negatives": 4, "batch_size": 4, **given})
     found = list(DataLoader(made, batch_size=None, collate_fn=made.collate, num_workers=workers))
     return [{**batch, "mask": batch["mask"].tolist()} for batch in found]
@@ -180,75 +178,3 @@ def test_the_loss_is_negclips() -> None:
     negclip.mask = there  # as OpenCLIP calls it
     found = negclip(images, texts, torch.tensor(10.0), output_dict=True, logit_bias=None)
     assert float(found["contrastive_loss"]) == pytest.approx(loss / 6, abs=1e-4)
-
-
-def tiny_clip() -> Any:
-    """A CLIPModel of transformers with random weights, for pictures of 8 x 8 pixels and texts of 6 letters."""
-    transformers = pytest.importorskip("transformers")
-    small = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    text = {**small, "vocab_size": 130, "max_position_embeddings": 6, "pad_token_id": 0, "eos_token_id": 129,
-            "bos_token_id": 128}  # fmt: skip
-    torch.manual_seed(0)
-    vision = {**small, "image_size": 8, "patch_size": 4}
-    return transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=8))
-
-
-def as_pixels(image: Any) -> torch.Tensor:
-    return torch.full((3, 8, 8), image.size[0] / 32)
-
-
-def as_letters(texts: list[str]) -> torch.Tensor:
-    return torch.tensor([[*map(ord, text[:5].ljust(5)), 129] for text in texts])
-
-
-@pytest.mark.consumer("open_clip_train.train")
-def test_openclip_trains_on_the_batches_of_each_epoch(run: Path, images: Path, tmp_path: Path) -> None:
-    import open_clip
-
-    models.open_clip(tmp_path)
-    preprocess, tokenize = open_clip.image_transform(16, is_train=False), open_clip.get_tokenizer("tiny")
-    made = Negatives(run, negatives=2, batch_size=4, images=images, transform=preprocess, tokenize=tokenize)
-    loader = DataLoader(made, batch_size=None, collate_fn=made.collate)
-    model, numbers = open_clip.create_model("tiny", output_dict=True), list[int]()
-    before = model.text_projection.clone()
-    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
-    train_openclip(model, loader, optimizer, epochs=2, scheduler=numbers.append)
-    assert numbers == list(range(2 * len(made))) and int(made._epoch) == 1
-    assert not torch.equal(before, model.text_projection)
-    with pytest.raises(ValueError, match=r"model must give a dict: open_clip.create_model\(…, output_dict=True\)"):
-        train_openclip(open_clip.create_model("tiny"), loader, optimizer)
-    with pytest.raises(ValueError, match="accum_freq cannot be changed: the loss with negatives needs 1"):
-        train_openclip(model, loader, optimizer, accum_freq=2)
-    texts = Negatives(run, negatives=2, batch_size=4)
-    with pytest.raises(ValueError, match="give Negatives images, transform and tokenize"):
-        train_openclip(model, DataLoader(texts, batch_size=None, collate_fn=texts.collate), optimizer)
-
-
-@pytest.mark.consumer("accelerate")
-def test_transformers_trains_on_the_batches_of_each_epoch(run: Path, images: Path, tmp_path: Path) -> None:
-    import transformers
-
-    made = Negatives(run, negatives=2, batch_size=4, images=images, transform=as_pixels, tokenize=as_letters)
-    model = tiny_clip()
-    before = model.text_projection.weight.clone()
-    arguments = transformers.TrainingArguments(
-        str(tmp_path), num_train_epochs=2, learning_rate=0.1, report_to=[], use_cpu=True, disable_tqdm=True,
-        save_strategy="no",
-    )  # fmt: skip
-    loader = DataLoader(made, batch_size=None, collate_fn=made.collate)
-    trainer = train_transformers(model, loader, arguments)
-    assert trainer.state.global_step == 2 * len(made) == 22
-    assert int(made._epoch) == 1 and not torch.equal(before, model.text_projection.weight)
-
-
-@pytest.mark.parametrize(
-    ("batches", "steps", "message"),
-    [
-        (iter([]), None, "steps must be the batches of an epoch, as the loader does not say how many it has"),
-        ([], None, "an epoch must have a batch, has 0"),
-        ([{"image": ["a.jpg"], "caption": ["A dog."]}], None, "must have tensors image, caption, negatives and mask"),
-    ],
-)
-def test_batches_that_cannot_be_trained_on_are_named(batches: Any, steps: int | None, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        list(_Epochs(batches, steps))

@@ -21,7 +21,7 @@ import psutil
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from tests.benchmarks.injection import Ended, Fork, content
-from tests.pipelines.engine.conftest import DaskProcesses, wait_for
+from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, DaskProcesses, wait_for
 from tests.pipelines.models.trainer_world import write_world
 from tests.tables import cut, flip
 
@@ -32,16 +32,6 @@ TRAIN = "train WORLD --model vse-c --joint 8 --set word_dim=8 --batch-size 32 --
 WEIGHTS = ("best.safetensors", "last.safetensors", "config.json", "vocabulary.json")  # no times are in them
 MODEL_FILES = (*WEIGHTS, "metrics.jsonl")
 PUBLISH = "publish RUN --license x --allow-blind --quiet".split()
-WITHOUT_NEGCAP = """
-import sys
-
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "negcap":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Missing())
-"""
 
 
 def ended_well(*commands: Ended) -> bool:

@@ -13,15 +13,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from negcap.pipelines.quality.bias.baselines import features, folds_of, log_odds, regression, right, words
+from negcap.pipelines.quality.bias.baselines import CorpusText, folds_of, log_odds, regression, right
 from negcap.pipelines.quality.bias.measure import read_corpus
-from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, train
+from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, ngram_differences, train
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows
 from negcap.pipelines.tables.columns import kinds_of
-from negcap.pipelines.tables.pairs import earlier
+from negcap.pipelines.tables.pairs import earlier_draws
 
-Corpus = Texts = list[tuple[str, str]]
+Corpus = list[CorpusText]
+Texts = list[tuple[str, str]]  # true and negative
 
 
 def kept(rows: pa.Table, corpus: Corpus, flows: bool) -> Texts:
@@ -50,14 +51,15 @@ def accuracies(judged: Texts, refined: Texts, raw: Texts, corpus: Corpus) -> dic
     texts = [*judged, *refined, *raw]
     true, negative = (vocabulary.encode([pair[side] for pair in texts]) for side in (0, 1))
     read = vocabulary.encode([text for text, _ in corpus])
-    found = features(true, negative)
-    single = words(found).matrix
+    differences = ngram_differences(true, negative)
+    matrix = differences.matrix
+    single = differences.take(differences.single_words()).matrix
     first, second = len(judged), len(judged) + len(refined)
     model = train(read, np.zeros(len(read), int), 2, len(vocabulary.number))
     some = np.arange(first)
     gaps = {
-        "regression, refined": found.matrix[:first] @ regression(found.matrix[first:second]),
-        "regression, first draws": found.matrix[:first] @ regression(found.matrix[second:]),
+        "regression, refined": matrix[:first] @ regression(matrix[first:second]),
+        "regression, first draws": matrix[:first] @ regression(matrix[second:]),
         "word log-odds": single[:first] @ log_odds(single[first:second]),
         "language model": model.gaps(true.take(some), negative.take(some), np.ones(first, int)),
     }
@@ -81,7 +83,7 @@ def main() -> None:
         read = [[pair for pair, fold in labelled if fold == half] for half in (0, 1)]
         flows = operator in config.symmetric_operators
         sides = [kept(some, corpus, flows) for some, corpus in zip(halves, read, strict=True)]
-        raw = [texts_of(some.filter(pa.array(earlier(some) == 0))) for some in halves]
+        raw = [texts_of(some.filter(pa.array(earlier_draws(some) == 0))) for some in halves]
         share = 100 * sum(map(len, sides)) / captions
         there, back = (accuracies(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
         said = ", ".join(f"{name} {percent:.1f} and {back[name]:.1f}" for name, percent in there.items())

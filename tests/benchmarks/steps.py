@@ -21,7 +21,7 @@ from torch import Generator
 from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.models.batches import shuffled_batches
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.device import take
+from negcap.pipelines.models.device import rows_to_device
 from negcap.pipelines.models.trainer import OBJECTIVES
 from negcap.pipelines.models.trainer.train import TrainingData, make_batch, read_training_data
 from tests.pipelines.models.trainer_world import write_features
@@ -72,7 +72,7 @@ class _Training:
         batches = shuffled_batches(data.train, config.batch_size, self.random)
         for _, captions in zip(range(n + 1), batches, strict=False):
             began = time.process_time()
-            features = take(data.features.values, data.captions.image[captions], data.device)
+            features = rows_to_device(data.features.values, data.captions.image[captions], data.device)
             sampled = data.sampler and data.sampler.sample(captions, self.random)
             batch = make_batch(data, captions, features, config, self.random)
             loss = torch.stack(list(objective.losses(model, batch, sampled, config, EPOCH).values())).sum()

@@ -36,7 +36,7 @@ from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.stage import run_in_memory
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.quality.bias import Pair, blind
+from negcap.pipelines.quality.bias import TextPair, blind
 from negcap.pipelines.stages import build
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
@@ -136,7 +136,7 @@ def corpus_of(table: pa.Table, limit: float) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates that a build has of the corpus `table`; limit: its --max-true."""
     tables = {"parses": table}
     for verb in build.LEXICON_VERBS:
-        _, (stage,) = build.MADE[verb]
+        [stage] = build.VERBS_OF_BUILD[verb].stages
         config = build.configure(verb, {"max_true": limit, "operators": OPERATORS})
         tables.update(run_in_memory(stage, tables, config).tables)
     lexicon = Lexicon.from_table(tables["lexicon"])
@@ -155,7 +155,7 @@ def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: 
     for operator in OPERATORS:
         rows = [row for row in made if row["operator"] == operator]
         first = [row for row in rows if row["negative_id"].endswith(":0")]
-        pairs = [Pair(row["caption"], row["text"], row["image_id"]) for row in first]
+        pairs = [TextPair(row["caption"], row["text"], row["image_id"]) for row in first]
         likely = [row["p_true"] for row in rows if row["p_true"] is not None]
         lines.append((
             name, operator, f"{limit:g}", f"{counts[f'{operator}.captions']:,}", f"{len(rows):,}",

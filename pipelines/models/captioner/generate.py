@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .model import Captioner, Generator, LSTMState, PaddedSentences
 
 MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
-PHRASE = 4  # words; see `degeneracy`
+PHRASE = 4  # words that may not stand twice anywhere; shorter phrases may not follow themselves (see `degeneracy`)
 _NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
 AT_ONCE = 1024  # captions written at a time
 REASONS = np.array([None, *CAPTION_REASONS])  # by the number of `degeneracy`
@@ -29,27 +30,42 @@ def stream_keys(seed: int, image_ids: Iterable[str]) -> np.ndarray:
     return hash_keys(f"{seed}\x1fcaption\x1f{name}" for name in image_ids)
 
 
-def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int) -> tuple[Tensor, Tensor]:
-    """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words, by splitmix64.
-    They are those of captions number `numbers` (n,) of the images with `keys` (n,).
+class CaptionNoise(NamedTuple):
+    """All random numbers of n captions: normal (n, z) for the generator's z, uniforms (n, T) to sample its words by."""
+
+    normal: Tensor
+    uniforms: Tensor
+
+
+def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int) -> CaptionNoise:
+    """The random numbers of captions, by splitmix64: they depend on the image's key and the caption's number alone.
+
+    Args:
+        keys: (n,) the key of each caption's image, see `stream_keys`.
+        numbers: (n,) uint64, the number of each caption among those of its image.
+        noise: z, how many normal numbers a caption gets.
+        words: T, how many uniform numbers a caption gets.
     """
-    places = (numbers * np.uint64(noise + words))[:, None] + np.arange(1, noise + words + 1, dtype=np.uint64)
-    values = torch.from_numpy(uniform(counted(keys[:, None], places)))
-    return torch.special.ndtri(values[:, :noise]).float(), values[:, noise:]
+    # The stream of an image is cut into pieces of noise + words numbers, one piece for each caption, counted from 1.
+    piece_starts = (numbers * np.uint64(noise + words))[:, None]
+    stream_positions = piece_starts + np.arange(1, noise + words + 1, dtype=np.uint64)
+    values = torch.from_numpy(uniform(counted(keys[:, None], stream_positions)))
+    # The inverse of the normal distribution makes normal numbers of uniform ones.
+    return CaptionNoise(normal=torch.special.ndtri(values[:, :noise]).float(), uniforms=values[:, noise:])
 
 
 def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Array:
     """The words of B sentences joined by spaces, without <end>: `a dog 's ball .`"""
-    words = sentences.words
-    inside = sentences.mask & (sentences.words != END_ID)
-    flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
-    texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
-    offsets = pa.array(starts_of(inside.sum(1)).cpu().numpy().astype(np.int32))
-    return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), " ")
+    is_word = sentences.mask & (sentences.words != END_ID)
+    word_ids = pa.array(sentences.words[is_word].cpu().numpy().astype(np.int32))  # of all sentences, one after another
+    words = pa.DictionaryArray.from_arrays(word_ids, pa.array(vocabulary.words)).cast(pa.string())
+    offsets = pa.array(starts_of(is_word.sum(1)).cpu().numpy().astype(np.int32))
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
 
 
 def detokenize(texts: pa.Array) -> pa.Array:
     """Joined words as people write them: `a dog 's ball .` -> `A dog's ball.`"""
+    # Opening and closing quotation marks as treebanks write them
     text = pc.replace_substring_regex(texts, "`` | ''", '"')
     return pc.utf8_capitalize(pc.replace_substring_regex(text, _NO_SPACE_BEFORE, r"\1"))
 
@@ -60,65 +76,102 @@ def normalize(texts: pa.Array) -> pa.Array:
 
 
 def degeneracy(sentences: PaddedSentences) -> Tensor:
-    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1. unfinished:
-    no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same word twice in
-    succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice anywhere.
+    """Why each of B sentences is not acceptable: (B,), 0 for one that is, else the number of the reason, from 1.
+
+    The reasons are CAPTION_REASONS, of which the first that applies is taken:
+    unfinished: there is no <end>.
+    unknown_word: there is an <unk>.
+    too_short: there are fewer than MIN_WORDS words.
+    repeated_word: the same word stands twice in succession.
+    repeated_phrase: 2 to PHRASE - 1 words stand twice in succession, or PHRASE words twice anywhere.
     """
-    words, lengths = sentences
-    mask = sentences.mask & (words != END_ID)
-    ended = words.gather(1, (lengths - 1)[:, None])[:, 0] == END_ID
-    repeated_word = ((words[:, 1:] == words[:, :-1]) & mask[:, 1:]).any(1)
-    phrases = words.unfold(1, PHRASE, 1)
-    equal = (phrases[:, :, None] == phrases[:, None, :]).all(-1)
-    whole = mask[:, PHRASE - 1 :]
-    repeated_phrase = (equal & whole[:, :, None] & whole[:, None, :]).flatten(1).sum(1) > whole.sum(1)
-    for period in range(2, PHRASE):
-        again = (words[:, period:] == words[:, :-period]) & mask[:, period:]
-        repeated_phrase = repeated_phrase | again.unfold(1, period, 1).all(-1).any(1)
-    unknown_word = ((words == UNKNOWN_ID) & mask).any(1)
-    found = torch.stack([~ended, unknown_word, mask.sum(1) < MIN_WORDS, repeated_word, repeated_phrase], 1).long()
-    return torch.where(found.any(1), found.argmax(1) + 1, 0)
+    words = sentences.words
+    is_word = sentences.mask & (words != END_ID)  # (B, T)
+    last_words = words.gather(1, (sentences.lengths - 1)[:, None])[:, 0]
+    unfinished = last_words != END_ID
+    unknown_word = ((words == UNKNOWN_ID) & is_word).any(1)
+    too_short = is_word.sum(1) < MIN_WORDS
+    repeated_word = ((words[:, 1:] == words[:, :-1]) & is_word[:, 1:]).any(1)
+    repeated_phrase = _repeats_anywhere(words, is_word)
+    for length in range(2, PHRASE):
+        # (B, T - length): whether a word is the same as the one that stands `length` words before it
+        same_as_before = (words[:, length:] == words[:, :-length]) & is_word[:, length:]
+        repeated_phrase = repeated_phrase | same_as_before.unfold(1, length, 1).all(-1).any(1)
+    # The columns are in the order of CAPTION_REASONS; argmax is the first column that is True.
+    reasons = torch.stack([unfinished, unknown_word, too_short, repeated_word, repeated_phrase], 1).long()
+    return torch.where(reasons.any(1), reasons.argmax(1) + 1, 0)
+
+
+def _repeats_anywhere(words: Tensor, is_word: Tensor) -> Tensor:
+    """(B,): whether the same PHRASE words begin at two places of a sentence; words, is_word: (B, T)."""
+    phrases = words.unfold(1, PHRASE, 1)  # (B, P, PHRASE): the phrase that begins at each of P places
+    is_phrase = is_word[:, PHRASE - 1 :]  # (B, P): whether it ends before the sentence does
+    equal = (phrases[:, :, None] == phrases[:, None, :]).all(-1)  # (B, P, P)
+    equal_pairs = (equal & is_phrase[:, :, None] & is_phrase[:, None, :]).flatten(1).sum(1)
+    # Each phrase equals itself, so that without repetition there are as many equal pairs as phrases.
+    return equal_pairs > is_phrase.sum(1)
 
 
 def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
     """Words (b,): where the cumulative probability of logits (b, V) passes uniforms (b,), numbers in (0, 1)."""
     cumulative = logits.softmax(1).cumsum(1)
-    at = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
-    return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
+    # The last sum is not exactly 1 in floating point, so the thresholds are a share of it.
+    thresholds = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, thresholds, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
+
+
+class Stop(NamedTuple):
+    """A moment of `complete` to continue from: `position` words were added to each of the sentences `rows` (b,), which
+    go on; state: of the generator before their last word.
+    """
+
+    position: int
+    rows: Tensor
+    state: LSTMState
+
+
+class Completion(NamedTuple):
+    """Completed sentences, and the stops that were asked for and reached, in ascending order."""
+
+    sentences: PaddedSentences
+    stops: list[Stop]
 
 
 @torch.no_grad()
 def complete(
     generator: Generator, state: LSTMState, prefixes: PaddedSentences, uniforms: Tensor, positions: Sequence[int] = ()
-) -> tuple[PaddedSentences, list[tuple[int, Tensor, LSTMState]]]:
+) -> Completion:
     """Complete prefixes by sampled words, each until <end> or until it has T words, the width of `prefixes`.
 
-    state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
-    uniforms: (B, T) in (0, 1), one for each word. Completed rows take no further part. Returns the sentences and, for
-    each of `positions`, a number of further words, that was reached: it, the sentences (b,) that went on there, and
-    their states before their last word.
+    Args:
+        generator: the policy that the words are sampled from.
+        state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first.
+        prefixes: B sentences, of 0 words or more.
+        uniforms: (B, T) in (0, 1), one for each word.
+        positions: the numbers of added words to stop at.
     """
     words = prefixes.words.clone()
     lengths = prefixes.lengths.clone()
     max_words = words.shape[1]
-    rows = (lengths < max_words).nonzero()[:, 0]
+    rows = (lengths < max_words).nonzero()[:, 0]  # the unfinished sentences; only these are computed further
     state = state.select(rows)
     stops = []
     for step in range(max_words):
         if not len(rows):
             break
         if step in positions:
-            stops.append((step, rows, state))
-        at = lengths[rows]
-        last = words[rows, (at - 1).clamp(min=0)].where(at > 0, START_ID)
+            stops.append(Stop(step, rows, state))
+        # The last word that was written is read now; an empty sentence begins with <start>.
+        position = lengths[rows]
+        last = words[rows, (position - 1).clamp(min=0)].where(position > 0, START_ID)
         logits, state = generator.step(state, last)
-        chosen = sample_words(logits, uniforms[rows, at])
-        words[rows, at] = chosen
-        lengths[rows] = at + 1
-        unfinished = ((chosen != END_ID) & (at + 1 < max_words)).nonzero()[:, 0]
+        chosen = sample_words(logits, uniforms[rows, position])
+        words[rows, position] = chosen
+        lengths[rows] = position + 1
+        unfinished = ((chosen != END_ID) & (position + 1 < max_words)).nonzero()[:, 0]
         rows = rows[unfinished]
         state = state.select(unfinished)
-    return PaddedSentences(words, lengths), stops
+    return Completion(PaddedSentences(words, lengths), stops)
 
 
 def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSentences:
@@ -131,40 +184,51 @@ def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSe
 def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, uniforms: Tensor) -> PaddedSentences:
     """A sampled sentence per image, of up to T words; features: (B, D), noise: (B, z), uniforms: (B, T) in (0, 1)."""
     empty = empty_sentences(len(features), uniforms.shape[1], features.device)
-    return complete(generator, generator.first_state(features, noise), empty, uniforms)[0]
+    return complete(generator, generator.first_state(features, noise), empty, uniforms).sentences
 
 
 @torch.no_grad()
 def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words: int, width: int) -> PaddedSentences:
-    """Per image, the sentence of its beam with the highest mean log-probability per word. features: (B, D). noise: (B,
-    z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a finished sentence stays in it while
-    it is among them. A width of 1 is greedy decoding.
+    """Per image, the sentence of its beam with the highest mean log-probability per word.
+
+    The beam holds the `width` likeliest prefixes; a finished sentence stays in it while it is among them. A width of 1
+    is greedy decoding.
+
+    Args:
+        generator: the policy that is decoded.
+        features: (B, D) of the images.
+        noise: (B, z).
+        max_words: T, with <end> counted.
+        width: W, the prefixes in a beam.
     """
     rows = len(features)
     device = features.device
-    state = generator.first_state(features, noise)
-    words = torch.full((rows, width, max_words), PAD_ID, device=device)
+    vocabulary_size = generator.out.out_features
     row = torch.arange(rows, device=device)
-    total = torch.full((rows, width), -torch.inf, device=device)
+    words = torch.full((rows, width, max_words), PAD_ID, device=device)
+    total = torch.full((rows, width), -torch.inf, device=device)  # the log-probability of each prefix
     total[:, 0] = 0  # at first all prefixes are equal, so only one may count
-    state = LSTMState(*(part.repeat_interleave(width, 0) for part in state))
+    first = generator.first_state(features, noise)
+    state = LSTMState(first.hidden.repeat_interleave(width, 0), first.cell.repeat_interleave(width, 0))
     last = torch.full((rows * width,), START_ID, device=device)
-    stay = torch.full((generator.out.out_features,), -torch.inf, device=device)
-    stay[PAD_ID] = 0  # of a finished sentence
+    # A finished sentence is continued by padding alone, and costs nothing.
+    scores_after_end = torch.full((vocabulary_size,), -torch.inf, device=device)
+    scores_after_end[PAD_ID] = 0
     for step in range(max_words):
         logits, state = generator.step(state, last)
         ended = (words == END_ID).any(2, keepdim=True)
-        scores = logits.log_softmax(1).view(rows, width, -1)
-        sums = total[..., None] + torch.where(ended, stay, scores)
-        total, at = sums.flatten(1).topk(width, 1)
-        source = at // scores.shape[2]
-        chosen = at % scores.shape[2]
-        words = words[row[:, None], source]
+        scores = torch.where(ended, scores_after_end, logits.log_softmax(1).view(rows, width, -1))  # (B, W, V)
+        # The candidates of an image are numbered prefix * V + word.
+        total, candidate = (total[..., None] + scores).flatten(1).topk(width, 1)  # both (B, W)
+        prefix = candidate // vocabulary_size
+        chosen = candidate % vocabulary_size
+        words = words[row[:, None], prefix]
         words[..., step] = chosen
-        state = state.select((row[:, None] * width + source).flatten())
+        state = state.select((row[:, None] * width + prefix).flatten())
         last = chosen.flatten()
         if bool((words == END_ID).any(2).all()):
             break
+    # Per word, as the sum of log-probabilities alone prefers short sentences.
     lengths = (words != PAD_ID).sum(2)
     best = (total / lengths).argmax(1)
     return PaddedSentences(words[row, best], lengths[row, best])
@@ -175,29 +239,45 @@ def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(image_ids, normalize(texts), "\x1f")
 
 
+class CaptionSlots(NamedTuple):
+    """n captions to write: image (n,), the index of each one's image; number (n,), its number among the image's."""
+
+    image: np.ndarray
+    number: np.ndarray
+
+
 @torch.inference_mode()
 def write_sentences(
-    writer: Captioner, features: Tensor, keys: np.ndarray, wanted: tuple[np.ndarray, np.ndarray], config: WritingConfig
+    writer: Captioner, features: Tensor, keys: np.ndarray, slots: CaptionSlots, config: WritingConfig
 ) -> PaddedSentences:
-    """Write n captions, AT_ONCE at a time; the result is on the CPU. features: (I, D), transformed. keys: (I,)
-    `stream_keys` of the images. wanted: the image index and the number of each caption, both (n,).
+    """Write n captions, AT_ONCE at a time; the result is on the CPU.
+
+    Args:
+        writer: whose generator writes.
+        features: (I, D) of the images, transformed.
+        keys: (I,) `stream_keys` of the images.
+        slots: which captions to write.
+        config: how to decode.
     """
     sizes = writer.config
     device = features.device
     generator = writer.nets.generator
-    parts = []
-    for part in np.split(np.arange(len(wanted[0])), range(AT_ONCE, len(wanted[0]), AT_ONCE)):
-        image, number = (values[part] for values in wanted)
-        normal, uniforms = caption_noise(keys[image], number.astype(np.uint64), sizes.noise, sizes.words)
-        of_images = features[torch.from_numpy(image).to(device)]
-        noise = normal.to(device)
+    words = []
+    lengths = []
+    count = len(slots.image)
+    for part in np.split(np.arange(count), range(AT_ONCE, count, AT_ONCE)):
+        image = slots.image[part]
+        random = caption_noise(keys[image], slots.number[part].astype(np.uint64), sizes.noise, sizes.words)
+        image_features = features[torch.from_numpy(image).to(device)]
+        normal = random.normal.to(device)
         if config.decoding == "sample":
-            sentences = sample_sentences(generator, of_images, noise, uniforms.to(device))
+            sentences = sample_sentences(generator, image_features, normal, random.uniforms.to(device))
         else:
             width = config.width if config.decoding == "beam" else 1
-            sentences = beam_search(generator, of_images, noise, sizes.words, width)
-        parts.append(PaddedSentences(sentences.words.cpu(), sentences.lengths.cpu()))
-    return PaddedSentences(*(torch.cat(each) for each in zip(*parts, strict=True)))
+            sentences = beam_search(generator, image_features, normal, sizes.words, width)
+        words.append(sentences.words.cpu())
+        lengths.append(sentences.lengths.cpu())
+    return PaddedSentences(torch.cat(words), torch.cat(lengths))
 
 
 def generate_captions(
@@ -207,34 +287,58 @@ def generate_captions(
 
     Rejected are degenerate captions (see `degeneracy`), and those that repeat a caption the image already has or an
     accepted one. The captions of an image depend only on the seed, its id, its features and the captions it has, not on
-    other images. ids, features: of the images (I,) and (I, D), transformed. existing: the `caption_keys` of all
-    captions that they already have. Returns one row per caption, in the order of images and numbers: image, its index;
-    number, of the attempts for this image, from 0; reason, of CAPTION_REASONS, null for an accepted caption; text.
+    other images.
+
+    Args:
+        captioner: that writes.
+        ids: I image ids.
+        features: (I, D) of these images, transformed.
+        existing: the `caption_keys` of all captions that the images already have.
+        config: how captions are written, and how many.
+
+    Returns:
+        One row per caption, in the order of images and numbers. image: the index of its image. number: of the attempts
+        for this image, from 0. reason: of CAPTION_REASONS, null for an accepted caption. text.
     """
     keys = stream_keys(config.seed, ids)
     names = pa.array(ids, pa.string())
-    missing = np.full(len(ids), config.per_image)
-    begun = np.zeros(len(ids), np.int64)
+    missing = np.full(len(ids), config.per_image)  # how many captions each image still lacks
+    attempts = np.zeros(len(ids), np.int64)  # how many were written for each image so far
+    accepted = pa.array([], pa.string())  # their `caption_keys`
     rounds: list[pa.Table] = []
-    kept = pa.array([], pa.string())
+    # A round writes what is still missing of all images together; the noise of a caption is that of its number, so
+    # that what an image gets does not depend on how many rounds other images need.
     for _ in range(config.tries):
-        image = np.repeat(np.arange(len(ids)), missing)
-        if not len(image):
+        slots = _next_slots(attempts, missing)
+        if not len(slots.image):
             break
-        number = begun[image] + np.arange(len(image)) - np.repeat(missing.cumsum() - missing, missing)
-        begun += missing
-        sentences = write_sentences(captioner, features, keys, (image, number), config)
+        attempts += missing
+        sentences = write_sentences(captioner, features, keys, slots, config)
         text = detokenize(join_words(sentences, captioner.vocabulary))
-        new = caption_keys(names.take(pa.array(image)), text)
+        written = caption_keys(names.take(pa.array(slots.image)), text)
         degenerate = degeneracy(sentences).numpy()
-        own, before = (pc.is_in(new, known).to_numpy(zero_copy_only=False) for known in (existing, kept))
-        acceptable = np.flatnonzero((degenerate == 0) & ~own & ~before)
-        codes = new.dictionary_encode().indices.to_numpy()[acceptable]
-        fresh = acceptable[np.unique(codes, return_index=True)[1]]  # the first of equal ones
-        reason = np.where(degenerate > 0, REASONS[degenerate], np.where(own, "own_caption", "repeat"))
+        is_existing = pc.is_in(written, existing).to_numpy(zero_copy_only=False)
+        is_accepted_before = pc.is_in(written, accepted).to_numpy(zero_copy_only=False)
+        acceptable = np.flatnonzero((degenerate == 0) & ~is_existing & ~is_accepted_before)
+        # Of captions of this round that are equal, the first is accepted.
+        codes = written.dictionary_encode().indices.to_numpy()[acceptable]
+        _, first_of_equal = np.unique(codes, return_index=True)
+        fresh = acceptable[first_of_equal]
+        reason = np.where(degenerate > 0, REASONS[degenerate], np.where(is_existing, "own_caption", "repeat"))
         reason[fresh] = None
-        kept = pa.concat_arrays([kept, new.take(pa.array(fresh))])
-        columns = {"image": image, "number": number.astype(np.int32), "reason": pa.array(reason, pa.string())}
+        accepted = pa.concat_arrays([accepted, written.take(pa.array(fresh))])
+        missing = missing - np.bincount(slots.image[fresh], minlength=len(ids))
+        columns = {
+            "image": slots.image,
+            "number": slots.number.astype(np.int32),
+            "reason": pa.array(reason, pa.string()),
+        }
         rounds.append(pa.table({**columns, "text": text}))
-        missing = missing - np.bincount(image[fresh], minlength=len(ids))
     return pa.concat_tables(rounds).sort_by([("image", "ascending"), ("number", "ascending")])
+
+
+def _next_slots(attempts: np.ndarray, missing: np.ndarray) -> CaptionSlots:
+    """The next missing[i] captions of each image i, numbered from attempts[i]; both (I,)."""
+    image = np.repeat(np.arange(len(missing)), missing)
+    first_of_image = np.repeat(missing.cumsum() - missing, missing)  # where the captions of its image begin
+    return CaptionSlots(image, number=attempts[image] + np.arange(len(image)) - first_of_image)

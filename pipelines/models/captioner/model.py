@@ -18,7 +18,7 @@ from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID
 
 FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
-IMAGES = 1024  # whose features are transformed at a time
+IMAGES = 1024  # images whose features are read and transformed at a time: a grid of all of them may not fit in memory
 MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase
 
 
@@ -49,10 +49,22 @@ class PaddedSentences(NamedTuple):
         return PaddedSentences(self.words[rows], self.lengths[rows])
 
 
+class NextWord(NamedTuple):
+    """What a generator knows after it has read a word: the logits (B, V) of the next one, and its new state."""
+
+    logits: Tensor
+    state: LSTMState
+
+
 class Generator(nn.Module):
-    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise. Its first
-    state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the size of an
-    image's feature vector. words: the size V of the vocabulary. word_dim, hidden, noise, dropout: see CaptionerConfig.
+    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise.
+
+    Its first state is tanh of a linear map of the concatenated features and z, which is standard normal.
+
+    Args:
+        features: D, the size of an image's feature vector.
+        words: V, the size of the vocabulary.
+        word_dim, hidden, noise, dropout: see CaptionerConfig.
     """
 
     forbidden: Tensor
@@ -65,18 +77,19 @@ class Generator(nn.Module):
         self.lstm = nn.LSTM(word_dim, hidden)
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(hidden, words)
-        forbidden = torch.zeros(words)
+        forbidden = torch.zeros(words)  # is added to the logits
         forbidden[list(FORBIDDEN)] = -torch.inf
         self.register_buffer("forbidden", forbidden, persistent=False)
 
     def first_state(self, features: Tensor, noise: Tensor) -> LSTMState:
         """The state before the first word; features: (B, D), noise: (B, z)."""
-        return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
+        hidden, cell = self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1)
+        return LSTMState(hidden, cell)
 
-    def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
-        """Read a word per sentence (B,), without dropout; returns logits (B, V) of the next one, and the new state."""
-        state = LSTMState(*torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0]))
-        return self._logits(state.hidden), state
+    def step(self, state: LSTMState, words: Tensor) -> NextWord:
+        """Read a word per sentence (B,), without dropout."""
+        hidden, cell = torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0])
+        return NextWord(self._logits(hidden), LSTMState(hidden, cell))
 
     def _logits(self, hidden: Tensor) -> Tensor:
         return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
@@ -85,8 +98,11 @@ class Generator(nn.Module):
         """log π (B, T) of each word of sentences, starting from `state`; 0 of padding and of forbidden words."""
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
-        inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)
+        previous_words = torch.cat([start, words[:, :-1]], 1)
+        # Word t is predicted from the words before it, so what is read begins with <start> and lacks the last word.
+        inputs = pack_sentences(self.dropout(self.embedding(previous_words)), lengths)
         states, _ = self.lstm(inputs, (state.hidden[None], state.cell[None]))
+        # From here all is packed: one row per word of any sentence, so that no time goes into padding.
         target = pack_sentences(words[..., None], lengths).data[:, 0]
         scores = self._logits(self.dropout(states.data)).log_softmax(1)
         allowed = (target[:, None] != torch.tensor(FORBIDDEN, device=words.device)).all(1)
@@ -106,7 +122,12 @@ class Discriminator(nn.Module):
     f is a linear map of the image's features, h the last state of an LSTM over the words; both are L2-normalized, as in
     Chen et al. (2019), not in Dai et al. (2017). So r lies in [σ(-1), σ(1)] = [0.27, 0.73]: D is never sure, and the
     rewards of two sentences differ by 0.46 at most.
-    features: the size of an image's feature vector. words: the size of the vocabulary. joint: the dimension of f and h.
+
+    Args:
+        features: D, the size of an image's feature vector.
+        words: V, the size of the vocabulary.
+        word_dim: the size of a word's vector.
+        joint: the dimension of f and h.
     """
 
     def __init__(self, features: int, words: int, *, word_dim: int, joint: int) -> None:
@@ -148,11 +169,16 @@ def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
 
 
 def transform_features(features: Tensor, transform: str) -> Tensor:
-    """Features for both nets, (I, D) float32: transformed; a grid (I, R, D) is first averaged over its regions.
-    transform: a key of TRANSFORMS. A block of images is read at a time.
+    """Features for both nets, (I, D) float32, by a transform of TRANSFORMS; a grid (I, R, D) is averaged over its R
+    regions first.
     """
-    parts = (part.float() for part in features.split(IMAGES))
-    return torch.cat([TRANSFORMS[transform](part.mean(1) if part.dim() == 3 else part) for part in parts])
+    blocks = []
+    for stored in features.split(IMAGES):
+        block = stored.float()
+        if block.dim() == 3:
+            block = block.mean(1)
+        blocks.append(TRANSFORMS[transform](block))
+    return torch.cat(blocks)
 
 
 def weights_file(folder: Path, phase: str) -> Path:
@@ -168,15 +194,17 @@ def weights_file(folder: Path, phase: str) -> Path:
 
 class Captioner:
     """A trained captioner: the generator in the file `weights` (see `weights_file`), its folder's latest discriminator.
-    nets, vocabulary, config; features, backbone: the size of an image's feature vector and the network it is from.
-    Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
+
+    nets, vocabulary, config: what was trained. features, backbone: the size of an image's feature vector, and the
+    network that it is from. Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
     """
 
     def __init__(self, weights: Path, device: torch.device) -> None:
         folder = weights.parent
         identity = checkpoint.read_identity(folder, "captioner")
-        # read before anything is made as large as config.json says
-        generator, last = (checkpoint.read_weights(folder, name) for name in (weights.stem, checkpoint.LAST))
+        # The files of weights are proven before nets are made, which are as large as config.json says.
+        generator = checkpoint.read_weights(folder, weights.stem)
+        last = checkpoint.read_weights(folder, checkpoint.LAST)
         self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
         try:
             given = {name: value for name, value in identity["config"].items() if name not in CAPTIONER_RESUMABLE}
@@ -195,5 +223,5 @@ class Captioner:
     def require_features(self, values: Tensor, backbone: str) -> None:
         """Raise ValueError for features (…, D) of another size or backbone than those of the training."""
         if values.shape[-1] != self.features or backbone != self.backbone:
-            own = f"{self.features} numbers of {self.backbone!r} as the captioner's"
-            raise ValueError(f"features must be {own}, are {values.shape[-1]} of {backbone!r}")
+            rule = f"features must be {self.features} numbers of {self.backbone!r} as the captioner's"
+            raise ValueError(f"{rule}, are {values.shape[-1]} of {backbone!r}")

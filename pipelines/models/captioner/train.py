@@ -7,10 +7,9 @@ the expected reward of the sentences that begin so, less a baseline; so do `poli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
 from .evaluate import distinct
@@ -44,18 +43,35 @@ def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
     return -log_probs.sum() / counted.sum()
 
 
-def discriminator_loss(real: Tensor, made: Tensor, other: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
-    """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4). r(I, S)
-    is the probability that a person wrote sentence S about image I. real, made, other: its logits, of any
-    shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
+def discriminator_loss(
+    real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 1.0, beta: float = 1.0
+) -> Tensor:
+    """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4).
+
+    r(I, S) is the probability that a person wrote sentence S about image I. In equation 4, α = β = 1, and S_other_image
+    is printed as "semantic-matched", surely meant as mismatched.
+
+    Args:
+        real: the logits of r for sentences of people, of any shape.
+        generated: the logits for generated sentences.
+        mismatched: the logits for sentences of people about another image.
+        alpha: α.
+        beta: β.
     """
-    of_real, of_made, of_other = (functional.softplus(logits).mean() for logits in (-real, made, other))
-    return of_real + alpha * of_made + beta * of_other
+    # With r = σ(logit): -log r = softplus(-logit), and -log(1 - r) = softplus(logit).
+    real_loss = functional.softplus(-real).mean()
+    generated_loss = functional.softplus(generated).mean()
+    mismatched_loss = functional.softplus(mismatched).mean()
+    return real_loss + alpha * generated_loss + beta * mismatched_loss
 
 
 def policy_loss(log_probs: Tensor, values: Tensor, baseline: Tensor) -> Tensor:
-    """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2). log_probs: (B,
-    T) log π of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
+    """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2).
+
+    Args:
+        log_probs: (B, T) log π of the sampled words w_t.
+        values: (B, T) the values V.
+        baseline: (B, T) the baselines b_t.
     """
     return -(log_probs * (values - baseline).detach()).sum() / len(values)
 
@@ -67,36 +83,64 @@ def mean_of_others(values: Tensor) -> Tensor:
     return (values.sum(0) - values) / max(len(values) - 1, 1)
 
 
+class ValuedSentences(NamedTuple):
+    """B sampled sentences, the values (B, T) of their words, and the rewards (B,) of whole sentences."""
+
+    sentences: PaddedSentences
+    values: Tensor
+    rewards: Tensor
+
+
 def sample_with_values(
-    policy: Generator, state: LSTMState, chance: Tensor, reward: Reward, at: Sequence[int], n: int, rng: torch.Generator
-) -> tuple[PaddedSentences, Tensor, Tensor]:
+    policy: Generator,
+    state: LSTMState,
+    uniforms: Tensor,
+    reward: Reward,
+    positions: Sequence[int],
+    rollouts: int,
+    rng: torch.Generator,
+) -> ValuedSentences:
     """Sample one sentence per row, and estimate the value of each of its words (eq. 3).
 
-    The value V(S_1:p) of the first p words is the mean reward of `n` sampled completions, at rollout positions p
-    (`at`). Word t gets the value of the next rollout position p >= t within the sentence; words after the last one get
-    the reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is the
-    same, as p does not depend on what follows it. state: of the generator before the first word, (B, hidden). chance:
-    (B, T) in (0, 1), on the device. rng: to sample completions. Returns the sentences, the values (B, T) of their
-    words, and the rewards (B,) of whole sentences.
+    The value V(S_1:p) of the first p words is the mean reward of some sampled completions, at the rollout positions p.
+    Word t gets the value of the next rollout position p >= t within the sentence; words after the last one get the
+    reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is the same,
+    as p does not depend on what follows it.
+
+    Args:
+        policy: the generator.
+        state: of the generator before the first word, of B rows.
+        uniforms: (B, T) in (0, 1) to sample the sentences by, on the device.
+        reward: of sentences.
+        positions: the rollout positions, in ascending order.
+        rollouts: n, the completions per rollout position.
+        rng: to sample completions.
     """
-    rows, max_words = chance.shape
-    device = chance.device
-    sentences, stops = complete(policy, state, empty_sentences(rows, max_words, device), chance, at)
+    rows, max_words = uniforms.shape
+    device = uniforms.device
+    empty = empty_sentences(rows, max_words, device)
+    sentences, stops = complete(policy, state, empty, uniforms, positions)
     rewards = reward(sentences, torch.arange(rows, device=device))
     values = rewards[:, None].expand(rows, max_words).clone()
-    if stops and n:
-        row = torch.cat([some.repeat(n) for _, some, _ in stops])
-        length = torch.cat([torch.full_like(some, position).repeat(n) for position, some, _ in stops])
-        parts = zip(*(state for *_, state in stops), strict=True)
-        states = LSTMState(*(torch.cat([part.repeat(n, 1) for part in some]) for some in parts))
-        inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
-        prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
-        sampled = torch.rand(len(row), max_words, generator=rng, device=rng.device).to(device)
-        completed, _ = complete(policy, states, prefixes, sampled)
-        of_stops = reward(completed, row).split([len(some) * n for _, some, _ in stops])
-        for (position, some, _), its in reversed(list(zip(stops, of_stops, strict=True))):
-            values[some, :position] = its.view(n, -1).mean(0)[:, None].expand(-1, position)
-    return sentences, values, rewards
+    if not (stops and rollouts):
+        return ValuedSentences(sentences, values, rewards)
+
+    # All rollouts of all stops are completed together: the n copies of a stop's b sentences, one after another, then
+    # those of the next stop. So row k of a stop's part is sentence k % b.
+    row = torch.cat([stop.rows.repeat(rollouts) for stop in stops])
+    length = torch.cat([torch.full_like(stop.rows, stop.position).repeat(rollouts) for stop in stops])
+    hidden = torch.cat([stop.state.hidden.repeat(rollouts, 1) for stop in stops])
+    cell = torch.cat([stop.state.cell.repeat(rollouts, 1) for stop in stops])
+    is_in_prefix = torch.arange(max_words, device=device)[None, :] < length[:, None]
+    prefixes = PaddedSentences(sentences.words[row].where(is_in_prefix, PAD_ID), length)
+    rollout_uniforms = torch.rand(len(row), max_words, generator=rng, device=rng.device).to(device)
+    completed, _ = complete(policy, LSTMState(hidden, cell), prefixes, rollout_uniforms)
+    rewards_of_stops = reward(completed, row).split([len(stop.rows) * rollouts for stop in stops])
+    # From the last stop to the first, as each overwrites the values of all words before its position.
+    for stop, stop_rewards in reversed(list(zip(stops, rewards_of_stops, strict=True))):
+        value = stop_rewards.view(rollouts, -1).mean(0)  # (b,)
+        values[stop.rows, : stop.position] = value[:, None].expand(-1, stop.position)
+    return ValuedSentences(sentences, values, rewards)
 
 
 DISCRIMINATOR = "discriminator"
@@ -105,6 +149,37 @@ CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discrim
 DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
 AT_ONCE = 1024  # sentences per batch when no gradients are computed
 LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
+
+
+class LikelihoodBatch(NamedTuple):
+    """A step on the likelihood of captions `rows` (B,); noise: what z is drawn from."""
+
+    rows: Tensor
+    noise: torch.Generator
+
+
+class DiscriminatorBatch(NamedTuple):
+    """A step of the discriminator on captions `rows` (B,) and captions generated for their images."""
+
+    rows: Tensor
+    generated: PaddedSentences
+
+
+class PolicyBatch(NamedTuple):
+    """A step of policy gradient on the images of captions `rows` (B,); noise: what is sampled from."""
+
+    rows: Tensor
+    noise: torch.Generator
+
+
+CaptionerBatch = LikelihoodBatch | DiscriminatorBatch | PolicyBatch
+
+
+class PhaseEpoch(NamedTuple):
+    """An epoch of the training by its phase, and its number in this phase, from 1."""
+
+    phase: str
+    number: int
 
 
 class Training:
@@ -134,10 +209,12 @@ class Training:
             raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
         self.vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
         encoded = self.vocabulary.encode(captions.texts)
+        # reduceat counts each caption's <unk>: from its first token to that of the next one.
         has_unknown = torch.from_numpy(np.add.reduceat(encoded.tokens == UNKNOWN_ID, encoded.offsets[:-1]) > 0)
         known = train[~has_unknown[train]]
         self.known = known if len(known) > 1 else train
-        self.tokens, self.offsets = (torch.from_numpy(part).to(self.device) for part in encoded)
+        self.tokens = torch.from_numpy(encoded.tokens).to(self.device)
+        self.offsets = torch.from_numpy(encoded.offsets).to(self.device)
         self.image = captions.image
         self.backbone = features.backbone
         self.distinct_images = captions.image[self.validation].unique()[:DISTINCT_IMAGES]
@@ -150,11 +227,13 @@ class Training:
     def sentences(self, captions: Tensor) -> PaddedSentences:
         """The first `words` words of captions (B,), without <start>."""
         captions = captions.to(self.device)
+        # One behind, as a caption's first token is <start>, which the nets put before a sentence themselves.
         starts = self.offsets[captions] + 1
         lengths = (self.offsets[captions + 1] - starts).clamp(max=self.config.words)
-        at = torch.arange(int(lengths.max()), device=self.device)[None, :]
-        words = self.tokens[(starts[:, None] + at).clamp(max=len(self.tokens) - 1)].long()
-        return PaddedSentences(words.where(at < lengths[:, None], PAD_ID), lengths)
+        position = torch.arange(int(lengths.max()), device=self.device)[None, :]
+        # Positions behind a caption's end are words of the next one, or behind the last token; padding replaces them.
+        words = self.tokens[(starts[:, None] + position).clamp(max=len(self.tokens) - 1)].long()
+        return PaddedSentences(words.where(position < lengths[:, None], PAD_ID), lengths)
 
     def features_of(self, captions: Tensor) -> Tensor:
         """The features (B, D) of the images of captions (B,)."""
@@ -189,7 +268,17 @@ class Training:
         losses = [self.likelihood(rows, noise).item() for rows in parts]
         return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
 
-    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> Step:
+    def step(self, batch: CaptionerBatch) -> TrainingStep:
+        """The loss of a batch of any phase, and the optimizer that it moves."""
+        match batch:
+            case LikelihoodBatch():
+                return TrainingStep(self.likelihood(batch.rows, batch.noise), optimizer="likelihood")
+            case DiscriminatorBatch():
+                return self.discriminator_step(batch.rows, batch.generated)
+            case PolicyBatch():
+                return self.policy_step(batch.rows, batch.noise)
+
+    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> TrainingStep:
         """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
         terms: the loss, and the accuracies on the three kinds, from 0 to 1.
         """
@@ -198,19 +287,26 @@ class Training:
         sentences = discriminator.sentences(self.sentences(rows))
         real = (images * sentences).sum(1)
         fake = discriminator(images, generated)
-        other = (images * sentences.roll(1, 0)).sum(1)
-        different_images = (self.image[rows] != self.image[rows].roll(1, 0)).to(self.device)
-        mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
+        # The caption of another image is that of the row before, unless both rows are of one image.
+        previous = (images * sentences.roll(1, 0)).sum(1)
+        is_other_image = (self.image[rows] != self.image[rows].roll(1, 0)).to(self.device)
+        if bool(is_other_image.any()):
+            mismatched = previous[is_other_image]
+        else:
+            mismatched = torch.zeros_like(previous)  # a constant term, since a mean over nothing is not finite
         loss = discriminator_loss(real, fake, mismatched, self.config.alpha, self.config.beta)
-        accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
-        terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracy, strict=True))}
-        return Step(loss, terms, optimizer="discrimination")
+        # A logit above 0 says that a person wrote the sentence about this image.
+        accuracies = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
+        terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracies, strict=True))}
+        return TrainingStep(loss, terms, optimizer="discrimination")
 
-    def policy_step(self, rows: Tensor, noise: torch.Generator) -> Step:
+    def policy_step(self, rows: Tensor, noise: torch.Generator) -> TrainingStep:
         """The policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean reward,
         the policy's mean entropy per word in nats, estimated from the sampled words, and the mean number of words.
         """
-        (generator, discriminator), config = self.nets, self.config
+        config = self.config
+        generator = self.nets.generator
+        discriminator = self.nets.discriminator
         features = self.features_of(rows)
         with torch.no_grad():
             images = discriminator.images(features)
@@ -221,50 +317,96 @@ class Training:
 
         state = generator.first_state(features, self.normal(len(rows), noise))
         positions = range(config.rollout_every, config.words, config.rollout_every)
-        sentences, values, rewards = sample_with_values(
-            generator, state, self.uniforms(len(rows), noise), reward, positions, config.rollouts, noise
-        )
-        log_probs = generator(state, sentences)
-        terms = {"reward": rewards.mean(), "entropy": -log_probs.detach()[sentences.mask].mean()}
-        terms["words"] = sentences.lengths.float().mean()
-        return Step(policy_loss(log_probs, values, mean_of_others(values)), terms, optimizer="policy")
+        uniforms = self.uniforms(len(rows), noise)
+        sampled = sample_with_values(generator, state, uniforms, reward, positions, config.rollouts, noise)
+        log_probs = generator(state, sampled.sentences)
+        terms = {
+            "reward": sampled.rewards.mean(),
+            "entropy": -log_probs.detach()[sampled.sentences.mask].mean(),
+            "words": sampled.sentences.lengths.float().mean(),
+        }
+        loss = policy_loss(log_probs, sampled.values, mean_of_others(sampled.values))
+        return TrainingStep(loss, terms, optimizer="policy")
 
-    def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], Step]]:
-        """The steps of an epoch, each as a function that computes its loss; phase, number: the epoch, from 1 in its
-        phase.
+    def batches(self, epoch: PhaseEpoch, seed: int) -> Iterator[CaptionerBatch]:
+        """The batches of an epoch, one at a time: each is sampled after the step on the one before it.
 
         The likelihood's go through the train captions, the discriminator's through those it knows; the third phase has
         `stages` times `generator_steps` steps of policy gradient, then one of the discriminator. After the first phase
         the generator is that with the least validation loss.
         """
+        phase, number = epoch
         config = self.config
         generator = self.nets.generator
         order = torch.Generator().manual_seed(seed)
         noise = torch.Generator(self.device).manual_seed(seed)
-        if number == 1 and (phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)):
+        is_second_phase = phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)
+        if number == 1 and is_second_phase:
             checkpoint.restore(config.output, MLE, {"generator": generator})
         if phase == MLE:
             generator.dropout.train()
+            # Dropout draws from PyTorch's global generator, so this one is seeded, and put back afterwards.
             with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-                torch.manual_seed(seed)  # of dropout
+                torch.manual_seed(seed)
                 for rows in shuffled_batches(self.train, config.batch_size, order):
-                    yield lambda rows=rows: Step(self.likelihood(rows, noise), optimizer="likelihood")  # type: ignore[misc]
+                    yield LikelihoodBatch(rows, noise)
             generator.dropout.eval()
         elif phase == DISCRIMINATOR:
+            # Captions are generated for many batches at a time, as the generator does not change in this phase.
             for rows in shuffled_batches(self.known, AT_ONCE, order):
                 generated = self.sample(self.features_of(rows), noise)
                 for part in torch.arange(len(rows)).split(config.batch_size):
-                    if len(part) > 1:
-                        yield partial(self.discriminator_step, rows[part], generated.select(part.to(self.device)))
+                    if len(part) > 1:  # a single caption has no other image
+                        yield DiscriminatorBatch(rows[part], generated.select(part.to(self.device)))
         else:
-            for turn in range(config.stages * (config.generator_steps + 1)):
-                with_policy = (turn + 1) % (config.generator_steps + 1) != 0
-                captions = self.train if with_policy else self.known
+            for turn in range(1, config.stages * (config.generator_steps + 1) + 1):
+                is_policy_step = turn % (config.generator_steps + 1) != 0
+                captions = self.train if is_policy_step else self.known
                 rows = captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
-                if with_policy:
-                    yield partial(self.policy_step, rows, noise)
+                if is_policy_step:
+                    yield PolicyBatch(rows, noise)
                 else:
-                    yield partial(self.discriminator_step, rows, self.sample(self.features_of(rows), noise))
+                    yield DiscriminatorBatch(rows, self.sample(self.features_of(rows), noise))
+
+    def evaluate(self, line: Line, epoch: PhaseEpoch) -> Line:
+        """The line of an epoch's losses with what is measured after it: the phase, the discriminator's accuracies on
+        the three kinds of captions, the validation loss of the first phase, distinct-2, and some sampled captions.
+        """
+        terms = line["terms"]
+        accuracies = {name: value for name, value in terms.items() if name in CAPTION_KINDS}
+        others = {name: value for name, value in terms.items() if name not in CAPTION_KINDS}
+        line = {**line, "phase": epoch.phase, "phase_epoch": epoch.number, **others}
+        if accuracies:
+            line["accuracy"] = accuracies
+        if epoch.phase == MLE:
+            line["validation_loss"] = self.validation_loss()
+        # The same noise after each epoch, so that the samples show what training has changed.
+        noise = torch.Generator(self.device).manual_seed(self.config.seed)
+        texts = join_words(self.sample(self.features[self.distinct_images], noise), self.vocabulary)
+        line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
+        line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
+        if epoch.phase == GAN:
+            # Policy gradient can make the captions of all images alike; then the training stops.
+            before = checkpoint.read_weights(self.config.output, MLE).state["distinct_2"]
+            if line["distinct_2"] < self.config.collapse * before:
+                line["collapsed"] = True
+        return line
+
+    def keep_generator(self, line: Line) -> None:
+        """Write the generator as the weights of its phase."""
+        saved_with = {name: line[name] for name in ("epoch", "distinct_2")}
+        checkpoint.save(self.config.output, line["phase"], {"generator": self.nets.generator}, saved_with)
+
+    def keep_after_gan(self, line: Line) -> None:
+        """Keep the generator of an epoch of the third phase, unless its captions have become too much alike: then the
+        last good generator stays, which after the first such epoch is that of the first phase.
+        """
+        folder = self.config.output
+        if "collapsed" not in line:
+            self.keep_generator(line)
+        elif not (folder / f"{GAN}.safetensors").exists():
+            for suffix in ("safetensors", "json"):
+                write_atomically(folder / f"{GAN}.{suffix}", (folder / f"{MLE}.{suffix}").read_bytes())
 
 
 def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
@@ -283,6 +425,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
 
 
 def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
+    """Train in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     training = Training(config)
     folder = config.output
@@ -293,61 +436,38 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     words = {LANGUAGE: vocabulary}
     checkpoint.prepare_folder(config, CAPTIONER_RESUMABLE, size, training.backbone, tables, words, overwrite, say)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
-    epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
-
-    def keep(line: Line) -> None:
-        saved_with = {name: line[name] for name in ("epoch", "distinct_2")}
-        checkpoint.save(folder, line["phase"], {"generator": nets.generator}, saved_with)
+    epochs = [PhaseEpoch(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def evaluate(line: Line) -> Line:
-        phase, number = epochs[line["epoch"] - 1]
-        accuracy = {name: value for name, value in line["terms"].items() if name in CAPTION_KINDS}
-        terms = {name: value for name, value in line["terms"].items() if name not in CAPTION_KINDS}
-        line = {**line, "phase": phase, "phase_epoch": number, **terms, **({"accuracy": accuracy} if accuracy else {})}
-        if phase == MLE:
-            line["validation_loss"] = training.validation_loss()
-        noise = torch.Generator(training.device).manual_seed(config.seed)
-        texts = join_words(training.sample(training.features[training.distinct_images], noise), vocabulary)
-        line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
-        line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
-        if phase == GAN:
-            at_first = checkpoint.read_weights(folder, MLE).state["distinct_2"]
-            if line["distinct_2"] >= config.collapse * at_first:
-                keep(line)
-            else:
-                line["collapsed"] = True
-                if not (folder / f"{GAN}.safetensors").exists():  # the last good generator is that of the first phase
-                    for suffix in ("safetensors", "json"):
-                        write_atomically(folder / f"{GAN}.{suffix}", (folder / f"{MLE}.{suffix}").read_bytes())
+        epoch = epochs[line["epoch"] - 1]
+        line = training.evaluate(line, epoch)
+        if epoch.phase == GAN:
+            training.keep_after_gan(line)
         return line
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
-        line = history[-1]
-        figures = {"loss": line["loss"] if line["phase"] == MLE else None, "validation": line.get("validation_loss")}
-        figures |= {name: line.get(name) for name in ("reward", "entropy")}
-        figures |= {f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()}
-        figures["distinct-2"] = line["distinct_2"]
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
-        say(f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}")
+        say(progress_of(history[-1]))
 
-    rates = {  # of an Adam per loss
-        "likelihood": (nets.generator, config.supervised_rate),
-        "policy": (nets.generator, config.learning_rate),
-        "discrimination": (nets.discriminator, config.supervised_rate),
+    # One Adam for each loss; the likelihood's and the policy's move the same net.
+    optimizers = {
+        "likelihood": torch.optim.Adam(nets.generator.parameters(), lr=config.supervised_rate),
+        "policy": torch.optim.Adam(nets.generator.parameters(), lr=config.learning_rate),
+        "discrimination": torch.optim.Adam(nets.discriminator.parameters(), lr=config.supervised_rate),
     }
     captions = len(training.train)
     images = len(training.image[training.train].unique())
     history = fit(
         nets._asdict(),
-        {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()},
-        lambda epoch: training.batches(*epochs[epoch - 1], epoch_seed(config.seed, epoch)),
-        lambda batch, epoch: batch(),
+        optimizers,
+        lambda epoch: training.batches(epochs[epoch - 1], epoch_seed(config.seed, epoch)),
+        lambda batch, epoch: training.step(batch),
         len(epochs),
         clip=config.clip,
         evaluate=evaluate,
+        # Only the first phase has a validation loss; in the others no epoch is better than another.
         select=lambda line: -line["validation_loss"] if line["phase"] == MLE else -torch.inf,
-        keep=keep,
+        keep=training.keep_generator,
         report=report,
         stop=lambda history: bool(history) and "collapsed" in history[-1],
         folder=folder,
@@ -359,22 +479,35 @@ def _train(config: CaptionerConfig, overwrite: bool, say: Say) -> Path:
     return folder
 
 
-def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
+def progress_of(line: Line) -> str:
+    """A line of progress of an epoch: `mle 3: loss 2.104, validation 2.310, distinct-2 0.412, 8 s | A dog runs.`"""
+    figures = {"loss": line["loss"] if line["phase"] == MLE else None, "validation": line.get("validation_loss")}
+    figures |= {name: line.get(name) for name in ("reward", "entropy")}
+    figures |= {f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()}
+    figures["distinct-2"] = line["distinct_2"]
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
+    return f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}"
+
+
+def draw_curves(history: Sequence[Line], path: Path) -> None:
     """Draw likelihood, reward, entropy, accuracy and distinct-2 by epoch, as lines of metrics.jsonl, as a PNG."""
     figure = new_figure(14, 3.4)
     loss, reward, accuracy, distinct = figure.subplots(1, 4)
     plot_metric(loss, [line for line in history if line["phase"] == MLE], "loss", "train")
     plot_metric(loss, history, "validation_loss", "validation")
     loss.set(xlabel="epoch", ylabel="- log likelihood per word", title="likelihood")
+
     plot_metric(reward, history, "reward", "reward", color="tab:green")
-    beside = reward.twinx()
-    plot_metric(beside, history, "entropy", "entropy", color="tab:gray")
     reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
-    beside.set(ylabel="entropy per word, nats (gray)")
+    entropy = reward.twinx()
+    plot_metric(entropy, history, "entropy", "entropy", color="tab:gray")
+    entropy.set(ylabel="entropy per word, nats (gray)")
+
     lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
     for name in CAPTION_KINDS:
         plot_metric(accuracy, lines, name, name)
     accuracy.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), title="discriminator")
+
     for phase, colour in COLOURS.items():
         plot_metric(distinct, [line for line in history if line["phase"] == phase], "distinct_2", phase, color=colour)
     distinct.set(xlabel="epoch", ylabel="distinct-2 of samples", ylim=(0, None), title="diversity")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from ....schemas.messages import did_you_mean
@@ -29,7 +29,10 @@ LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own na
 
 
 class Loaded(NamedTuple):
-    """A model of Hugging Face or OpenCLIP, its image processor or transform without augmentation, and its tokenizer."""
+    """A model of Hugging Face or OpenCLIP, its image processor or transform without augmentation, and its tokenizer.
+
+    They are of any class of these libraries, which have no common type.
+    """
 
     model: Any
     processor: Any
@@ -60,8 +63,11 @@ def cached(repository: str, *names: str) -> Path | None:
     """The first of these files of a repository on the hub that is in the hub's cache on this machine; None: none is."""
     from huggingface_hub import try_to_load_from_cache
 
-    found = (try_to_load_from_cache(repository, name) for name in names)
-    return next((Path(path) for path in found if isinstance(path, str)), None)
+    for name in names:
+        path = try_to_load_from_cache(repository, name)
+        if isinstance(path, str):  # else None, or a mark that the repository has no such file
+            return Path(path)
+    return None
 
 
 def read_hugging_face(folder: Path) -> Loaded:
@@ -70,15 +76,20 @@ def read_hugging_face(folder: Path) -> Loaded:
     """
     import transformers
 
-    local = {"local_files_only": True}
     with reading(folder, "weights"):
-        read = {"use_safetensors": any(folder.glob("*.safetensors")), "weights_only": True, "output_loading_info": True}
-        model, found = transformers.AutoModel.from_pretrained(folder, **read, **local)
+        model, loading = transformers.AutoModel.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=any(folder.glob("*.safetensors")),
+            weights_only=True,  # of pickled files, which could run code
+            output_loading_info=True,
+        )
     with reading(folder, "image processor"):  # the one that computes with Pillow, since others need torchvision
-        processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False, **local)
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False, local_files_only=True)
     with reading(folder, "tokenizer"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **local)
-    if missing := sorted(found["missing_keys"]):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    # transformers fills missing weights with random numbers, and only warns of it
+    if missing := sorted(loading["missing_keys"]):
         raise ValueError(f"the weights in {folder} must be those of the whole model, lack: {missing[0]}")
     if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
         kind = type(model).__name__
@@ -114,11 +125,13 @@ def reading(path: Path, what: str) -> Iterator[None]:
 
 
 class OpenClipModel(NamedTuple):
-    """OpenCLIP's name of an architecture; weights, a file or the folder of a saved model; what else makes the model."""
+    """What makes a model of OpenCLIP: its name of an architecture; weights, a file or the folder of a saved model;
+    settings, the further arguments of `create_model_and_transforms`.
+    """
 
     architecture: str
     weights: Path
-    settings: Mapping[str, Any] = MappingProxyType({})
+    settings: Mapping[str, object] = MappingProxyType({})
 
 
 def locate_open_clip(rest: str) -> OpenClipModel:
@@ -140,22 +153,26 @@ def locate_open_clip(rest: str) -> OpenClipModel:
         raise ValueError(f"open_clip has no architecture {architecture}{did_you_mean(architecture, known)}")
     if Path(weights).exists():
         return OpenClipModel(architecture, Path(weights))
+
+    # By name: OpenCLIP would download the weights, so they are looked up in the cache here.
     about = library.get_pretrained_cfg(architecture, weights)
-    repository, _, name = about.get("hf_hub", "").rpartition("/")
+    repository, _, file_name = about.get("hf_hub", "").rpartition("/")
     if not repository:
         raise FileNotFoundError(f"{weights}: no such file of weights, nor weights of {architecture} on the hub")
-    names = (f"{name.rpartition('.')[0]}.safetensors", name) if name else (WEIGHTS, PICKLED)
+    names = (f"{file_name.rpartition('.')[0]}.safetensors", file_name) if file_name else (WEIGHTS, PICKLED)
     path = cached(repository, *names)
     if path is None:
         raise FileNotFoundError(f"{rest} is not in the cache of the hub: hf download {repository} {names[0]}")
+    # A file of weights does not say how pictures are prepared for it; OpenCLIP's entry of its name does.
     settings = {f"image_{what}": about[what] for what in ("mean", "std", "interpolation", "resize_mode")}
     return OpenClipModel(architecture, path, {**settings, "force_quick_gelu": about.get("quick_gelu", False)})
 
 
-def read_open_clip(found: OpenClipModel) -> Loaded:
+def read_open_clip(located: OpenClipModel) -> Loaded:
     """Load a model; pickled code in it is never run. Raises ValueError if it cannot be read."""
     open_clip = _open_clip()
-    architecture, weights, settings = found
+    architecture, weights, settings = located
+    # The name of a saved folder tells where its weights are.
     pretrained = None if architecture.startswith(LOCAL) else str(weights)
     try:
         model, _, transform = open_clip.create_model_and_transforms(
@@ -166,7 +183,7 @@ def read_open_clip(found: OpenClipModel) -> Loaded:
         raise ValueError(f"open_clip cannot make {architecture} from {weights}: {first_line(error)}") from error
 
 
-def _open_clip() -> Any:
+def _open_clip() -> ModuleType:
     try:
         import open_clip
     except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch

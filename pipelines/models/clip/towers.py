@@ -10,19 +10,24 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..losses import Contrast
+from ..losses import ContrastiveHead
 from ..settings import ClipConfig
-from ..similarities import unit
+from ..similarities import unit_vectors
 from . import pretrained
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from transformers import PreTrainedTokenizerFast
+    from transformers.modeling_outputs import BaseModelOutputWithPooling
+
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
-BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
+TOKENIZER_FILES = (".json", ".txt", ".model")  # in a saved folder
 FILLED = ("siglip",)  # models trained on texts that are filled up to their full length
 UNLIMITED = 512  # tokens of a text that are read where neither the model nor its tokenizer sets a limit
 LONGEST = 40  # tokens of a text of the tiny CLIP
@@ -31,7 +36,9 @@ MEAN = (0.5,) * 3
 STD = (0.5,) * 3  # of its pictures
 
 
-class _Clip(Contrast):
+class _Clip(ContrastiveHead):
+    """A CLIP of any library, which has its own temperature."""
+
     clip: Any
 
     @property
@@ -59,37 +66,44 @@ class HuggingFace(_Clip):
         # CLIP's own tokenizer fills up with the end token, which its mask does not need
         self.masked = self.padding != tokenizer.eos_token_id and not self.filled
 
-    def pixels(self, images: Sequence[Any]) -> np.ndarray:
-        """Pictures (PIL) as the image processor makes them, (n, 3, height, width).
+    def pixels(self, images: Sequence[Image]) -> np.ndarray:
+        """Pictures as the image processor makes them, (n, 3, height, width).
 
         Raises ValueError if it cuts them into patches of its own, as that of SigLIP 2 NaFlex does.
         """
-        made = self.processor(images=list(images), return_tensors="np")
-        if "spatial_shapes" in made:
+        inputs = self.processor(images=list(images), return_tensors="np")
+        if "spatial_shapes" in inputs:
             raise ValueError("model must take whole pictures, not patches of pictures of any shape (NaFlex)")
-        return made["pixel_values"]
+        return inputs["pixel_values"]
 
     def tokens(self, texts: Sequence[str]) -> Tensor:
         """The token ids of texts (n, T), filled up with the tokenizer's padding."""
-        padding = "max_length" if self.filled else True
-        settings: dict[str, Any] = {"padding": padding, "truncation": True, "max_length": self.longest}
-        return torch.from_numpy(self.tokenizer(list(texts), **settings, return_tensors="np")["input_ids"])
+        encoded = self.tokenizer(
+            list(texts),
+            padding="max_length" if self.filled else True,
+            truncation=True,
+            max_length=self.longest,
+            return_tensors="np",
+        )
+        return torch.from_numpy(encoded["input_ids"])
 
     def images(self, pixels: Tensor) -> Tensor:
         """Unit vectors (B, d) of pixels."""
-        return unit(_pooled(self.clip.get_image_features(pixel_values=pixels)))
+        return unit_vectors(_pooled(self.clip.get_image_features(pixel_values=pixels)))
 
     def texts(self, ids: Tensor) -> Tensor:
-        """Unit vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
+        """Unit vectors (B, d) of token ids (B, T). RunTexts of like length are read together: padding costs little."""
         lengths = (ids != self.padding).sum(1)
         order = lengths.argsort(stable=True)
         parts = []
         for rows in order.split(TOGETHER):
-            longest = ids.shape[1] if self.filled else int(lengths[rows[-1]]) + 1  # with the end token as padding
-            some = ids[rows, :longest]
-            mask = some != self.padding if self.masked else torch.ones_like(some)
-            parts.append(_pooled(self.clip.get_text_features(input_ids=some, attention_mask=mask.long())))
-        return unit(torch.cat(parts)[order.argsort()])
+            # The last row is the longest. One column more, for the end token of those tokenizers that pad with it
+            longest = ids.shape[1] if self.filled else int(lengths[rows[-1]]) + 1
+            part_ids = ids[rows, :longest]
+            mask = part_ids != self.padding if self.masked else torch.ones_like(part_ids)
+            parts.append(_pooled(self.clip.get_text_features(input_ids=part_ids, attention_mask=mask.long())))
+        original_order = order.argsort()
+        return unit_vectors(torch.cat(parts)[original_order])
 
     def save(self, folder: Path) -> None:
         """Write what transformers' `from_pretrained` reads."""
@@ -97,8 +111,12 @@ class HuggingFace(_Clip):
             part.save_pretrained(folder)
 
 
-def _pooled(output: Any) -> Tensor:
-    return output if isinstance(output, Tensor) else output.pooler_output
+def _pooled(output: Tensor | BaseModelOutputWithPooling) -> Tensor:
+    """The vectors of images or texts, which some versions of transformers return in an object with others."""
+    if isinstance(output, Tensor):
+        return output
+    assert output.pooler_output is not None
+    return output.pooler_output
 
 
 def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
@@ -107,20 +125,33 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
 
     torch.manual_seed(config.seed)
     tokens = {word: number for number, word in enumerate((*SPECIAL, *words))}
-    text = {"vocab_size": len(tokens), "max_position_embeddings": LONGEST, "pad_token_id": 0}
-    text |= {"bos_token_id": tokens["<start>"], "eos_token_id": tokens["<end>"]}
-    vision = {"image_size": config.size, "patch_size": config.patch}
-    for part, width in ((text, config.width // 2), (vision, config.width)):
-        part |= {"hidden_size": width, "intermediate_size": 4 * width, "projection_dim": config.width}
-        part |= {"num_hidden_layers": config.layers, "num_attention_heads": config.heads}
-    sizes = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=config.width)
+
+    def sizes(width: int) -> dict[str, int]:
+        return {
+            "hidden_size": width,
+            "intermediate_size": 4 * width,
+            "projection_dim": config.width,
+            "num_hidden_layers": config.layers,
+            "num_attention_heads": config.heads,
+        }
+
+    text = {
+        **sizes(config.width // 2),
+        "vocab_size": len(tokens),
+        "max_position_embeddings": LONGEST,
+        "pad_token_id": tokens["<pad>"],
+        "bos_token_id": tokens["<start>"],
+        "eos_token_id": tokens["<end>"],
+    }
+    vision = {**sizes(config.width), "image_size": config.size, "patch_size": config.patch}
+    clip_config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=config.width)
     processor = transformers.CLIPImageProcessorPil(
         size={"height": config.size, "width": config.size}, do_center_crop=False, image_mean=MEAN, image_std=STD
     )
-    return HuggingFace(pretrained.Loaded(transformers.CLIPModel(sizes), processor, _tokenizer(tokens)))
+    return HuggingFace(pretrained.Loaded(transformers.CLIPModel(clip_config), processor, _tokenizer(tokens)))
 
 
-def _tokenizer(tokens: dict[str, int]) -> Any:
+def _tokenizer(tokens: dict[str, int]) -> PreTrainedTokenizerFast:
     """A tokenizer of lower-case words and punctuation that puts a start and an end token around a text."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -130,8 +161,14 @@ def _tokenizer(tokens: dict[str, int]) -> Any:
     words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [(name, tokens[name]) for name in ("<start>", "<end>")]
     words.post_processor = processors.TemplateProcessing(single="<start> $A <end>", special_tokens=ends)
-    special = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=LONGEST, **special)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        model_max_length=LONGEST,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        bos_token="<start>",
+        eos_token="<end>",
+    )
 
 
 class OpenClip(_Clip):
@@ -141,10 +178,10 @@ class OpenClip(_Clip):
         """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
         super().__init__()
         self.unknown: int | None = None
-        self.found = pretrained.locate_open_clip(rest)
-        self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.found)
+        self.located = pretrained.locate_open_clip(rest)
+        self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.located)
 
-    def pixels(self, images: Sequence[Any]) -> np.ndarray:
+    def pixels(self, images: Sequence[Image]) -> np.ndarray:
         """Pictures (PIL) as the model's transform makes them, (n, 3, height, width)."""
         return torch.stack([self.transform(image) for image in images]).numpy()
 
@@ -154,11 +191,11 @@ class OpenClip(_Clip):
 
     def images(self, pixels: Tensor) -> Tensor:
         """Unit vectors (B, d) of pixels."""
-        return unit(self.clip.encode_image(pixels))
+        return unit_vectors(self.clip.encode_image(pixels))
 
     def texts(self, ids: Tensor) -> Tensor:
         """Unit vectors (B, d) of token ids (B, T)."""
-        return unit(self.clip.encode_text(ids))
+        return unit_vectors(self.clip.encode_text(ids))
 
     def save(self, folder: Path) -> None:
         """Write what OpenCLIP reads as `local-dir:FOLDER`: its config, weights, and the tokenizer's files if any."""
@@ -166,14 +203,15 @@ class OpenClip(_Clip):
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        if self.found.architecture.startswith(pretrained.LOCAL):
-            for file in self.found.weights.iterdir():
-                if file.suffix in BESIDE:
+        if self.located.architecture.startswith(pretrained.LOCAL):
+            for file in self.located.weights.iterdir():
+                if file.suffix in TOKENIZER_FILES:
                     shutil.copyfile(file, folder / file.name)
         else:
-            about = {"model_cfg": open_clip.get_model_config(self.found.architecture)}
-            about["model_cfg"] |= {"quick_gelu": True} if self.found.settings.get("force_quick_gelu") else {}
-            about["preprocess_cfg"] = open_clip.get_model_preprocess_cfg(self.clip)
+            model_config = open_clip.get_model_config(self.located.architecture)
+            if self.located.settings.get("force_quick_gelu"):
+                model_config["quick_gelu"] = True
+            about = {"model_cfg": model_config, "preprocess_cfg": open_clip.get_model_preprocess_cfg(self.clip)}
             (folder / pretrained.CONFIG).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
         state = {name: value.detach().cpu().contiguous().clone() for name, value in self.clip.state_dict().items()}
         save_file(state, folder / pretrained.WEIGHTS)

@@ -6,11 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Generator, Tensor
 
@@ -20,13 +22,13 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.columns import splits_of
 from ...tables.images import Images
-from ...tables.pairs import captions_with_negatives, earlier, joined
-from ..batches import NONE, NegativeSampler, autocast, shuffled_batches
+from ...tables.pairs import captions_with_negatives, earlier_draws, join_shards
+from ..batches import NO_NEGATIVES, NegativeSampler, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
-from ..data import KNOWN_WORDS, Inserting, concreteness, tell_unknown, to_indices
+from ..data import KNOWN_WORDS, UnknownWordCounts, concreteness, to_indices, unknown_words_line
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
-from ..fit import Line, Say, Step, fit
+from ..fit import Line, Say, TrainingStep, fit
 from ..losses import contrastive_terms, info_nce
 from ..sampling import NegativePool
 from ..settings import NEED_NEGATIVES, TRIPLET, ClipConfig
@@ -48,9 +50,18 @@ class Pairs:
     """
 
     def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
-        table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
-        columns: dict[str, Any] = {"of_captions": ("caption_id", "image", "text"), "of_negatives": COLUMNS}
-        captions, rows, starts = joined(captions_with_negatives(config.run, (), splits, table=table, **columns))
+        if config.refined:
+            table = "refined"
+        else:
+            table = "negatives" if has_table(config.run, "negatives") else ""
+        shards = captions_with_negatives(
+            config.run,
+            splits=splits,
+            table=table,
+            of_captions=("caption_id", "image", "text"),
+            of_negatives=COLUMNS,
+        )
+        captions, negatives, starts = join_shards(shards)
         if not len(captions):
             lacking = " or ".join(splits)
             there = ", ".join(splits_of(config.run))
@@ -66,57 +77,82 @@ class Pairs:
         self.image = to_indices(image.indices)
         self.starts = torch.from_numpy(starts)
         self.owner = torch.repeat_interleave(torch.arange(len(self.ids)), self.starts.diff())
-        self.negatives = rows["negative"].to_pylist()
-        self.operators = rows["operator"].to_pylist()
-        self.families = rows["family"].to_pylist()
-        self.concreteness = concreteness(rows)
-        self.first = torch.from_numpy(earlier(rows) == 0)
+        self.negatives = negatives["negative"].to_pylist()
+        self.operators = negatives["operator"].to_pylist()
+        self.families = negatives["family"].to_pylist()
+        self.concreteness = concreteness(negatives)
+        # Metrics count one negative of an operator and caption, so that captions with many do not count more.
+        self.first = torch.from_numpy(earlier_draws(negatives) == 0)
 
     def known_to(self, model: Towers) -> Tensor:
         """(M,) bool, whether a model knows every word that a negative inserts, one that its caption lacks."""
         if model.unknown is None or not self.negatives:
             return torch.ones(len(self.negatives), dtype=torch.bool)
-        said = [{*WORD.findall(text.lower())} for text in self.texts]
-        made = zip(self.negatives, self.owner.tolist(), strict=True)
-        inserted = [{*WORD.findall(text.lower())} - said[owner] for text, owner in made]
+        caption_words = [set(words_of(text)) for text in self.texts]
+        inserted = [
+            set(words_of(negative)) - caption_words[owner]
+            for negative, owner in zip(self.negatives, self.owner.tolist(), strict=True)
+        ]
+        # Each word is read on its own, once, as a tokenizer may have another token for it in a text. It must have some.
         words = sorted(set[str]().union(*inserted)) or [""]
-        unknown = {word for word, ids in zip(words, model.tokens(words), strict=True) if (ids == model.unknown).any()}
-        return torch.tensor([new.isdisjoint(unknown) for new in inserted])
+        tokens = model.tokens(words)
+        is_unknown = (tokens == model.unknown).any(1).tolist()
+        unknown_words = set(compress(words, is_unknown))
+        return torch.tensor([words.isdisjoint(unknown_words) for words in inserted])
 
-    def inserting(self, known: Tensor) -> dict[str, Inserting]:
+    def inserting(self, known: Tensor) -> dict[str, UnknownWordCounts]:
         """By operator, how many of its negatives insert a word that the model does not know; known: (M,) bool."""
-        made = np.array(self.operators)
-        unknown = ~known.numpy()
+        table = pd.DataFrame({"operator": self.operators, "unknown": ~known.numpy()})
+        counts = table.groupby("operator")["unknown"].agg(["size", "sum"])
         return {
-            str(name): Inserting(int((made == name).sum()), int(unknown[made == name].sum()))
-            for name in np.unique(made)
+            str(name): UnknownWordCounts(*map(int, row))
+            for name, row in zip(counts.index, counts.to_numpy(), strict=True)
         }
 
 
-def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> tuple[list[Path], list[str], Tensor]:
-    """The pictures (N) in which negatives of captions are true, these negatives (N), and the caption of each, (N,).
-    ids: the caption_ids. The captions are in ascending order. Raises ValueError if there are none.
+class Counterparts(NamedTuple):
+    """N pictures in which negatives of captions are true: their files, these negatives, and owner (N,), the index of
+    the caption of each, in ascending order.
     """
-    number = {id: at for at, id in enumerate(ids)}
-    rows: list[tuple[int, Path, str]] = []
+
+    files: list[Path]
+    texts: list[str]
+    owner: Tensor
+
+
+def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts:
+    """The counterparts of captions with these caption_ids (C,). Raises ValueError if there are none."""
+    index = {caption_id: number for number, caption_id in enumerate(ids)}
+    counterparts: list[tuple[int, Path, str]] = []
     for table in read_table(config.run, "counterparts") if has_table(config.run, "counterparts") else ():
-        mine = (row for row in table.to_pylist() if row["caption_id"] in number)
-        rows += [(number[row["caption_id"]], config.images / row["image"], row["text"]) for row in mine]
-    if not rows:
+        for row in table.to_pylist():
+            if row["caption_id"] in index:
+                counterparts.append((index[row["caption_id"]], config.images / row["image"], row["text"]))
+    if not counterparts:
         raise ValueError(f"{TRIPLET} needs pictures of negatives, {config.run} has none: run negcap counterparts")
-    owner, files, texts = zip(*sorted(rows), strict=True)
-    return list(files), list(texts), torch.tensor(owner)
+    owner, files, texts = zip(*sorted(counterparts), strict=True)
+    return Counterparts(list(files), list(texts), torch.tensor(owner))
 
 
-def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
-    """One counterpart of each caption of a batch (B,) that has any: their numbers (n,), and where in the batch (n,).
-    owner: (N,) the caption of each counterpart, in ascending order.
+class SampledCounterparts(NamedTuple):
+    """One counterpart of each caption of a batch that has any: rows (n,) among all counterparts, and positions (n,) of
+    their captions in the batch.
     """
-    first = torch.searchsorted(owner, captions)
-    last = torch.searchsorted(owner, captions, right=True)
-    places = (last > first).nonzero()[:, 0]
-    chance = torch.rand(len(captions), generator=generator)[places]
-    return first[places] + (chance * (last - first)[places]).long(), places
+
+    rows: Tensor
+    positions: Tensor
+
+
+def sample_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> SampledCounterparts:
+    """A random counterpart of each caption of a batch (B,); owner: (N,) of Counterparts."""
+    # As owners ascend, those of a caption are the rows from start to end.
+    start = torch.searchsorted(owner, captions)
+    end = torch.searchsorted(owner, captions, right=True)
+    positions = (end > start).nonzero()[:, 0]
+    # A number is drawn for every caption of the batch, whether or not it has counterparts.
+    chance = torch.rand(len(captions), generator=generator)[positions]
+    offset = (chance * (end - start)[positions]).long()
+    return SampledCounterparts(start[positions] + offset, positions)
 
 
 class Encoded:
@@ -124,16 +160,22 @@ class Encoded:
     negatives (M, T), int32. Raises ValueError naming a file that is no image.
     """
 
-    def __init__(self, towers: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
-        parts = [towers.pixels(images).astype(np.float16) for images in open_images(files)]
+    def __init__(self, model: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
+        # In half precision, as the pixels of all pictures are held in memory.
+        parts = [model.pixels(images).astype(np.float16) for images in open_images(files)]
         self.pixels = torch.from_numpy(np.concatenate(parts))
-        self.captions = towers.tokens(texts).int()
-        self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
+        self.captions = model.tokens(texts).int()
+        self.negatives = model.tokens(negatives).int() if negatives else self.captions[:0]
+
+
+def words_of(text: str) -> list[str]:
+    """The words and signs of a text, in lower case."""
+    return WORD.findall(text.lower())
 
 
 def frequent_words(texts: Sequence[str]) -> list[str]:
     """The words and signs that occur at least twice, in lower case, sorted."""
-    counts = Counter(word for text in texts for word in WORD.findall(text.lower()))
+    counts = Counter(word for text in texts for word in words_of(text))
     return sorted(word for word, count in counts.items() if count > 1)
 
 
@@ -144,6 +186,7 @@ def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampl
     if config.objective not in NEED_NEGATIVES:
         return None
     names = list(config.negative_families)
+    # -1: a family that is not trained on
     family = torch.tensor([names.index(name) if name in names else -1 for name in pairs.families], dtype=torch.int8)
     wanted = torch.tensor([name in config.negative_operators for name in pairs.operators], dtype=torch.bool)
     wanted &= (family >= 0) & known
@@ -153,17 +196,20 @@ def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampl
     return NegativeSampler(pool, family, torch.arange(len(names)), pairs.concreteness, len(pool))
 
 
-def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[Tensor]:
+def batches_of_one_caption_per_image(pairs: Pairs, batch_size: int, generator: Generator) -> Iterator[Tensor]:
     """Batches of captions (B,) for one epoch: of every image one random caption, the images in random order."""
-    order = torch.rand(len(pairs.texts), generator=generator).argsort()
-    by_image, at = pairs.image[order].sort(stable=True)
-    chosen = order[at[torch.searchsorted(by_image, torch.arange(len(pairs.files)))]]
-    return shuffled_batches(chosen, config.batch_size, generator)
+    shuffled = torch.rand(len(pairs.texts), generator=generator).argsort()
+    # A stable sort by image keeps the captions of an image in their random order, so the first one is a random one.
+    image, order = pairs.image[shuffled].sort(stable=True)
+    first_of_image = torch.searchsorted(image, torch.arange(len(pairs.files)))
+    chosen = shuffled[order[first_of_image]]  # (I,)
+    return shuffled_batches(chosen, batch_size, generator)
 
 
-WARM_UP = 0.05
-MAX_NORM = 1.0
-LEAST_PAIRS = 20
+WARM_UP = 0.05  # the share of the steps in which the learning rate rises
+MAX_NORM = 1.0  # of the gradients
+LEAST_PAIRS = 20  # of an operator, below which its share of right pairs says too little to count in the mean
+LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
 
 
 def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print) -> Path:
@@ -179,109 +225,171 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
         return _train_clip(config, overwrite, say)
 
 
+class ClipBatch(NamedTuple):
+    """The captions (B,) of a batch, and what else of it is drawn from."""
+
+    captions: Tensor
+    generator: Generator
+
+
+class ClipTraining:
+    """A model, what it is trained on, and what it is validated on. inserting: see `Pairs.inserting`."""
+
+    def __init__(self, config: ClipConfig) -> None:
+        self.config = config
+        self.device = choose_device(config.device)
+        self.pairs = Pairs(config, config.train_splits)
+        self.model = towers(config, frequent_words(self.pairs.texts)).to(self.device)
+        self.data = Encoded(self.model, self.pairs.files, self.pairs.texts, self.pairs.negatives)
+        known = self.pairs.known_to(self.model)
+        self.inserting = self.pairs.inserting(known)
+        self.sampler = sampler_of(self.pairs, known, config)
+        self.counterparts: Counterparts | None = None
+        self.loss = config.objective
+        if config.objective == TRIPLET:
+            self.loss = "negclip"  # TripletCLIP's first term, see `counterparts_loss` for the second
+            self.counterparts = read_counterparts(config, self.pairs.ids)
+            self.pictures = Encoded(self.model, self.counterparts.files, self.counterparts.texts, ())
+        self.held_out = Pairs(config, [config.validation_split])
+        self.held_out_data = Encoded(self.model, self.held_out.files, self.held_out.texts, self.held_out.negatives)
+        # A negative with a word that the model does not know may read like its caption, and would say nothing.
+        self.held_out.first &= self.held_out.known_to(self.model)
+        batches = torch.arange(len(self.pairs.files)).split(config.batch_size)
+        self.steps_per_epoch = sum(len(batch) > 1 for batch in batches)  # see `shuffled_batches`
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """AdamW; as in CLIP, only matrices decay, not biases, norms and the temperature."""
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [weights for weights in trained if weights.ndim > 1], "weight_decay": self.config.weight_decay},
+            {"params": [weights for weights in trained if weights.ndim <= 1], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, self.config.learning_rate)
+
+    def learning_rate(self, steps_done: int) -> float:
+        """Of the next step."""
+        all_steps = self.config.epochs * self.steps_per_epoch
+        return self.config.learning_rate * warm_up_and_cosine(steps_done, all_steps)
+
+    def batches(self, epoch: int) -> Iterator[ClipBatch]:
+        """The batches of an epoch."""
+        generator = Generator().manual_seed(epoch_seed(self.config.seed, epoch))
+        self.model.train()
+        captions = batches_of_one_caption_per_image(self.pairs, self.config.batch_size, generator)
+        return (ClipBatch(rows, generator) for rows in captions)
+
+    def images(self, pixels: Tensor) -> Tensor:
+        """Vectors (B, d) of pictures."""
+        return self.model.images(pixels.to(self.device).float())
+
+    def texts(self, ids: Tensor) -> Tensor:
+        """Vectors (n, d) of texts by their token ids, n > 0."""
+        return self.model.texts(ids.long().to(self.device))
+
+    def step(self, batch: ClipBatch) -> TrainingStep:
+        """The loss of a batch, a mean over its captions."""
+        captions = batch.captions
+        sampled = NO_NEGATIVES if self.sampler is None else self.sampler.sample(captions, batch.generator)
+        image = self.pairs.image[captions]
+        negatives = self.data.negatives[sampled.rows]
+        with autocast(self.config, self.device):
+            images = self.images(self.data.pixels[image])
+            texts = self.texts(self.data.captions[captions])
+            false = self.texts(negatives) if len(negatives) else images[:0]
+        # (B, B): where the captions of a batch are of one image, each is true of the other's picture, too.
+        same_image = (image[:, None] == image[None, :]).to(self.device)
+        margin = self.config.concreteness_margin
+        terms = contrastive_terms(self.loss, self.model, images, texts, false, sampled, same_image, margin)
+        if self.counterparts is not None:
+            rows, positions = sample_counterparts(self.counterparts.owner, captions, batch.generator)
+            if len(rows):
+                terms["counterparts"] = self.counterparts_loss(rows, captions[positions])
+        return TrainingStep(torch.stack(list(terms.values())).sum() / len(captions))
+
+    def counterparts_loss(self, rows: Tensor, captions: Tensor) -> Tensor:
+        """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
+        captions are the negatives; rows: (n,) the counterparts, captions: (n,) the captions they are of.
+        """
+        with autocast(self.config, self.device):
+            images = self.images(self.pictures.pixels[rows])
+            texts = self.texts(self.pictures.captions[rows])
+            false = self.texts(self.data.captions[captions])
+        same_image = torch.eye(len(rows), dtype=torch.bool, device=self.device)
+        scale = self.model.scale
+        return info_nce(scale * images @ texts.T, same_image, scale * images @ false.T)
+
+    def save(self) -> None:
+        """Write the model and its settings, as a whole: the libraries write in place, and through links."""
+        settings = {name: value for name, value in vars(self.config).items() if name not in LEFT_OUT}
+        with staged(self.config.output) as new:
+            self.model.save(new)
+            write_json(new / "training.json", settings)
+            for file in files_below(new):
+                move(file, self.config.output / file.relative_to(new))
+
+
 def _train_clip(config: ClipConfig, overwrite: bool, say: Say) -> Path:
+    """Train in a folder that no other command writes."""
     if not holds_nothing(config.output) and not overwrite:
         raise FileExistsError(f"{config.output} holds a model: --overwrite to replace it")
     torch.set_num_threads(config.threads)
-    device = choose_device(config.device)
-    pairs = Pairs(config, config.train_splits)
-    model = towers(config, frequent_words(pairs.texts)).to(device)
-    data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
-    known = pairs.known_to(model)
-    sampler = sampler_of(pairs, known, config)
-    inserting = pairs.inserting(known)
-    if sampler is not None and (lost := tell_unknown(inserting, f"they are not trained on; {KNOWN_WORDS}")):
-        say(lost)
-    kind = config.objective
-    pictures = None
-    if kind == TRIPLET:
-        files, texts, of_caption = read_counterparts(config, pairs.ids)
-        kind = "negclip"
-        pictures = Encoded(model, files, texts, ())
-    held_out = Pairs(config, [config.validation_split])
-    validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
-    held_out.first &= held_out.known_to(model)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
-        {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [one for one in trained if one.ndim <= 1], "weight_decay": 0.0},
-    ]
-    steps = config.epochs * sum(len(batch) > 1 for batch in torch.arange(len(pairs.files)).split(config.batch_size))
+    training = ClipTraining(config)
+    pairs = training.pairs
+    if training.sampler is not None:
+        lost = unknown_words_line(training.inserting, f"they are not trained on; {KNOWN_WORDS}")
+        if lost:
+            say(lost)
 
-    def embedded(pixels: Tensor, *texts: Tensor) -> list[Tensor]:
-        """Vectors of pictures, and of texts by their token ids."""
-        with autocast(config, device):
-            images = model.images(pixels.to(device).float())
-            return [images, *(model.texts(ids.long().to(device)) if len(ids) else images[:0] for ids in texts)]
-
-    def epoch_batches(epoch: int) -> Iterator[tuple[Tensor, Generator]]:
-        generator = Generator().manual_seed(epoch_seed(config.seed, epoch))
-        model.train()
-        return ((captions, generator) for captions in batches(pairs, config, generator))
-
-    def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
-        captions, generator = batch
-        drawn = NONE if sampler is None else sampler.sample(captions, generator)
-        image = pairs.image[captions]
-        images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
-        same = (image[:, None] == image[None, :]).to(device)
-        terms = contrastive_terms(kind, model, images, texts, false, drawn, same, config.concreteness_margin)
-        if pictures is not None:
-            of, places = draw_counterparts(of_caption, captions, generator)
-            # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
-            # captions are the negatives
-            if len(of):
-                negated = pictures.captions[of], data.captions[captions[places]]
-                images, texts, false = embedded(pictures.pixels[of], *negated)
-                same = torch.eye(len(of), dtype=torch.bool, device=device)
-                terms["counterparts"] = info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
-        return Step(torch.stack(list(terms.values())).sum() / len(captions))
+    def validate(line: Line) -> Line:
+        metrics = evaluate(training.model, training.held_out, training.held_out_data, config, training.device)
+        return {"validation": metrics}
 
     def report(history: Sequence[Line]) -> None:
         write_history(config.output / "metrics.jsonl", list(history))
         line = history[-1]
-        best = max(its["validation"]["rsum"] for its in history)
+        best = max(earlier_line["validation"]["rsum"] for earlier_line in history)
         rsum = line["validation"]["rsum"]
         right = line["validation"]["pairs"]["mean"]
         shown = f"rsum {rsum:.1f} (best {best:.1f}), pairs right {right:.1f} %"
         say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
-    def keep(line: Line) -> None:
-        settings = {name: value for name, value in vars(config).items() if name not in LEFT_OUT}
-        with staged(config.output) as new:  # the libraries write in place, and through links
-            model.save(new)
-            write_json(new / "training.json", settings)
-            for file in files_below(new):
-                move(file, config.output / file.relative_to(new))
-
     fit(
-        {"model": model},
-        {"optimizer": torch.optim.AdamW(groups, config.learning_rate)},
-        epoch_batches,
-        step,
+        {"model": training.model},
+        {"optimizer": training.optimizer()},
+        training.batches,
+        lambda batch, epoch: training.step(batch),
         config.epochs,
         clip=MAX_NORM,
-        rate=lambda epoch, done: config.learning_rate * _rate(done, steps),
-        evaluate=lambda line: {"validation": evaluate(model, held_out, validation, config, device)},
+        rate=lambda epoch, done: training.learning_rate(done),
+        evaluate=validate,
         select=lambda line: line["validation"]["rsum"],
-        keep=keep,
+        keep=lambda line: training.save(),
         report=report,
         say=say,
         about=f"{config.objective}: {len(pairs.texts):,} captions of {len(pairs.files):,} images",
-        length=steps // config.epochs,
+        length=training.steps_per_epoch,
     )
     return config.output
 
 
-LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
+# Retrieval metrics by name, and `pairs`: the share of captions, in %, that beat a negative, by operator, and their mean
+ClipMetrics = dict[str, float | dict[str, float]]
 
 
 @torch.inference_mode()
-def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
-    """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
-    to their image than the first negative that the operator made of them, if the model knows its words, and the mean of
-    these percentages. Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so
-    few.
+def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> ClipMetrics:
+    """How well a model finds images by captions and the reverse, and tells captions from negatives.
+
+    `pairs` has by operator the percentage of captions that are nearer to their image than the first negative that the
+    operator made of them, and the mean of these percentages. Operators with fewer than LEAST_PAIRS such captions are
+    left out of the mean, unless all have so few.
+
+    Args:
+        model: that is measured.
+        pairs: captions, images and negatives; `first` says which negatives count.
+        data: the same as tensors.
+        config: how many pictures are read at a time.
+        device: that computes.
     """
     model.eval()
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])
@@ -290,25 +398,28 @@ def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, dev
         return torch.cat([model.texts(part.long().to(device)) for part in table.split(4 * config.batch_size)])
 
     captions = embed(data.captions)
-    owner = pairs.image.to(device)
-    metrics: dict[str, Any] = dict(retrieval_metrics(rank(images, captions, owner)))
-    metrics["pairs"] = {"mean": math.nan}
-    first = pairs.first.nonzero()[:, 0]
-    if len(first):
-        false = embed(data.negatives[first])
-        of = pairs.owner[first].to(device)
-        right = (images[owner[of]] * (captions[of] - false)).sum(1).cpu() > 0
-        made_by = np.array(pairs.operators)[first.numpy()]
-        names, counts = np.unique(made_by, return_counts=True)
-        shares = {str(name): 100 * right[torch.from_numpy(made_by == name)].double().mean().item() for name in names}
-        many = names[counts >= LEAST_PAIRS] if counts.max() >= LEAST_PAIRS else names
-        metrics["pairs"] = {**shares, "mean": fmean(shares[name] for name in many.tolist())}
-    return metrics
+    image_of_caption = pairs.image.to(device)
+    metrics = retrieval_metrics(rank(images, captions, image_of_caption))
+    first = pairs.first.nonzero()[:, 0]  # (n,) negatives
+    if not len(first):
+        return {**metrics, "pairs": {"mean": math.nan}}
+    owner = pairs.owner[first].to(device)
+    # The caption is nearer than its negative where the image's product with their difference is positive.
+    difference = captions[owner] - embed(data.negatives[first])
+    is_right = (images[image_of_caption[owner]] * difference).sum(1).cpu() > 0
+    table = pd.DataFrame({"operator": np.array(pairs.operators)[first.numpy()], "right": is_right.numpy()})
+    by_operator = table.groupby("operator")["right"].agg(["size", "mean"])
+    shares = 100 * by_operator["mean"]
+    many = by_operator["size"] >= LEAST_PAIRS
+    counted = shares[many] if many.any() else shares
+    named_shares = {str(name): float(share) for name, share in shares.items()}
+    return {**metrics, "pairs": {**named_shares, "mean": fmean(counted)}}
 
 
-def _rate(step: int, steps: int) -> float:
+def warm_up_and_cosine(step: int, steps: int) -> float:
     """The factor of the learning rate at a step, from 0: a linear warm-up, then a cosine to 0."""
     warm_up = max(1, round(WARM_UP * steps))
     if step < warm_up:
         return (step + 1) / warm_up
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm_up) / max(1, steps - warm_up))))
+    progress = (step - warm_up) / max(1, steps - warm_up)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))

@@ -23,47 +23,73 @@ import torch
 from torch import Tensor
 
 from ....augment.language.semantic_classes import attributes
-from ..data import PARTS, Phrase
-from ..similarities import COSINE, Similarity
+from ..data import PARTS, QueryPhrase
+from ..similarities import COSINE, VectorSimilarity
 from .retrieval import EmbeddedSplit
 
-Embed = Callable[[Sequence[Phrase]], Tensor]  # phrases -> (Q, d)
+Embed = Callable[[Sequence[QueryPhrase]], Tensor]  # phrases -> (Q, d)
+Words = tuple[str, ...]
+GraphRow = Mapping[str, Any]  # a row of the table `components`: lists of objects, attributes and relations, with words
 
-QUERIES = {  # by kind: column of `components`, kind in the table component_vocabulary, least number of images
-    "object": ("objects", "noun", 5),
-    "attribute": ("attributes", "attribute_noun", 3),
-    "relation": ("relations", "triple", 3),
+
+class QueryKind(NamedTuple):
+    """A kind of query. column: of the table `components`. vocabulary_kind: in the table component_vocabulary. images:
+    that have such a component, at least; rarer ones say little, and their average precision is noisy.
+    """
+
+    column: str
+    vocabulary_kind: str
+    images: int
+
+
+QUERIES = {
+    "object": QueryKind("objects", "noun", 5),
+    "attribute": QueryKind("attributes", "attribute_noun", 3),
+    "relation": QueryKind("relations", "triple", 3),
 }
 
 
-Queries = tuple[list[Phrase], Tensor]  # Q phrases, and (Q, I) bool, images with a caption that has the component
+class Queries(NamedTuple):
+    """Q phrases as queries. true: (Q, I) bool, the images with a caption that has the component."""
+
+    phrases: list[QueryPhrase]
+    true: Tensor
 
 
 def frequent_queries(
     components: pa.Table, vocabulary: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
 ) -> dict[str, Queries]:
-    """The components of a vocabulary that captions of enough images have, by kind as in QUERIES, sorted by their words.
-    components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
-    image: (n,) the image index of each caption. images: I. written: see `written_forms`.
+    """The components of a vocabulary that captions of enough images have, by kind, sorted by their words.
+
+    Args:
+        components: one row per caption of the split.
+        vocabulary: the table component_vocabulary, counted on train captions.
+        image: (n,) the image index of each caption.
+        images: I, how many there are.
+        written: see `written_forms`.
     """
-    known = set(zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True))
+    kinds_and_words = zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True)
+    known = set(kinds_and_words)  # what the train captions lack, or hardly have, is no fair query
     queries = {}
-    for kind, (column, called, least) in QUERIES.items():
-        found: dict[tuple[str, ...], set[int]] = {}
-        for at, items in zip(image, components[column].to_pylist(), strict=True):
+    for kind, (column, vocabulary_kind, least) in QUERIES.items():
+        images_with: dict[Words, set[int]] = {}
+        for image_of_caption, items in zip(image, components[column].to_pylist(), strict=True):
             for item in items:
-                found.setdefault(tuple(item[part] for part in PARTS[column]), set()).add(at)
-        kept = sorted(words for words, its in found.items() if len(its) >= least and (called, words) in known)
-        true = torch.zeros(len(kept), images, dtype=torch.bool)
-        for row, words in enumerate(kept):
-            true[row, sorted(found[words])] = True
-        queries[kind] = [phrase(words, written) for words in kept], true
+                words = tuple(item[part] for part in PARTS[column])
+                images_with.setdefault(words, set()).add(image_of_caption)
+        frequent = sorted(
+            words for words, having in images_with.items() if len(having) >= least and (vocabulary_kind, words) in known
+        )
+        true = torch.zeros(len(frequent), images, dtype=torch.bool)
+        for row, words in enumerate(frequent):
+            true[row, sorted(images_with[words])] = True
+        queries[kind] = Queries([phrase(words, written) for words in frequent], true)
     return queries
 
 
-def phrase(words: tuple[str, ...], written: Mapping[str, str]) -> Phrase:
+def phrase(words: Words, written: Mapping[str, str]) -> QueryPhrase:
     """A component as people write it; written: the written form of each relation."""
-    return Phrase(words, " ".join(written.get(word, word) for word in words))
+    return QueryPhrase(words, " ".join(written.get(word, word) for word in words))
 
 
 def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
@@ -72,31 +98,34 @@ def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
     columns = (components["relations"].to_pylist(), parses["tokens"].to_pylist(), parses["text"].to_pylist())
     for relations, tokens, text in zip(*columns, strict=True):
         for item in relations:
-            form = " ".join(text[tokens[at]["start"] : tokens[at]["end"]] for at in item["tokens"]).lower()
+            words = [text[tokens[number]["start"] : tokens[number]["end"]] for number in item["tokens"]]
+            form = " ".join(words).lower()
             counts.setdefault(item["relation"], Counter())[form or item["relation"]] += 1
-    return {word: max(sorted(forms), key=forms.__getitem__) for word, forms in counts.items()}
+    # Sorted first, so that of forms that are as frequent the first of the alphabet is taken.
+    return {relation: max(sorted(forms), key=forms.__getitem__) for relation, forms in counts.items()}
 
 
 def average_precision(scores: Tensor, true: Tensor) -> Tensor:
     """The average precision (Q,), 0 to 1, of scores (Q, I); true: (Q, I) bool. A false image wins a tie."""
-    order = true.long().argsort(dim=1, stable=True)
-    order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
-    found = true.gather(1, order).double()
-    precision = found.cumsum(1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
-    return (precision * found).sum(1) / found.sum(1)
+    # Stable sorts: false images first, then by descending score, which keeps false before true where scores are equal.
+    false_first = true.long().argsort(dim=1, stable=True)
+    by_score = scores.gather(1, false_first).argsort(dim=1, descending=True, stable=True)
+    ranked = true.gather(1, false_first.gather(1, by_score)).double()  # (Q, I): 1 where the next image is true
+    precision = ranked.cumsum(1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
+    return (precision * ranked).sum(1) / ranked.sum(1)
 
 
 def unified_retrieval(
-    queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: Similarity = COSINE
+    queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: VectorSimilarity = COSINE
 ) -> dict[str, dict[str, float]]:
     """By kind of query, if there are any: how many, mAP in %, and the mean share of true images (of (I, d)) in %."""
-    found = {}
+    metrics = {}
     for kind, (phrases, true) in queries.items():
         if phrases:
             precision = average_precision(similarity.by_text(embed(phrases), images), true.to(images.device))
             share = 100 * true.double().mean().item()
-            found[kind] = {"queries": len(phrases), "mAP": 100 * precision.mean().item(), "images": share}
-    return found
+            metrics[kind] = {"queries": len(phrases), "mAP": 100 * precision.mean().item(), "images": share}
+    return metrics
 
 
 DETECTED = "detected object"  # the kind of these queries
@@ -104,38 +133,44 @@ DETECTED = "detected object"  # the kind of these queries
 
 def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
     """The names of all categories that some image has a box of, in the file's order; true: images with such a box.
-    instances: COCO's instances_*.json. images: (I,) the files of the images, of which only the names count. Raises
-    ValueError for a file of another kind, or one that has none of the images.
+
+    Args:
+        instances: COCO's instances_*.json.
+        images: (I,) the files of the images, of which only the names count.
+
+    Raises:
+        ValueError: the file is of another kind, or has none of the images.
     """
     index = {PurePosixPath(image).name: n for n, image in enumerate(images)}
     try:
         content = json.loads(instances.read_text("utf-8"))
-        place = {item["id"]: index[item["file_name"]] for item in content["images"] if item["file_name"] in index}
+        image_of_id = {item["id"]: index[item["file_name"]] for item in content["images"] if item["file_name"] in index}
         categories = {item["id"]: n for n, item in enumerate(content["categories"])}
         names = [str(item["name"]) for item in content["categories"]]
         boxes = [(categories[item["category_id"]], item["image_id"]) for item in content["annotations"]]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{instances} must be COCO's instance annotations, is not: {error}") from None
-    if not place:
+    if not image_of_id:
         rule = f"{instances} must have the images of the split by their file names"
         raise ValueError(f"{rule}, has none, e.g. {images[0]}")
     true = torch.zeros(len(names), len(images), dtype=torch.bool)
-    for category, image in boxes:
-        if image in place:
-            true[category, place[image]] = True
-    some = true.any(1)
-    return [Phrase((name,), name) for name, kept in zip(names, some.tolist(), strict=True) if kept], true[some]
+    for category, image_id in boxes:
+        if image_id in image_of_id:
+            true[category, image_of_id[image_id]] = True
+    has_boxes = true.any(1)
+    phrases = [QueryPhrase((name,), name) for name, kept in zip(names, has_boxes.tolist(), strict=True) if kept]
+    return Queries(phrases, true[has_boxes])
 
 
 AT_ONCE = 1 << 11  # candidates scored at a time
-Words = tuple[str, ...]
 Score = Callable[[Sequence[Words], Tensor], Tensor]  # candidates (m), their images (m,) -> (m,)
 
 
-class Question(NamedTuple):
-    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs. image: the
-    index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per candidate,
-    whether its noun is right, or whether its subject and its object are.
+class AttachmentQuestion(NamedTuple):
+    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs.
+
+    image: the index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per
+    candidate, whether its noun is right, or whether its subject and its object are.
     """
 
     image: int
@@ -145,84 +180,110 @@ class Question(NamedTuple):
 
 def phrase_parsing(
     embed: Embed,
-    graphs: Sequence[dict[str, Any]],
+    graphs: Sequence[GraphRow],
     split: EmbeddedSplit,
-    similarity: Similarity,
+    similarity: VectorSimilarity,
     written: Mapping[str, str],
     known: Callable[[str], bool],
-) -> dict[str, Any]:
-    """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass". graphs: rows
-    of `components` of the split's captions. written: the form of each relation. known: as of `read_questions`. Returns
-    entries `attribute` and `relation`, see `accuracy`.
+) -> dict[str, dict[str, float]]:
+    """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass".
+
+    Args:
+        embed: phrases to vectors.
+        graphs: of the split's captions.
+        split: whose images decide.
+        similarity: how vectors are compared.
+        written: the form of each relation.
+        known: as of `read_questions`.
+
+    Returns:
+        Entries `attribute` and `relation`, see `accuracy`.
     """
-    found = {}
+    accuracies = {}
     for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():
-        distinct = {words: n for n, words in enumerate(dict.fromkeys(w for q in questions for w in q.candidates))}
-        phrases = [phrase(words, written) for words in distinct]
-        vectors = torch.cat([embed(phrases[n : n + AT_ONCE]) for n in range(0, len(phrases), AT_ONCE)])
+        candidates = [words for question in questions for words in question.candidates]
+        # A phrase is embedded once, however many questions have it as a candidate.
+        row_of_words = {words: row for row, words in enumerate(dict.fromkeys(candidates))}
+        phrases = [phrase(words, written) for words in row_of_words]
+        vectors = torch.cat([embed(phrases[start : start + AT_ONCE]) for start in range(0, len(phrases), AT_ONCE)])
 
         def score(
-            words: Sequence[Words], at: Tensor, vectors: Tensor = vectors, distinct: Mapping[Words, int] = distinct
+            words: Sequence[Words],
+            images: Tensor,
+            vectors: Tensor = vectors,  # bound now: the loop goes on with other vectors
+            row_of_words: Mapping[Words, int] = row_of_words,
         ) -> Tensor:
-            rows = torch.tensor([distinct[one] for one in words], device=vectors.device)
-            return similarity.pairs(split.images[at.to(vectors.device)], vectors[rows])
+            rows = torch.tensor([row_of_words[candidate] for candidate in words], device=vectors.device)
+            return similarity.pairs(split.images[images.to(vectors.device)], vectors[rows])
 
-        found[kind] = accuracy(questions, score)
-    return found
+        accuracies[kind] = accuracy(questions, score)
+    return accuracies
 
 
 def read_questions(
-    graphs: Sequence[dict[str, Any]], image: Sequence[int], known: Callable[[str], bool]
-) -> dict[str, list[Question]]:
+    graphs: Sequence[GraphRow], image: Sequence[int], known: Callable[[str], bool]
+) -> dict[str, list[AttachmentQuestion]]:
     """The questions of captions, by kind: `attribute` and `relation`; kinds without questions are left out.
 
-    graphs: the rows of the table `components`, one per caption. image: (n,) the image index of each caption. known:
-    whether a model knows a name. A question comes from a caption with at least two different known nouns; each noun, or
-    each ordered pair of nouns, is a candidate. Relations of vague meaning ("of", "have") are not asked about; the list
-    is in attributes.toml.
+    A question comes from a caption with at least two different known nouns; each noun, or each ordered pair of nouns,
+    is a candidate. Relations of vague meaning ("of", "have") are not asked about; the list is in attributes.toml.
+
+    Args:
+        graphs: one per caption.
+        image: (n,) the image index of each caption.
+        known: whether a model knows a name.
     """
-    found: dict[str, list[Question]] = {"attribute": [], "relation": []}
+    of_attributes: list[AttachmentQuestion] = []
+    of_relations: list[AttachmentQuestion] = []
     vague = attributes().vague_relations
-    for at, graph in zip(image, graphs, strict=True):
+    for image_of_caption, graph in zip(image, graphs, strict=True):
         nouns = sorted(name for name in {item["object"] for item in graph["objects"]} if known(name))
         pairs = [*permutations(nouns, 2)]
         for item in graph["attributes"]:
-            name = item["attribute"]
-            of = item["object"]
-            if len(nouns) > 1 and of in nouns and known(name):
-                right = [(noun == of,) for noun in nouns]
-                found["attribute"].append(Question(at, [(name, noun) for noun in nouns], right))
+            attribute = item["attribute"]
+            owner = item["object"]
+            if len(nouns) > 1 and owner in nouns and known(attribute):
+                candidates: list[Words] = [(attribute, noun) for noun in nouns]
+                right: list[tuple[bool, ...]] = [(noun == owner,) for noun in nouns]
+                of_attributes.append(AttachmentQuestion(image_of_caption, candidates, right))
         for item in graph["relations"]:
-            subject = item["subject"]
-            name = item["relation"]
-            object = item["object"]
-            if (subject, object) in pairs and name not in vague and known(name):
-                right_ends = [(one == subject, other == object) for one, other in pairs]
-                found["relation"].append(Question(at, [(one, name, other) for one, other in pairs], right_ends))
-    return {kind: questions for kind, questions in found.items() if questions}
+            relation = item["relation"]
+            ends = (item["subject"], item["object"])
+            if ends in pairs and relation not in vague and known(relation):
+                candidates = [(subject, relation, thing) for subject, thing in pairs]
+                right = [(subject == ends[0], thing == ends[1]) for subject, thing in pairs]
+                of_relations.append(AttachmentQuestion(image_of_caption, candidates, right))
+    questions = {"attribute": of_attributes, "relation": of_relations}
+    return {kind: of_kind for kind, of_kind in questions.items() if of_kind}
 
 
-def accuracy(questions: Sequence[Question], score: Score) -> dict[str, Any]:
-    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice. The parser's
-    reading counts as right. For triples: of the subject, of the object, of `either`, half a point each, which is the
-    score of the paper's Table 4, and of both together.
+def accuracy(questions: Sequence[AttachmentQuestion], score: Score) -> dict[str, float]:
+    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice.
+
+    The parser's reading counts as right. For triples: of the subject, of the object, of `either`, half a point each,
+    which is the score of the paper's Table 4, and of both together.
     """
     words = [candidate for question in questions for candidate in question.candidates]
     image = torch.tensor([question.image for question in questions for _ in question.candidates])
     with torch.inference_mode():
-        parts = [score(words[n : n + AT_ONCE], image[n : n + AT_ONCE]) for n in range(0, len(words), AT_ONCE)]
-        scores = torch.cat(parts).cpu().numpy()
+        parts = [
+            score(words[start : start + AT_ONCE], image[start : start + AT_ONCE])
+            for start in range(0, len(words), AT_ONCE)
+        ]
+        scores = torch.cat(parts).cpu().numpy()  # (all candidates,), one question after the other
     ends = np.cumsum([len(question.candidates) for question in questions])
-    best = [int(own.argmax()) for own in np.split(scores, ends[:-1])]
-    chosen = np.array([question.right[at] for question, at in zip(questions, best, strict=True)])
-    chance = np.array([np.mean(question.right, 0) for question in questions])
+    # `argmax` takes the first of equal scores, and candidates are sorted by name, so a tie is decided by the alphabet.
+    best = [int(of_question.argmax()) for of_question in np.split(scores, ends[:-1])]
+    chosen = np.array([question.right[number] for question, number in zip(questions, best, strict=True)])
+    chance = np.array([np.mean(question.right, 0) for question in questions])  # as `chosen`: (questions, 1 or 2)
     names = ("subject", "object") if chosen.shape[1] == 2 else ("noun",)
-    found: dict[str, Any] = {"questions": len(questions)}
+    metrics: dict[str, float] = {"questions": len(questions)}
     for name, right, random in zip(names, chosen.T, chance.T, strict=True):
-        found |= {name: 100 * right.mean().item(), f"{name}, random": 100 * random.mean().item()}
+        metrics |= {name: 100 * right.mean().item(), f"{name}, random": 100 * random.mean().item()}
     if len(names) > 1:
         for suffix in ("", ", random"):
-            found[f"either{suffix}"] = (found[f"subject{suffix}"] + found[f"object{suffix}"]) / 2
-        found["both"] = 100 * chosen.all(1).mean().item()
-        found["both, random"] = 100 * np.mean([1 / len(question.candidates) for question in questions]).item()
-    return found
+            metrics[f"either{suffix}"] = (metrics[f"subject{suffix}"] + metrics[f"object{suffix}"]) / 2
+        metrics["both"] = 100 * chosen.all(1).mean().item()
+        chance_of_both = [1 / len(question.candidates) for question in questions]
+        metrics["both, random"] = 100 * np.mean(chance_of_both).item()
+    return metrics

@@ -1,33 +1,33 @@
 """Ranks of true images and captions, and recalls, computed in bounded memory; and the embedding of a split.
 
-A rank is 1 + the number of false candidates with a score as high or higher. So a tie counts against the model: one that
-maps everything to the same vector is last, not first.
+What a rank is, and what a tie counts, is said in `models.ranking`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Corpus, SceneGraphs, Texts
-from ..device import take
-from ..similarities import COSINE, Similarity
+from ..data import Corpus, RunTexts, SceneGraphs
+from ..device import rows_to_device
+from ..ranking import BLOCK, blocks, outranks
+from ..ranking import count_outranking as count_outranking_candidates
+from ..similarities import COSINE, VectorSimilarity
 from ..vocabulary import EncodedTexts
 
-TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32
-BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32
 TOP = (1, 5, 10)  # the k of R@k
 
 
 class Ranks(NamedTuple):
-    """The ranks, from 1, of a retrieval in both directions: images (I,), of each image's best caption among all
-    captions; captions (C,), of each caption's image among all images. best: (I,) the score of each image's best
-    caption.
+    """The ranks, from 1, of a retrieval in both directions.
+
+    images: (I,), of each image's best caption among all captions. captions: (C,), of each caption's image among all
+    images. best: (I,) the score of each image's best caption.
     """
 
     images: Tensor
@@ -35,54 +35,72 @@ class Ranks(NamedTuple):
     best: Tensor
 
 
-def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
+def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
     """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner`. Raises ValueError if not finite."""
-    blocks = max(1, BLOCK // images.shape[1])
-    pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
-    scores = torch.cat([images.new_empty(0), *(similarity.pairs(images[at], part) for part, at in pairs)])
+    scores = torch.cat(
+        [similarity.pairs(images[owner[rows]], sentences[rows]) for rows in blocks(len(sentences), images.shape[1])]
+    )
     if not scores.isfinite().all():
         raise ValueError("the model's vectors must be finite, hold NaN or infinity")
     return scores
 
 
-def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Ranks:
-    """Rank all captions (C, d) for every image (I, d), and all images for every caption. owner: (C,) the index of each
-    caption's image; every image must have a caption. Raises ValueError for vectors that are not finite.
+def rank(
+    images: Tensor, captions: Tensor, owner: Tensor, similarity: VectorSimilarity = COSINE, numbers: int = BLOCK
+) -> Ranks:
+    """Rank all captions for every image, and all images for every caption.
+
+    Args:
+        images: vectors (I, d).
+        captions: vectors (C, d).
+        owner: (C,) the index of each caption's image; every image must have a caption.
+        similarity: how vectors are compared.
+        numbers: scores that are in memory together.
+
+    Raises:
+        ValueError: a vector is not finite.
     """
     own = own_scores(images, captions, owner, similarity)
+    # The best of an image's own captions stands for all of them: a search is right if it finds any one.
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
-    above = torch.zeros(len(images), dtype=torch.long, device=images.device)
-    ranks = []
-    for part, at, true in zip(*(x.split(max(1, BLOCK // len(images))) for x in (captions, owner, own)), strict=True):
-        scores = similarity.by_text(part, images)
-        scores[torch.arange(len(at), device=at.device), at] = -torch.inf
-        ranks.append(1 + (scores > true[:, None] - TIE).sum(1))
-        above += (scores > best - TIE).sum(0)
-    return Ranks(1 + above, torch.cat(ranks), best)
+    captions_above = torch.zeros(len(images), dtype=torch.long, device=images.device)
+    ranks_of_captions = []
+    for rows in blocks(len(captions), len(images), numbers):
+        scores = similarity.by_text(captions[rows], images)  # (b, I)
+        own_image = owner[rows]
+        # A caption is no false candidate of its own image, nor that image of the caption: never counted as above.
+        scores[torch.arange(len(own_image), device=own_image.device), own_image] = -torch.inf
+        ranks_of_captions.append(1 + outranks(scores, own[rows, None]).sum(1))
+        captions_above += outranks(scores, best).sum(0)
+    return Ranks(1 + captions_above, torch.cat(ranks_of_captions), best)
 
 
 def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
     """The rank (n,), from 1, of column true (n,) in each row of scores (n, m); a tie counts against it."""
-    own = scores.gather(1, true[:, None])
-    return 1 + (scores.scatter(1, true[:, None], -torch.inf) > own - TIE).sum(1)
+    columns = true[:, None]
+    # The true column itself never counts as false, though its score equals its own.
+    false = scores.scatter(1, columns, -torch.inf)
+    return 1 + outranks(false, scores.gather(1, columns)).sum(1)
 
 
-def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,). best:
-    (I,) the score of each image's best caption; scores within TIE of it count as equal.
+def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: VectorSimilarity = COSINE) -> Tensor:
+    """For each image (I, d), how many false sentences (n, d) outrank its best caption: (I,).
+
+    best: (I,) the score of each image's best caption.
     """
-    above = torch.zeros(len(images), dtype=torch.long, device=images.device)
-    for part in sentences.split(max(1, BLOCK // len(images))):
-        above += (similarity.by_text(part, images) > best - TIE).sum(0)
-    return above
+    return count_outranking_candidates(sentences, images, best, similarity.by_text)
 
 
 def recall_metrics(ranks: Tensor) -> dict[str, float]:
     """R@1, R@5 and R@10 in %, the median rank (rounded down) and the mean rank; ranks: (n,), from 1."""
-    found = {f"R@{k}": 100.0 * (ranks <= k).double().mean().item() for k in TOP}
+    metrics = {f"R@{k}": 100.0 * (ranks <= k).double().mean().item() for k in TOP}
     ordered = ranks.sort().values
-    middle = (ordered[(len(ranks) - 1) // 2] + ordered[len(ranks) // 2]).item() // 2
-    return {**found, "median rank": float(middle), "mean rank": ranks.double().mean().item()}
+    # The median of an even number of ranks is the mean of the middle two; of an odd number both are the middle one.
+    lower_middle = ordered[(len(ranks) - 1) // 2]
+    upper_middle = ordered[len(ranks) // 2]
+    metrics["median rank"] = float((lower_middle + upper_middle).item() // 2)
+    metrics["mean rank"] = ranks.double().mean().item()
+    return metrics
 
 
 def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
@@ -94,10 +112,16 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 
 
 def mean_over_folds(
-    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
+    images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: VectorSimilarity = COSINE
 ) -> dict[str, float]:
-    """The means of the metrics over consecutive full folds of `size` images, as is customary on COCO's 5,000 test
-    images. images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image.
+    """The means of the metrics over consecutive full folds of images, as is customary on COCO's 5,000 test images.
+
+    Args:
+        images: vectors (I, d), at least `size`.
+        captions: vectors (C, d).
+        owner: (C,) the index of each caption's image.
+        size: images of a fold.
+        similarity: how vectors are compared.
     """
     folds = []
     for start in range(0, len(images) - size + 1, size):
@@ -107,26 +131,48 @@ def mean_over_folds(
     return {name: sum(fold[name] for fold in folds) / len(folds) for name in folds[0]}
 
 
-def count_hits(ranks: Tensor, owner: Tensor, images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, (I, 3), and that of all, (I, 1). ranks: (n,)
-    of queries, from 1. owner: (n,) the image index of each query. images: I.
+class Hits(NamedTuple):
+    """What a bootstrap over images resamples. counts: (I, 3), how many of each image's queries have a rank <= 1, <= 5
+    and <= 10. sizes: (I, 1), how many queries each image has.
     """
-    own = ranks.cpu().numpy()
-    of = owner.cpu().numpy()
-    counts = [np.bincount(of, own <= k, images) for k in TOP]
-    return np.stack(counts, 1), np.bincount(of, minlength=images)[:, None]
+
+    counts: np.ndarray
+    sizes: np.ndarray
 
 
-EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
+def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Hits:
+    """The hits of n queries by image; ranks: (n,), from 1; owner: (n,) the image index of each query; images: I."""
+    rank_of_query = ranks.cpu().numpy()
+    image_of_query = owner.cpu().numpy()
+    counts = [np.bincount(image_of_query, rank_of_query <= k, images) for k in TOP]
+    return Hits(np.stack(counts, 1), np.bincount(image_of_query, minlength=images)[:, None])
+
+
+EmbedTexts = Callable[[RunTexts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
+# What a batch has at most, so that activations fit in memory.
 IMAGES = 4096
-WORDS = 1 << 15  # per batch; this bounds the memory for activations
-NUMBERS = 1 << 25  # of features per batch
+WORDS = 1 << 15
+NUMBERS = 1 << 25  # of features: images with region features have many each
+
+
+class ImageTextModel(Protocol):
+    """A model that maps images and texts to vectors; see `Objective`."""
+
+    similarity: VectorSimilarity
+
+    def image(self, features: Tensor) -> Tensor:
+        """Features (B, …) of images to vectors (B, d)."""
+
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
+        """RunTexts `rows` (B,) to vectors (B, d)."""
 
 
 def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
     """Vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
     with torch.inference_mode():
-        return torch.cat([embed(take(features, part, device)) for part in rows.split(images_at_once(features))])
+        return torch.cat(
+            [embed(rows_to_device(features, part, device)) for part in rows.split(images_at_once(features))]
+        )
 
 
 def images_at_once(features: Tensor) -> int:
@@ -134,11 +180,11 @@ def images_at_once(features: Tensor) -> int:
     return max(1, min(IMAGES, NUMBERS // features[0].numel()))
 
 
-def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
+def embed_sentences(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Tensor:
     """Vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
     vectors = torch.empty(0)
     for places, part in embed_in_batches(embed, texts, rows):
-        if not len(vectors):
+        if not len(vectors):  # only the first batch tells how wide vectors are, and of which type
             vectors = part.new_empty(len(rows), part.shape[1])
         vectors[places.to(part.device)] = part
     return vectors
@@ -147,33 +193,56 @@ def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
 def embed_texts(
     embed: EmbedTexts, encoded: EncodedTexts, device: torch.device, graphs: SceneGraphs | None = None, language: int = 0
 ) -> Tensor:
-    """Vectors (n, d) of n texts in one language, by its number; graphs: their components, if a model reads them."""
+    """Vectors (n, d) of n texts in one language.
+
+    Args:
+        embed: the part of a model that embeds texts.
+        encoded: the texts as word ids.
+        device: where the model is.
+        graphs: the components of the texts, if the model reads them.
+        language: the number of the language among those of the model.
+    """
     tokens = torch.from_numpy(encoded.tokens).to(device)
     offsets = torch.from_numpy(encoded.offsets)
-    every = torch.arange(len(offsets) - 1)
-    return embed_sentences(embed, Texts(tokens, offsets, len(every), graphs, torch.full_like(every, language)), every)
+    rows = torch.arange(len(offsets) - 1)
+    texts = RunTexts(tokens, offsets, len(rows), graphs, torch.full_like(rows, language))
+    return embed_sentences(embed, texts, rows)
 
 
-def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d). On a GPU,
-    texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.
+class EmbeddedTexts(NamedTuple):
+    """Vectors (b, d) of a batch of texts; places: (b,) where in the list of all texts each stands."""
+
+    places: Tensor
+    vectors: Tensor
+
+
+def embed_in_batches(embed: EmbedTexts, texts: RunTexts, rows: Tensor) -> Iterator[EmbeddedTexts]:
+    """Embed texts `rows` (n,), a CPU tensor, in batches of about WORDS words.
+
+    On a GPU, texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.
     """
+    if not len(rows):
+        return
     lengths = texts.offsets[rows + 1] - texts.offsets[rows]
     order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))
-    cuts = torch.div(lengths[order].cumsum(0), WORDS, rounding_mode="floor").bincount() if len(rows) else lengths
-    for places in order.split(cuts[cuts > 0].tolist()) if len(rows) else ():
+    # A text belongs to the batch in whose WORDS words it ends. A text longer than that leaves batches empty.
+    batch_of_text = torch.div(lengths[order].cumsum(0), WORDS, rounding_mode="floor")
+    sizes = batch_of_text.bincount()
+    for places in order.split(sizes[sizes > 0].tolist()):
         with torch.inference_mode():
-            yield places, embed(texts, rows[places])
+            yield EmbeddedTexts(places, embed(texts, rows[places]))
 
 
 @dataclass(frozen=True)
 class EmbeddedSplit:
-    """The I images and n captions of a split as vectors of a model, see `Objective`. captions: (n,) indices into the
-    corpus. image: (I,) indices into its images. owner: (n,) the image of each caption, 0 … I - 1. All are on the CPU.
-    images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.
+    """The I images and n captions of a split as vectors of a model.
+
+    captions: (n,) indices into the corpus. image: (I,) indices into its images. owner: (n,) the image of each caption,
+    0 … I - 1. All are on the CPU. images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the
+    seed of the bootstrap.
     """
 
-    model: Any
+    model: ImageTextModel
     corpus: Corpus
     captions: Tensor
     image: Tensor
@@ -194,20 +263,30 @@ class EmbeddedSplit:
 
     def rank(self, language: int = 0) -> Ranks:
         """The ranks of its images and its captions in a language, by its number, without attack."""
-        its = self.corpus.captions.language[self.captions] == language
+        in_language = self.corpus.captions.language[self.captions] == language
         device = self.images.device
-        return rank(self.images, self.vectors[its.to(device)], self.owner[its].to(device), self.model.similarity)
+        vectors = self.vectors[in_language.to(device)]
+        return rank(self.images, vectors, self.owner[in_language].to(device), self.model.similarity)
 
     def image_of_negative(self, negatives: Tensor) -> Tensor:
         """(P,) the image of the caption that each of the negatives (P,) was made from, 0 … I - 1."""
-        image = torch.zeros(self.corpus.texts.captions, dtype=torch.long)
-        image[self.captions] = self.owner
-        return image[self.corpus.negative_caption[negatives]]
+        image_of_caption = torch.zeros(self.corpus.texts.captions, dtype=torch.long)
+        image_of_caption[self.captions] = self.owner
+        return image_of_caption[self.corpus.negative_caption[negatives]]
 
 
-def embed_split(model: Any, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
+def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
     """The captions (n,) of a corpus and their images as vectors of a model; seed: of the bootstrap."""
     image, owner = corpus.captions.image[captions].unique(return_inverse=True)
     images = embed_images(model.image, corpus.features.values, image, corpus.device)
     vectors = embed_sentences(model.sentences, corpus.texts, captions)
-    return EmbeddedSplit(model, corpus, captions, image, owner, images, vectors, seed)
+    return EmbeddedSplit(
+        model=model,
+        corpus=corpus,
+        captions=captions,
+        image=image,
+        owner=owner,
+        images=images,
+        vectors=vectors,
+        seed=seed,
+    )

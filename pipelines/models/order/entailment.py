@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Required, TypedDict
 
 import torch
 from torch import Generator, Tensor, nn
@@ -22,7 +21,7 @@ from ..checkpoint import epoch_seed, sealed_tensors
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import EntailConfig
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
@@ -51,48 +50,68 @@ def read_pairs(path: Path) -> LabelledPairs:
     gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file, ValueError,
     naming file and line, for other columns or labels, or if no pair has a label.
     """
-    pairs = LabelledPairs([], [], [], 0)
+    premises = []
+    hypotheses = []
+    entailed = []
+    dropped = 0
     for line, row in _rows(path):
+        # The file's kind is told by the names of its columns.
         names = next((names for names in COLUMNS if all(name in row for name in names)), None)
         if names is None:
             wanted = " or ".join(", ".join(names) for names in COLUMNS)
             raise ValueError(f"{path}:{line}: a pair must have {wanted}, has: {', '.join(map(str, row))[:200]}")
-        premise, hypothesis, label = (row[name] for name in names)
-        known = label.lower() if isinstance(label, str) else label
-        if known == NO_LABEL:
-            pairs = pairs._replace(dropped=pairs.dropped + 1)
+        premise, hypothesis, gold_label = (row[name] for name in names)
+        label = gold_label.lower() if isinstance(gold_label, str) else gold_label  # SICK's are in capitals
+        if label == NO_LABEL:
+            dropped += 1
             continue
-        if known not in LABELS:
+        if label not in LABELS:
             valid = ", ".join((*LABELS, NO_LABEL))
-            raise ValueError(f"{path}:{line}: {names[2]} must be one of {valid}, was: {label!r}")
+            raise ValueError(f"{path}:{line}: {names[2]} must be one of {valid}, was: {gold_label!r}")
         if not (isinstance(premise, str) and isinstance(hypothesis, str)):
             given = f"{premise!r:.60}, {hypothesis!r:.60}"
             raise ValueError(f"{path}:{line}: {names[0]} and {names[1]} must be text, were: {given}")
-        pairs.premises.append(premise)
-        pairs.hypotheses.append(hypothesis)
-        pairs.entailed.append(known == ENTAILED)
-    if not pairs.entailed:
-        raise ValueError(f"{path} must have pairs with a gold label, has none; without a label: {pairs.dropped}")
-    return pairs
+        premises.append(premise)
+        hypotheses.append(hypothesis)
+        entailed.append(label == ENTAILED)
+    if not entailed:
+        raise ValueError(f"{path} must have pairs with a gold label, has none; without a label: {dropped}")
+    return LabelledPairs(premises, hypotheses, entailed, dropped)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+class NumberedRow(NamedTuple):
+    """A row of a file, by the names of its columns, and the number of its line, from 1."""
+
+    line: int
+    row: Mapping[str, object]
+
+
+def _rows(path: Path) -> Iterator[NumberedRow]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            if path.suffix != ".jsonl":
-                reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-                yield from ((reader.line_num, row) for row in reader)
-                return
-            for number, text in enumerate(file, 1):
-                if text.strip():
-                    row = None
-                    with suppress(json.JSONDecodeError, RecursionError):
-                        row = json.loads(text)
-                    if not isinstance(row, dict):
-                        raise ValueError(f"{path}:{number}: must be a JSON object, was: {text.strip():.60}")
-                    yield number, row
+            yield from _json_rows(path, file) if path.suffix == ".jsonl" else _tab_separated_rows(file)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be text in UTF-8, is not: {error}") from None
+
+
+def _tab_separated_rows(file: Iterable[str]) -> Iterator[NumberedRow]:
+    # SNLI and SICK do not quote: a quotation mark is one of the sentence.
+    reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    for row in reader:
+        yield NumberedRow(reader.line_num, row)
+
+
+def _json_rows(path: Path, file: Iterable[str]) -> Iterator[NumberedRow]:
+    """The objects of a file of JSON lines, without empty lines. Raises ValueError for a line that is none."""
+    for number, text in enumerate(file, 1):
+        if not text.strip():
+            continue
+        row = None
+        with suppress(json.JSONDecodeError, RecursionError):
+            row = json.loads(text)
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}:{number}: must be a JSON object, was: {text.strip():.60}")
+        yield NumberedRow(number, row)
 
 
 PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %
@@ -120,30 +139,79 @@ class SentencePairs(nn.Module):
         self.similarity = SIMILARITIES[similarity]
         with torch.random.fork_rng(devices=[]):
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
-            sizes = (config.word_dim, config.joint)
-            finish = self.similarity.finish
-            self.text = TextEncoder(embedding, *sizes, generator, finish, bidirectional=False, pooling="last")
+            self.text = TextEncoder(
+                embedding,
+                config.word_dim,
+                config.joint,
+                generator,
+                self.similarity.finish,
+                bidirectional=False,
+                pooling="last",
+            )
 
     def forward(self, pairs: EncodedPairs, rows: Tensor) -> Tensor:
         """The penalties (B,) of pairs `rows` (B,): E(premise, hypothesis), or 1 - cosine."""
-        both = torch.cat([rows, len(pairs.entailed) + rows])
-        premises, hypotheses = self.text(pairs.tokens, pairs.offsets, both).chunk(2)
+        sentences = torch.cat([rows, len(pairs.entailed) + rows])  # the premises, then the hypotheses
+        premises, hypotheses = self.text(pairs.tokens, pairs.offsets, sentences).chunk(2)
         return self.highest - self.similarity.pairs(premises, hypotheses)
 
 
 def entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = silent) -> str:
     """Train and test entailment by each similarity of the config; returns a table as Markdown.
 
-    train, validation, test: files of pairs, see `read_pairs`. Writes entailment.md, entailment.json, vocabulary.json
-    and the weights of each similarity and seed to `output`. say: called with each line of progress. Raises
-    FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes into
-    `output`.
+    Raises FileNotFoundError and ValueError as `read_pairs` and `read_vectors` do, LockedError if another command writes
+    into `output`.
+
+    Args:
+        train, validation, test: files of pairs, see `read_pairs`.
+        config: what is trained, and how.
+        output: gets entailment.md, entailment.json, vocabulary.json and the weights of each similarity and seed.
+        say: called with each line of progress.
     """
     with locked(output):
         return _entail(train, validation, test, config, output, say)
 
 
+class EntailmentData(NamedTuple):
+    """Pairs to train on, to validate and to test; words: V, of the vocabulary; vectors: (V, word_dim) or None."""
+
+    train: EncodedPairs
+    validation: EncodedPairs
+    test: EncodedPairs
+    words: int
+    vectors: Tensor | None
+
+
+class PairsMetrics(NamedTuple):
+    """What is known of the best epoch of a training: its number, the threshold, and the accuracies in % on the
+    validation and the test pairs.
+    """
+
+    test: float
+    validation: float
+    threshold: float
+    epoch: int
+
+
+class TrainedPairs(NamedTuple):
+    """A trained model, as it was in its best epoch, and the metrics of this epoch."""
+
+    model: SentencePairs
+    metrics: PairsMetrics
+
+
+class SimilarityResult(TypedDict, total=False):
+    """A row of entailment.json: the margin that was chosen, and lists with a value for each seed."""
+
+    margin: float
+    test: Required[list[float]]
+    validation: list[float]
+    threshold: list[float]
+    epoch: list[float]
+
+
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
+    """Train and test in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]
@@ -151,66 +219,64 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
     vectors = read_vectors(config.vectors, vocabulary, config.word_dim) if config.vectors else None
     parts = []
     for file in files:
-        tokens, offsets = map(torch.from_numpy, vocabulary.encode([*file.premises, *file.hypotheses]))
-        parts.append(EncodedPairs(tokens.to(device), offsets, torch.tensor(file.entailed)))
+        encoded = vocabulary.encode([*file.premises, *file.hypotheses])
+        tokens = torch.from_numpy(encoded.tokens).to(device)
+        parts.append(EncodedPairs(tokens, torch.from_numpy(encoded.offsets), torch.tensor(file.entailed)))
+    data = EntailmentData(parts[0], parts[1], parts[2], words=len(vocabulary), vectors=vectors)
     dropped = sum(file.dropped for file in files)
-    say(f"{len(parts[0].entailed):,} pairs to train on, {len(vocabulary):,} words, {dropped} pairs without a label")
-    results: dict[str, dict[str, Any]] = {}
+    say(f"{len(data.train.entailed):,} pairs to train on, {data.words:,} words, {dropped} pairs without a label")
+    results: dict[str, SimilarityResult] = {}
     weights: dict[str, bytes] = {}
     for similarity in config.similarities:
-        fit_pairs = partial(train_pairs, similarity, parts=parts, config=config, words=len(vocabulary), vectors=vectors)
-        tried = {}
+        # The margin is chosen by the first seed alone; the other seeds are then trained with it.
+        by_margin: dict[float, TrainedPairs] = {}
         for margin in config.margins(similarity):
-            tried[margin] = fit_pairs(margin, 0)
-            say(f"{similarity}, margin {margin}: {tried[margin][1]['validation']:.1f} % right on validation pairs")
-        margin = max(tried, key=lambda name: tried[name][1]["validation"])
-        each = [tried[margin], *(fit_pairs(margin, seed) for seed in range(1, config.seeds))]
-        for seed, (model, found) in enumerate(each):
-            say(f"{similarity}, seed {seed}: {found['test']:.1f} % right on test pairs")
-            weights[f"{similarity}-{seed}"] = sealed_tensors(
-                dict(model.state_dict()), {"vocabulary": vocabulary.sha256}
-            )
-        columns = {name: [found[name] for _, found in each] for name in ("test", "validation", "threshold", "epoch")}
-        results[similarity] = {"margin": margin, **columns}
-    entailed = parts[2].entailed.double().mean().item()
+            by_margin[margin] = train_pairs(similarity, margin, 0, data, config)
+            right = by_margin[margin].metrics.validation
+            say(f"{similarity}, margin {margin}: {right:.1f} % right on validation pairs")
+        best = max(by_margin, key=lambda margin: by_margin[margin].metrics.validation)
+        trainings = [by_margin[best]]
+        trainings += [train_pairs(similarity, best, seed, data, config) for seed in range(1, config.seeds)]
+        for seed, (model, metrics) in enumerate(trainings):
+            say(f"{similarity}, seed {seed}: {metrics.test:.1f} % right on test pairs")
+            about = {"vocabulary": vocabulary.sha256}
+            weights[f"{similarity}-{seed}"] = sealed_tensors(dict(model.state_dict()), about)
+        results[similarity] = {
+            "margin": best,
+            "test": [training.metrics.test for training in trainings],
+            "validation": [training.metrics.validation for training in trainings],
+            "threshold": [training.metrics.threshold for training in trainings],
+            "epoch": [training.metrics.epoch for training in trainings],
+        }
+    # What a model must beat: to answer always the same.
+    entailed = data.test.entailed.double().mean().item()
     results["most frequent class"] = {"test": [100 * max(entailed, 1 - entailed)]}
-    text = write_results(output, "entailment", results, to_markdown(results, parts))
+    text = write_results(output, "entailment", results, to_markdown(results, data))
     for name, content in weights.items():
         write_atomically(output / f"{name}.safetensors", content)
     write_json(output / "vocabulary.json", list(vocabulary.words))
     return text
 
 
-def train_pairs(
-    similarity: str,
-    margin: float,
-    seed: int,
-    parts: Sequence[EncodedPairs],
-    config: EntailConfig,
-    words: int,
-    vectors: Tensor | None,
-) -> tuple[SentencePairs, dict[str, Any]]:
-    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs. parts:
-    pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and what is known
-    of its epoch: `threshold`, and the accuracies in % on the pairs `validation` and `test`.
-    """
-    train, validation, test = parts
+def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData, config: EntailConfig) -> TrainedPairs:
+    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs."""
+    train = data.train
     device = train.tokens.device
-    model = SentencePairs(similarity, config, words, vectors, Generator().manual_seed(seed)).to(device)
+    model = SentencePairs(similarity, config, data.words, data.vectors, Generator().manual_seed(seed)).to(device)
 
     def batches(epoch: int) -> Iterable[Tensor]:
         generator = Generator().manual_seed(epoch_seed(seed, epoch))
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
-    def step(rows: Tensor, epoch: int) -> Step:
+    def step(rows: Tensor, epoch: int) -> TrainingStep:
         penalties = model(train, rows)
         entailed = train.entailed[rows].to(device)
-        return Step(pair_loss(penalties[entailed], penalties[~entailed], margin))
+        return TrainingStep(pair_loss(penalties[entailed], penalties[~entailed], margin))
 
     def evaluate(line: Line) -> Line:
-        penalties = penalties_of(model, validation)
-        threshold = best_threshold(penalties, validation.entailed)
-        return {"threshold": threshold, "validation": accuracy(penalties, validation.entailed, threshold)}
+        penalties = penalties_of(model, data.validation)
+        threshold = best_threshold(penalties, data.validation.entailed)
+        return {"threshold": threshold, "validation": accuracy(penalties, data.validation.entailed, threshold)}
 
     history = fit(
         {"model": model},
@@ -223,7 +289,8 @@ def train_pairs(
         select=lambda line: line["validation"],
     )
     best = max(history, key=lambda line: line["validation"])
-    return model, {**best, "test": accuracy(penalties_of(model, test), test.entailed, best["threshold"])}
+    right = accuracy(penalties_of(model, data.test), data.test.entailed, best["threshold"])
+    return TrainedPairs(model, PairsMetrics(right, best["validation"], best["threshold"], best["epoch"]))
 
 
 @torch.no_grad()
@@ -232,14 +299,15 @@ def penalties_of(model: SentencePairs, pairs: EncodedPairs) -> Tensor:
     return torch.cat([model(pairs, rows).cpu() for rows in torch.arange(len(pairs.entailed)).split(AT_ONCE)])
 
 
-def to_markdown(results: dict[str, dict[str, Any]], parts: list[EncodedPairs]) -> str:
+def to_markdown(results: Mapping[str, SimilarityResult], data: EntailmentData) -> str:
     """The accuracy on the test pairs by similarity, as means over seeds with the lowest and highest, as Markdown."""
     rows = []
     for name, result in results.items():
         margin = f"{result['margin']:g}" if "margin" in result else ""
         rows.append([name, margin, mean_and_range(result["test"]), PAPER.get(name, "")])
-    sizes = " / ".join(f"{len(part.entailed):,}" for part in parts)
-    shares = " / ".join(f"{100 * part.entailed.double().mean():.0f}" for part in parts)
+    entailed = [part.entailed for part in (data.train, data.validation, data.test)]
+    sizes = " / ".join(f"{len(flags):,}" for flags in entailed)
+    shares = " / ".join(f"{100 * flags.double().mean():.0f}" for flags in entailed)
     head = ["entailment", "margin", "accuracy, %", "paper (SNLI), %"]
     about = f"{sizes} pairs to train on, validate and test; entailed: {shares} %."
     return f"{about}\n\n{markdown_table(head, rows)}"

@@ -5,12 +5,13 @@ A penalty E (below, above) is low where the first concept lies below the second 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -23,10 +24,10 @@ from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_sealed_tensors, sealed_tensors
 from ..device import choose_device, deterministic, to_device
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
-from ..fit import Line, Say, Step, fit, silent
+from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import HypernymConfig
 from ..similarities import order_penalty
-from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
+from .taxonomy import HeldOut, Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
 
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 EVALUATED_EVERY = 100  # batches
@@ -34,7 +35,7 @@ PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 
 # Settings that do not decide what is learned
 NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", "threads"}
 PLANE_STEPS = 500
-RESTARTS = 5
+RESTARTS = 5  # of the points of a plane, as some first points end in a bad order
 PLANE_RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
 Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused
@@ -101,13 +102,16 @@ class Gaussians(Energy):
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
         super().__init__(concepts, dim, generator)
-        self.logs = _table(torch.zeros(concepts, dim))
+        self.logs = _table(torch.zeros(concepts, dim))  # ln σ²
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,) of concepts (n,)."""
-        (one, other), (lower, upper) = (table(torch.stack([below, above])) for table in (self.logs, self.points))
-        apart = (upper - lower).square()
-        return 0.5 * ((one - other).exp() + apart * (-other).exp() - 1 + other - one).sum(-1)
+        pairs = torch.stack([below, above])
+        log_below, log_above = self.logs(pairs)
+        mean_below, mean_above = self.points(pairs)
+        squared_distance = (mean_above - mean_below).square()
+        ratio = (log_below - log_above).exp()  # of the variances
+        return 0.5 * (ratio + squared_distance * (-log_above).exp() - 1 + log_above - log_below).sum(-1)
 
     def constrain(self) -> None:
         """Keep the variances in their bounds."""
@@ -119,8 +123,12 @@ def _table(vectors: Tensor) -> nn.Embedding:
 
 
 def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar. true, false: (n,) and (m,)
-    penalties E of related and of unrelated pairs. margin: α.
+    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar.
+
+    Args:
+        true: (n,) penalties E of related pairs.
+        false: (m,) penalties of unrelated pairs.
+        margin: α.
     """
     return true.sum() + (margin - false).clamp(min=0).sum()
 
@@ -130,14 +138,23 @@ def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
     return (margin + true - false).clamp(min=0).sum()
 
 
-Loss = Callable[[Tensor, Tensor, float], Tensor]
 # The penalty, the loss and the margin of a row. Losses without a lower bound, or with a margin between a true and a
 # false pair, are taken pair by pair.
-ENERGIES: Mapping[str, tuple[type[Energy], Loss, float]] = {
-    "word2gauss": (Gaussians, max_margin_loss, 7.0),
-    "symmetric": (Symmetric, pair_loss, 1.0),
-    "bilinear": (Bilinear, max_margin_loss, 1.0),
-    "order": (Order, pair_loss, 1.0),
+class EnergyKind(NamedTuple):
+    """How the penalty of a row is trained: its model, its loss, and the loss's margin."""
+
+    model: type[Energy]
+    loss: Callable[[Tensor, Tensor, float], Tensor]
+    margin: float
+
+
+# Bilinear penalties have no lower bound, and word2gauss has a margin between a true and a false pair: their losses are
+# taken pair by pair.
+ENERGIES: Mapping[str, EnergyKind] = {
+    "word2gauss": EnergyKind(Gaussians, max_margin_loss, 7.0),
+    "symmetric": EnergyKind(Symmetric, pair_loss, 1.0),
+    "bilinear": EnergyKind(Bilinear, max_margin_loss, 1.0),
+    "order": EnergyKind(Order, pair_loss, 1.0),
 }
 
 
@@ -146,8 +163,10 @@ def best_threshold(penalties: Tensor, related: Tensor) -> float:
     related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
     """
     values, order = penalties.double().sort(stable=True)
-    right = torch.cat([values.new_zeros(1), (2 * related[order].double() - 1).cumsum(0)])  # of the first k as related
-    right[1:-1][values[:-1] == values[1:]] = -torch.inf  # equal penalties are decided alike
+    # Calling the first k pairs related gains one for each that is, and loses one for each that is not: (n + 1,).
+    gains = (2 * related[order].double() - 1).cumsum(0)
+    right = torch.cat([values.new_zeros(1), gains])
+    right[1:-1][values[:-1] == values[1:]] = -torch.inf  # no threshold lies between equal penalties
     k = int(right.argmax())
     if k == 0:
         return float("-inf")
@@ -172,31 +191,42 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
         return _predict_hypernyms(config, output, say)
 
 
+class SavedResult(TypedDict, total=False):
+    """What stands beside the vectors of a row: the hash of the settings they were trained by, and their test."""
+
+    settings: str
+    found: Shares
+
+
 def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
+    """Make the rows in a folder that no other command writes."""
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     taxonomy = read_taxonomy(config.wordnet)
     if unknown := [name for name in config.concepts if name not in taxonomy.names]:
         raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
     results: Results = {kind: {row: [] for row in config.rows} for kind in config.false_pairs}
+    # Vectors of an earlier command count if they were trained with these settings on these pairs of concepts.
     closure = sha256(taxonomy.closure.tobytes()).hexdigest()
     settings = hash_value([config.model_dump(exclude=NOT_LEARNED), taxonomy.names, closure])
     for seed, kind in product(range(config.seeds), config.false_pairs):
         clean = kind == "clean"
         split = split_pairs(taxonomy, config.held_out, np.random.default_rng(seed), clean=clean)
+        # Only now, as a run whose pairs cannot be split must write nothing.
         output.mkdir(parents=True, exist_ok=True)
         for row in config.rows:
             file = output / f"{row}-{kind}-{seed}.safetensors"
-            known = _read_result(file, say)
+            saved = _read_result(file, say)
             if row == "transitive":
                 shares = transitive(split, len(taxonomy.names))
-            elif known.get("settings") == settings:
-                shares = known["found"]
+            elif saved.get("settings") == settings:
+                shares = saved["found"]
             else:
                 with deterministic(device):
-                    energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean)
-                result = {"settings": settings, "found": shares}
-                write_atomically(file, sealed_tensors(dict(energy.state_dict()), result))
+                    trained = train_energy(row, split, taxonomy, config, seed, say, clean=clean)
+                shares = trained.shares
+                result: SavedResult = {"settings": settings, "found": shares}
+                write_atomically(file, sealed_tensors(dict(trained.energy.state_dict()), dict(result)))
             results[kind][row].append(shares)
             right = f"{shares['accuracy']:.1f} % right on {len(split.test.pairs):,} test pairs"
             say(f"{row}, seed {seed}, false pairs {kind}: {right}")
@@ -205,133 +235,183 @@ def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
     return write_results(output, "hypernyms", results, to_markdown(results, config))
 
 
-def _read_result(file: Path, say: Say) -> dict[str, Any]:
+def _read_result(file: Path, say: Say) -> SavedResult:
     """The settings and results of vectors that an earlier command has trained; empty without them."""
     if not file.exists():
         return {}
     try:
-        return read_sealed_tensors(file)[1]
+        about = read_sealed_tensors(file)[1]
     except ValueError as error:
         say(f"trained again: {error}")
         return {}
+    return SavedResult(settings=about.get("settings", ""), found=about.get("found", {}))
 
 
 def transitive(split: Split, concepts: int) -> Shares:
     """The row without learning: a pair is true if a chain of the pairs that are not for the test connects it."""
-    held = (part.pairs[part.related].numpy() for part in (split.validation, split.threshold))
-    reachable = transitive_closure(np.concatenate([split.train, *held]), concepts)
+    true_pairs = [part.pairs[part.related].numpy() for part in (split.validation, split.threshold)]
+    reachable = transitive_closure(np.concatenate([split.train, *true_pairs]), concepts)
     penalties = torch.from_numpy(~in_closure(split.test.pairs.numpy(), reachable)).double()
-    return _shares(penalties, split.test.related, 0.5)
+    return _shares(penalties, split.test.related, threshold=0.5)
+
+
+class TrainedEnergy(NamedTuple):
+    """A penalty as it was at its best on the validation pairs, on the CPU, and its test."""
+
+    energy: Energy
+    shares: Shares
 
 
 def train_energy(
-    row: str, split: Split, taxonomy: Taxonomy, config: HypernymConfig, seed: int, say: Say = silent, clean: bool = True
-) -> tuple[Energy, Shares]:
-    """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test. False pairs
-    to train on are drawn anew in every epoch; clean: see `false_pairs`. Evaluated every 100 batches, and at the end of
-    an epoch.
+    row: str,
+    split: Split,
+    taxonomy: Taxonomy,
+    config: HypernymConfig,
+    seed: int,
+    say: Say = silent,
+    *,
+    clean: bool = True,
+) -> TrainedEnergy:
+    """Train a penalty; false pairs to train on are drawn anew in every epoch.
+
+    Args:
+        row: of ENERGIES.
+        split: the pairs.
+        taxonomy: that they are of.
+        config: how it is trained.
+        seed: of the first vectors, and of what is drawn.
+        say: called with a line after each epoch.
+        clean: see `false_pairs`.
     """
-    kind, loss, usual = ENERGIES[row]
+    kind = ENERGIES[row]
     device = choose_device(config.device)
-    energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed)).to(device)
-    margin = usual if config.margin is None else config.margin
+    energy = kind.model(len(taxonomy.names), config.dim, Generator().manual_seed(seed)).to(device)
+    margin = kind.margin if config.margin is None else config.margin
     rng = np.random.default_rng([seed, 1])
-    spans = -(-len(split.train) // (config.batch_size * EVALUATED_EVERY))  # of an epoch
+    # The accuracy is measured every 100 batches and at the end of an epoch: `fit` is given such a span as an epoch.
+    spans_per_epoch = math.ceil(len(split.train) / (config.batch_size * EVALUATED_EVERY))
 
     def epoch_spans() -> Iterator[list[tuple[Tensor, Tensor]]]:
         """The true pairs of an epoch in batches (b, 2), each with as many new false pairs, 100 batches at a time."""
         true = split.train[rng.permutation(len(split.train))]
-        parts = [true, false_pairs(true, taxonomy, rng, clean=clean)]
-        batches = list(zip(*(torch.from_numpy(pairs).split(config.batch_size) for pairs in parts), strict=True))
+        false = false_pairs(true, taxonomy, rng, clean=clean)
+        true_batches = torch.from_numpy(true).split(config.batch_size)
+        false_batches = torch.from_numpy(false).split(config.batch_size)
+        batches = list(zip(true_batches, false_batches, strict=True))
         for start in range(0, len(batches), EVALUATED_EVERY):
             yield batches[start : start + EVALUATED_EVERY]
 
-    every = (span for _ in range(config.epochs) for span in epoch_spans())
+    all_spans = (span for _ in range(config.epochs) for span in epoch_spans())
 
-    def step(pairs: tuple[Tensor, Tensor], span: int) -> Step:
-        true, false = energy(*to_device(torch.cat(pairs), device).T).chunk(2)
-        return Step(loss(true, false, margin))
-
-    @torch.no_grad()
     def penalties_of(pairs: Tensor) -> Tensor:
-        penalties: Tensor = energy(*to_device(pairs, device).T).cpu()
+        """(n,) of pairs (n, 2)."""
+        below, above = to_device(pairs, device).T
+        penalties: Tensor = energy(below, above)
         return penalties
 
+    def step(pairs: tuple[Tensor, Tensor], span: int) -> TrainingStep:
+        true, false = penalties_of(torch.cat(pairs)).chunk(2)
+        return TrainingStep(kind.loss(true, false, margin))
+
+    @torch.no_grad()
+    def held_out_penalties(part: HeldOut) -> Tensor:
+        return penalties_of(part.pairs).cpu()
+
     def evaluate(line: Line) -> Line:
-        threshold = best_threshold(penalties_of(split.threshold.pairs), split.threshold.related)
-        right = accuracy(penalties_of(split.validation.pairs), split.validation.related, threshold)
+        threshold = best_threshold(held_out_penalties(split.threshold), split.threshold.related)
+        right = accuracy(held_out_penalties(split.validation), split.validation.related, threshold)
         return {"threshold": threshold, "accuracy": right}
 
     def report(history: Sequence[Line]) -> None:
-        epoch, rest = divmod(len(history), spans)
+        epoch, rest = divmod(len(history), spans_per_epoch)
         if not rest:
             best = max(line["accuracy"] for line in history)
             say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
 
+    # Adam moves the vectors of all concepts in every step, as in the paper. With sparse gradients, which move those of
+    # the batch alone, the order learns far less of rare concepts.
     history = fit(
         {"energy": energy},
         {"optimizer": torch.optim.Adam(energy.parameters(), lr=config.learning_rate, fused=True)},
-        lambda span: next(every),
+        lambda span: next(all_spans),
         step,
-        config.epochs * spans,
+        config.epochs * spans_per_epoch,
         after_step=lambda pairs: energy.constrain(),
         evaluate=evaluate,
         select=lambda line: line["accuracy"],
         report=report,
     )
     threshold = max(history, key=lambda line: line["accuracy"])["threshold"]
-    shares = _shares(penalties_of(split.test.pairs), split.test.related, threshold)
-    return energy.cpu(), shares
+    shares = _shares(held_out_penalties(split.test), split.test.related, threshold)
+    return TrainedEnergy(energy.cpu(), shares)
 
 
 def _shares(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
-    parts = {"accuracy": torch.ones_like(related), "true": related, "false": ~related}
-    return {name: accuracy(penalties[part], related[part], threshold) for name, part in parts.items()}
+    return {
+        "accuracy": accuracy(penalties, related, threshold),
+        "true": accuracy(penalties[related], related[related], threshold),
+        "false": accuracy(penalties[~related], related[~related], threshold),
+    }
 
 
 def to_markdown(results: Results, config: HypernymConfig) -> str:
     """Table 1: per row and kind of false pairs the means over seeds, with the lowest and highest accuracy."""
     rows: dict[str, list[str]] = {row: [row, f"{PAPER[row]:.1f}"] for row in config.rows}
     head = ["hypernyms, accuracy in %", "paper"]
-    for kind, made in results.items():
+    for kind, results_of_kind in results.items():
         head += [kind, f"{kind}: true pairs found · false ones refused"]
-        for row, each in made.items():
-            shares = " · ".join(f"{mean(found[name] for found in each):.1f}" for name in ("true", "false"))
-            rows[row] += [mean_and_range([found["accuracy"] for found in each]), shares]
-    seeds = "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
-    about = f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}."
+        for row, seeds in results_of_kind.items():
+            true = mean(shares["true"] for shares in seeds)
+            false = mean(shares["false"] for shares in seeds)
+            rows[row] += [mean_and_range([shares["accuracy"] for shares in seeds]), f"{true:.1f} · {false:.1f}"]
+    seeds_used = (
+        "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
+    )
+    about = f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds_used}."
     return f"{about}\n\n{markdown_table(head, list(rows.values()))}"
 
 
-def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
-    """Points (n, 2) of the order, trained on all pairs of n concepts, and (n, n) bool, the pairs that they relate.
-    related: (n, n) bool. The threshold is that with the highest accuracy on the same pairs; of several trainings with
-    other initial points, that with the highest accuracy is taken.
+class Plane(NamedTuple):
+    """Points (n, 2) of the order of n concepts, and (n, n) bool, the pairs that their coordinates relate."""
+
+    points: Tensor
+    related: Tensor
+
+
+def fit_plane(related: Tensor, steps: int = PLANE_STEPS) -> Plane:
+    """Points of the order, trained on all pairs of n concepts; related: (n, n) bool.
+
+    The threshold is that with the highest accuracy on the same pairs; of RESTARTS trainings with other initial points,
+    that with the highest accuracy is taken.
     """
     n = len(related)
+    # All restarts are trained at once: (RESTARTS, n, 2).
     first = torch.stack([torch.rand(n, 2, generator=Generator().manual_seed(seed)) for seed in range(RESTARTS)])
     plane = nn.ParameterList([first])
-    other = ~torch.eye(n, dtype=torch.bool)
+    is_pair = ~torch.eye(n, dtype=torch.bool)
 
-    def step(number: int, epoch: int) -> Step:
-        penalties = order_penalty(plane[0][:, :, None], plane[0][:, None])
-        return Step(pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0))
+    def all_penalties(points: Tensor) -> Tensor:
+        """(RESTARTS, n, n): of each concept, as the lower one, with each."""
+        return order_penalty(points[:, :, None], points[:, None])
+
+    def step(number: int, epoch: int) -> TrainingStep:
+        penalties = all_penalties(plane[0])
+        return TrainingStep(pair_loss(penalties[:, related], penalties[:, is_pair & ~related], 1.0))
 
     fit(
         {"plane": plane},
         {"optimizer": torch.optim.Adagrad(plane.parameters(), lr=PLANE_RATE)},
-        lambda epoch: range(PLANE_STEPS),
+        lambda epoch: range(steps),
         step,
         1,
         after_step=lambda number: plane[0].data.clamp_(min=0),
     )
     points = plane[0].detach()
-    tried = []
-    for penalties in order_penalty(points[:, :, None], points[:, None]):
-        threshold = best_threshold(penalties[other], related[other])
-        tried.append((penalties.double() <= threshold) & other)
-    best = max(range(RESTARTS), key=lambda k: int((tried[k] == related).sum()))
-    return points[best], tried[best]
+    planes = []
+    for restart, penalties in enumerate(all_penalties(points)):
+        threshold = best_threshold(penalties[is_pair], related[is_pair])
+        planes.append(Plane(points[restart], (penalties.double() <= threshold) & is_pair))
+    return max(planes, key=lambda plane: int((plane.related == related).sum()))
 
 
 def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
@@ -341,18 +421,24 @@ def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
     chosen = [taxonomy.names.index(name) for name in concepts]
     pairs = np.stack(np.meshgrid(chosen, chosen, indexing="ij"), -1).reshape(-1, 2)
     related = torch.from_numpy(in_closure(pairs, taxonomy.closure)).view(len(chosen), -1)
-    points, told = fit_plane(related)
+    plane = fit_plane(related)
+    points = plane.points
     figure = new_figure(9, 9)
     axes = figure.subplots()
-    for label, drawn in (("right", related & told), ("missing", related & ~told), ("spurious", told & ~related)):
-        for k, (below, above) in enumerate(drawn.nonzero().tolist()):
+    lines = {
+        "right": related & plane.related,
+        "missing": related & ~plane.related,
+        "spurious": plane.related & ~related,
+    }
+    for label, drawn in lines.items():
+        for number, (below, above) in enumerate(drawn.nonzero().tolist()):
             ends = points[[below, above]]
-            shown = "" if k else f"{label}: {int(drawn.sum())}"
-            axes.plot(ends[:, 0], ends[:, 1], label=shown, color=COLOURS[label], linewidth=0.8, zorder=1)
+            legend = f"{label}: {int(drawn.sum())}" if number == 0 else ""
+            axes.plot(ends[:, 0], ends[:, 1], label=legend, color=COLOURS[label], linewidth=0.8, zorder=1)
     axes.scatter(points[:, 0], points[:, 1], s=14, c="black", zorder=2)
     for name, point in zip(concepts, points.tolist(), strict=True):
-        shown = name.rsplit(".", 2)[0].replace("_", " ")
-        axes.annotate(shown, point, xytext=(4, 4), textcoords="offset points", fontsize=9)
+        word = name.rsplit(".", 2)[0].replace("_", " ")
+        axes.annotate(word, point, xytext=(4, 4), textcoords="offset points", fontsize=9)
     axes.set(title="hypernyms in two dimensions", xlim=(-0.1, None), ylim=(-0.1, None))
     axes.legend()
     write_png(figure, path, 110)

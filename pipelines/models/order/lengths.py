@@ -7,9 +7,9 @@ things have in common lies above both: the minimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import pandas as pd
 import torch
@@ -20,10 +20,10 @@ from ...engine.tables import has_table
 from ..data import read_caption_rows
 from ..device import choose_device
 from ..evaluation.components import average_precision
-from ..evaluation.retrieval import EmbeddedSplit, embed_split, embed_texts, ranks_in_rows
+from ..evaluation.retrieval import embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
 from ..settings import LengthConfig
-from ..similarities import COSINE, Similarity
+from ..similarities import COSINE, VectorSimilarity
 from ..trainer import OBJECTIVES
 from ..trainer.evaluate import load_with_corpus
 
@@ -36,9 +36,14 @@ EXAMPLES = 10  # compositions whose best images are written
 def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output: Path) -> str:
     """Measure lengths, and compositions if the run has components; returns tables as Markdown.
 
-    Writes lengths.md, with the best images of the most frequent compositions, and lengths.json to `output`. Raises
-    FileNotFoundError or ValueError for a folder without a trained model, one that needs components, a run without the
-    split or features of the model's size, or images without two captions of different length.
+    Raises FileNotFoundError or ValueError for a folder without a trained model, one that needs components, a run
+    without the split or features of the model's size, or images without two captions of different length.
+
+    Args:
+        model_folder: of the trained model.
+        run: the folder of the run.
+        config: the split, and how many captions and pairs.
+        output: gets lengths.md, with the best images of the most frequent compositions, and lengths.json.
     """
     torch.set_num_threads(config.threads)
     model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device))
@@ -46,105 +51,161 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
     language = corpus.captions.languages[0]
     chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
-    embedded = embed_split(model, corpus, chosen)
-    words = corpus.texts.offsets.diff()[chosen] - 2  # without the marks
-    images = len(embedded.images)
-    owner = embedded.owner
+    split = embed_split(model, corpus, chosen)
+    words = corpus.texts.offsets.diff()[chosen] - 2  # without <start> and <end>
+    images = len(split.images)
     name = getattr(trained, "similarity", "cosine")
-    metrics: dict[str, Any] = {"model": trained.model, "similarity": name, "images": images}
-    given = embedded.images, embedded.vectors, owner, words, model.similarity
-    metrics |= length_ranks(*given, config.pairs)
+    ranks = length_ranks(split.images, split.vectors, split.owner, words, model.similarity, config.pairs)
+    metrics: dict[str, object] = {"model": trained.model, "similarity": name, "images": images, **ranks}
     head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
-    row = [name, f"{images:,}", str(metrics["pairs"])]
-    table = markdown_table(head, [[*row, f"{metrics['image']:.1f}", f"{metrics['longer']:.1f}"]])
-    parts = [table, f"Paper, COCO: {PAPER}."]
+    row = [name, f"{images:,}", str(ranks["pairs"]), f"{ranks['image']:.1f}", f"{ranks['longer']:.1f}"]
+    parts = [markdown_table(head, [row]), f"Paper, COCO: {PAPER}."]
     if language == LANGUAGE and has_table(run, "components"):
-        rows = read_caption_rows(run, "components", embedded.caption_ids)["objects"].to_pylist()
-        objects = [{item["object"] for item in row} for row in rows]
-        names, named, pairs = named_objects(objects, owner.tolist(), images, config.min_images)
-        if len(pairs):
-            vectors = embed_texts(model.sentences, corpus.vocabulary.encode(names), corpus.device)
-            found = compositions(vectors, named.to(vectors.device), pairs, embedded.images, model.similarity)
+        rows = read_caption_rows(run, "components", split.caption_ids)["objects"].to_pylist()
+        objects_of_captions = [{item["object"] for item in row} for row in rows]
+        objects = named_objects(objects_of_captions, split.owner.tolist(), images, config.min_images)
+        if len(objects.pairs):
+            vectors = embed_texts(model.sentences, corpus.vocabulary.encode(objects.names), corpus.device)
+            shown_on = objects.shown_on.to(vectors.device)
+            kinds = compositions(vectors, shown_on, objects.pairs, split.images, model.similarity)
             cells = []
-            for name, (scores, true) in found.items():
-                metrics[name] = {"queries": len(true), "mAP": 100 * average_precision(scores, true).mean().item()}
-                share = 100 * true.double().mean().item()
-                its = metrics[name]
-                cells.append([name, str(its["queries"]), f"{share:.1f}", f"{its['mAP']:.1f}"])
+            for kind, composition in kinds.items():
+                queries = len(composition.expected)
+                precision = 100 * average_precision(*composition).mean().item()
+                share = 100 * composition.expected.double().mean().item()
+                metrics[kind] = {"queries": queries, "mAP": precision}
+                cells.append([kind, str(queries), f"{share:.1f}", f"{precision:.1f}"])
             parts.append(markdown_table(["composition", "queries", "images to find, %", "mAP, %"], cells))
-            parts.append(_examples([" + ".join(names[n] for n in pair) for pair in pairs], *found[BOTH], embedded))
+            titles = [" + ".join(objects.names[number] for number in pair) for pair in objects.pairs.tolist()]
+            parts.append(_examples(titles, kinds[BOTH], split.image_ids))
     return write_results(output, "lengths", metrics, "\n\n".join(parts))
 
 
+class LengthRanks(TypedDict):
+    """How many pairs of captions were compared, and mean ranks, from 1: of the image, and of the longer caption."""
+
+    pairs: int
+    image: float
+    longer: float
+
+
 def length_ranks(
-    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: Similarity, pairs: int
-) -> dict[str, Any]:
-    """Mean ranks, from 1, over the `pairs` pairs of captions of one image that differ most in their number of words.
+    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: VectorSimilarity, pairs: int
+) -> LengthRanks:
+    """Mean ranks over the pairs of captions of one image that differ most in their number of words.
 
     image: of the image of their captions among all images. longer: of the longer caption among all captions but the
-    shorter one, which is the query; the candidate takes the place of the image: E(candidate, query). images: (I, d).
-    captions: (n, d). owner, words: (n,) the image of each, and its number of words, on the CPU.
+    shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
+
+    Args:
+        images: (I, d).
+        captions: (n, d).
+        owner: (n,) the image of each caption, on the CPU.
+        words: (n,) its number of words, on the CPU.
+        similarity: of a text and an image.
+        pairs: how many are compared.
     """
     table = pd.DataFrame({"owner": owner.numpy(), "words": words.numpy()}).reset_index(names="row")
+    # All ordered pairs of captions of an image, of which those with a longer second one stay.
     both = table.merge(table, on="owner", suffixes=("_short", "_long"))
     both["more"] = both["words_long"] - both["words_short"]
     both = both[both["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
     if not len(both):
         raise ValueError("split must have images with two captions of different length, has none")
     kept = torch.from_numpy(both[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(images.device)
-    (shorter, longer), rows = kept.T, kept.flatten().unique()
-    image = ranks_in_rows(similarity.by_text(captions[rows], images), owner.to(images.device)[rows])
+    shorter, longer = kept.T
+    rows = kept.flatten().unique()
+    image_ranks = ranks_in_rows(similarity.by_text(captions[rows], images), owner.to(images.device)[rows])
     scores = similarity.by_text(captions[shorter], captions)
-    rank = ranks_in_rows(scores.scatter(1, shorter[:, None], -torch.inf), longer)
-    return {"pairs": len(kept), "image": image.double().mean().item(), "longer": rank.double().mean().item()}
+    # The query itself, the shorter caption, is no candidate.
+    scores_of_others = scores.scatter(1, shorter[:, None], -torch.inf)
+    longer_ranks = ranks_in_rows(scores_of_others, longer)
+    return {
+        "pairs": len(kept),
+        "image": image_ranks.double().mean().item(),
+        "longer": longer_ranks.double().mean().item(),
+    }
 
 
-def named_objects(
-    objects: Sequence[set[str]], owner: Sequence[int], images: int, least: int
-) -> tuple[list[str], Tensor, Tensor]:
-    """Objects that captions of at least `least` images name, sorted: N names, and (N, I) bool, which images these are.
-    Also the pairs (Q, 2) of them that as many images have together. objects: of each caption. owner: its image.
+class NamedObjects(NamedTuple):
+    """N objects that captions name, sorted; shown_on: (N, I) bool, of which images these captions are; pairs: (Q, 2),
+    those that images have together.
+    """
+
+    names: list[str]
+    shown_on: Tensor
+    pairs: Tensor
+
+
+def named_objects(objects: Sequence[set[str]], owner: Sequence[int], images: int, least: int) -> NamedObjects:
+    """The objects, and the pairs of them, that at least `least` images have.
+
+    Args:
+        objects: the objects of each caption.
+        owner: the image of each caption.
+        images: I, how many there are.
+        least: how many images an object or a pair must have.
     """
     rows = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object").dropna()
     table = pd.crosstab(rows["object"], rows["image"]).reindex(columns=range(images), fill_value=0) > 0
     table = table[table.sum(axis=1) >= least]
-    named = torch.tensor(table.to_numpy())
-    together = named.float() @ named.float().T
-    return table.index.tolist(), named, (together.triu(1) >= least).nonzero()
+    shown_on = torch.tensor(table.to_numpy())
+    images_together = shown_on.float() @ shown_on.float().T  # (N, N)
+    return NamedObjects(table.index.tolist(), shown_on, (images_together.triu(1) >= least).nonzero())
+
+
+class ComposedQueries(NamedTuple):
+    """Scores (Q, I) of images with Q queries, and (Q, I) bool, the images that each should find."""
+
+    scores: Tensor
+    expected: Tensor
 
 
 def compositions(
-    vectors: Tensor, named: Tensor, pairs: Tensor, images: Tensor, similarity: Similarity
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """Scores (Q, I) of images (I, d) with each kind of composition, and (Q, I) bool, which images it should find.
+    vectors: Tensor, shown_on: Tensor, pairs: Tensor, images: Tensor, similarity: VectorSimilarity
+) -> dict[str, ComposedQueries]:
+    """How images are found by each kind of composition of two words.
 
-    vectors: (N, d) of words. named: (N, I) bool, the images whose captions name them. pairs: (Q, 2) of words. Under the
-    order, what composes is the coordinate-wise maximum, and what two have in common is the minimum; the cosine has only
-    the sum. Images take part as the one that scores best for the first word without having the second.
+    Under the order, what composes is the coordinate-wise maximum, and what two have in common is the minimum; the
+    cosine has only the sum. Images take part as the one that scores best for the first word without having the second.
+
+    Args:
+        vectors: (N, d) of words.
+        shown_on: (N, I) bool, the images whose captions name them.
+        pairs: (Q, 2) of words.
+        images: (I, d).
+        similarity: of a text and an image.
     """
 
-    def join(one: Tensor, other: Tensor, of: Callable[[Tensor, Tensor], Tensor] = torch.maximum) -> Tensor:
-        return COSINE.finish(one + other) if similarity is COSINE else of(one, other)
+    def compose(first: Tensor, second: Tensor) -> Tensor:
+        return COSINE.finish(first + second) if similarity is COSINE else torch.maximum(first, second)
 
-    (one, other), (first, second) = vectors[pairs].unbind(1), named[pairs].unbind(1)
-    alone = first & ~second
-    begun = alone.any(1)
-    start = similarity.by_text(one, images).masked_fill(~alone, -torch.inf).argmax(1)[begun]
-    added = similarity.by_text(join(images[start], other[begun]), images)
-    added[torch.arange(len(start)), start] = -torch.inf
-    return {
-        BOTH: (similarity.by_text(join(one, other), images), first & second),
-        "either of two objects": (similarity.by_text(join(one, other, torch.minimum), images), first | second),
-        "an image and an object": (added, (first & second)[begun]),
-    }
+    def in_common(first: Tensor, second: Tensor) -> Tensor:
+        return COSINE.finish(first + second) if similarity is COSINE else torch.minimum(first, second)
+
+    first, second = vectors[pairs].unbind(1)
+    has_first, has_second = shown_on[pairs].unbind(1)
+    has_both = has_first & has_second
+    both = ComposedQueries(similarity.by_text(compose(first, second), images), has_both)
+    either = ComposedQueries(similarity.by_text(in_common(first, second), images), has_first | has_second)
+
+    # The queries with an image of the first word alone, and the best such image
+    has_first_alone = has_first & ~has_second
+    usable = has_first_alone.any(1)
+    scores_of_first = similarity.by_text(first, images).masked_fill(~has_first_alone, -torch.inf)
+    start = scores_of_first.argmax(1)[usable]
+    scores = similarity.by_text(compose(images[start], second[usable]), images)
+    scores[torch.arange(len(start)), start] = -torch.inf  # an image is not to find itself
+    added = ComposedQueries(scores, has_both[usable])
+    return {BOTH: both, "either of two objects": either, "an image and an object": added}
 
 
-def _examples(titles: Sequence[str], scores: Tensor, true: Tensor, embedded: EmbeddedSplit) -> str:
+def _examples(titles: Sequence[str], composition: ComposedQueries, image_ids: Sequence[str]) -> str:
     """A table of the best images of the most frequent compositions; those that captions say have both are bold."""
-    image_ids = embedded.image_ids
+    scores, expected = composition
     rows = []
-    for row in true.sum(1).sort(descending=True, stable=True).indices[:EXAMPLES].tolist():
-        best = scores[row].topk(min(TOP, scores.shape[1])).indices.tolist()
-        shown = [f"**{image_ids[n]}**" if true[row, n] else image_ids[n] for n in best]
-        rows.append([titles[row], ", ".join(shown)])
+    for query in expected.sum(1).sort(descending=True, stable=True).indices[:EXAMPLES].tolist():
+        best = scores[query].topk(min(TOP, scores.shape[1])).indices.tolist()
+        shown = [f"**{image_ids[image]}**" if expected[query, image] else image_ids[image] for image in best]
+        rows.append([titles[query], ", ".join(shown)])
     return markdown_table(["composition", f"best {TOP} images"], rows)

@@ -50,37 +50,49 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
     with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for a file without the
     columns or without hypernyms of nouns, or with a circle of them; FileNotFoundError if it is missing.
     """
-    place = data_path("wordnet.parquet") if path is None else path
+    file_path = data_path("wordnet.parquet") if path is None else path
     try:
-        with place.open("rb") as file:
+        with file_path.open("rb") as file:
             table = pq.ParquetFile(file).read().combine_chunks()
         wordnet = WordNet.load() if path is None else WordNet(table)
         nouns = np.flatnonzero(table["pos"].to_numpy() == "n")
-        above = pa.concat_arrays([table[name].chunk(0) for name in ABOVE])
+        above = pa.concat_arrays([table[name].chunk(0) for name in ABOVE])  # lists of rows, for each row in turn
     except (pa.ArrowInvalid, KeyError, AttributeError, IndexError) as error:
         rule = "wordnet must be a taxonomy in Parquet (negcap.schemas.captions)"
-        raise ValueError(f"{rule}, was: {place}: {error}") from None
-    number = np.full(len(table), -1)
-    number[nouns] = np.arange(len(nouns))
-    edges = number[np.stack([above.value_parent_indices().to_numpy() % len(table), above.flatten().to_numpy()], 1)]
+        raise ValueError(f"{rule}, was: {file_path}: {error}") from None
+    # The columns of hypernyms stand one after another, so the row of a list is its index modulo the rows.
+    below_rows = above.value_parent_indices().to_numpy() % len(table)
+    edges = np.stack([below_rows, above.flatten().to_numpy()], 1)
+    concept_of_row = np.full(len(table), -1)
+    concept_of_row[nouns] = np.arange(len(nouns))
+    edges = concept_of_row[edges]
     edges = edges[(edges >= 0).all(1)]
     if not len(edges):
-        raise ValueError(f"wordnet must have nouns with hypernyms, {place} has {len(nouns)} nouns and no hypernyms")
+        raise ValueError(f"wordnet must have nouns with hypernyms, {file_path} has {len(nouns)} nouns and no hypernyms")
     closure, chains = count_chains(edges, len(nouns))
     return Taxonomy([wordnet.name(int(row)) for row in nouns], closure, chains)
 
 
-def count_chains(edges: Pairs, concepts: int) -> tuple[Pairs, npt.NDArray[np.int64]]:
-    """The closure (P, 2) of edges (E, 2), and by how many chains each pair, (P,). Raises ValueError for a circle."""
-    longer = direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
+class Chains(NamedTuple):
+    """A closure (P, 2) in ascending order, and by how many chains of edges each pair is connected, (P,)."""
+
+    closure: Pairs
+    counts: npt.NDArray[np.int64]
+
+
+def count_chains(edges: Pairs, concepts: int) -> Chains:
+    """The closure of edges (E, 2), and the number of chains. Raises ValueError for a circle."""
+    direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
+    # Power k of the matrix of edges counts the chains of k edges; their sum counts all of them.
+    power = direct
     counts = direct
-    while longer.nnz:
-        longer = longer @ direct
-        counts = counts + longer
+    while power.nnz:
+        power = power @ direct
+        counts = counts + power
         if counts.diagonal().any():
             raise ValueError(f"wordnet must have no concept above itself, has {counts.diagonal().nonzero()[0][0]}")
     counts.sort_indices()
-    return np.stack(counts.nonzero(), 1).astype(np.int64), counts.data
+    return Chains(np.stack(counts.nonzero(), 1).astype(np.int64), counts.data)
 
 
 def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
@@ -97,9 +109,12 @@ def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
 
 def in_closure(pairs: Pairs, closure: Pairs) -> npt.NDArray[np.bool_]:
     """Which of the pairs (n, 2) are in a closure (P, 2), in ascending order: (n,). By bisection: np.isin is slower."""
+    # A pair as one number, which keeps the order of the closure.
     concepts = 1 + max(pairs.max(), closure.max())
-    wanted, known = (each[:, 0] * concepts + each[:, 1] for each in (pairs, closure))
-    return np.asarray(known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted)
+    wanted = pairs[:, 0] * concepts + pairs[:, 1]
+    known = closure[:, 0] * concepts + closure[:, 1]
+    nearest = known[np.searchsorted(known, wanted).clip(max=len(known) - 1)]
+    return np.asarray(nearest == wanted)
 
 
 def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator, *, clean: bool = True) -> Split:
@@ -114,8 +129,13 @@ def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator, *, 
         raise ValueError(f"held_out must be at most a sixth of the {len(closure)} pairs, was: {held_out}")
     shuffled = closure[rng.permutation(len(closure))]
     test, validation, threshold, train = np.split(shuffled, [held_out, 2 * held_out, 3 * held_out])
-    held = (with_false_pairs(true, taxonomy, rng, clean=clean) for true in (validation, threshold, test))
-    return Split(train, *held)
+    # In this order, since each draws its false pairs from rng.
+    return Split(
+        train=train,
+        validation=with_false_pairs(validation, taxonomy, rng, clean=clean),
+        threshold=with_false_pairs(threshold, taxonomy, rng, clean=clean),
+        test=with_false_pairs(test, taxonomy, rng, clean=clean),
+    )
 
 
 def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> HeldOut:
@@ -125,18 +145,22 @@ def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, 
 
 
 def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> Pairs:
-    """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept. clean: draw again
-    what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true: whatever replaces the
-    concept of (concept, entity) lies below entity, too.
+    """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
+
+    clean: draw again what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true:
+    whatever replaces the concept of (concept, entity) lies below entity, too.
     """
     concepts = len(taxonomy.names)
-    made = pairs.copy()
-    left = np.arange(len(pairs))
-    while len(left):
-        made[left] = pairs[left]
-        made[left, rng.integers(0, 2, len(left))] = rng.integers(0, concepts, len(left))
+    false = pairs.copy()
+    rows = np.arange(len(pairs))  # those to draw, at first all
+    while len(rows):
+        false[rows] = pairs[rows]
+        other = rng.integers(0, concepts, len(rows))
+        end = rng.integers(0, 2, len(rows))
+        false[rows, end] = other
         if not clean:
             break
-        below, above = made[left].T
-        left = left[in_closure(made[left], taxonomy.closure) | (below == above)]
-    return made
+        drawn = false[rows]
+        is_not_false = in_closure(drawn, taxonomy.closure) | (drawn[:, 0] == drawn[:, 1])
+        rows = rows[is_not_false]
+    return false

@@ -23,11 +23,11 @@ from pathlib import Path
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
 from ..fit import Say
-from .plan import PapersConfig, Step, finished, steps
+from .plan import PapersConfig, PlanStep, finished, steps
 from .tables import TABLES, tables
 
 NEGCAP = (sys.executable, "-m", "negcap")
-POLL = 0.1  # seconds between looks at what runs
+POLL = 0.02  # seconds between looks at what runs
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,44 +52,53 @@ def main(arguments: list[str] | None = None) -> int:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
     try:
-        made = tables(settings)
+        measured = tables(settings)
     except ValueError as error:
         print(f"papers: {error}", file=sys.stderr)
         return 1
-    text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
+    text = "\n\n".join(f"## {name}\n\n{table}" for name, table in measured.items())
     write_atomically(settings.output / "tables.md", (text + "\n").encode())
     if page:
-        given.page.write_text(insert_tables(page, made), "utf-8")
+        given.page.write_text(insert_tables(page, measured), "utf-8")
     print(settings.output / "tables.md", file=sys.stderr)
     return 1 if failed else 0
 
 
-def insert_tables(page: str, made: Mapping[str, str]) -> str:
+def insert_tables(page: str, tables_by_name: Mapping[str, str]) -> str:
     """A page with each table between its markers. Raises ValueError for a table without markers."""
-    for name, table in made.items():
+    for name, table in tables_by_name.items():
         page = replaced(page, f"<!-- table {name} -->", f"<!-- end {name} -->", table)
     return page
 
 
-def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Say) -> list[str]:
-    """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
+def run_steps(plan: Sequence[PlanStep], source: Path, output: Path, at_once: int, say: Say) -> list[str]:
+    """Run the commands of a plan; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's
-    output is in OUTPUT/log, its arguments in OUTPUT/done; what is done, see `finished`, is not run again. say: called
-    with a line after each command. If this call is interrupted, the commands that it has begun are ended.
+    output is in OUTPUT/log, its arguments in OUTPUT/done; what is done, see `finished`, is not run again. If this call
+    is interrupted, the commands that it has begun are ended.
+
+    Args:
+        plan: the steps, each behind those that it needs.
+        source: the folder of the data.
+        output: where results, logs and marks are.
+        at_once: how many commands run in parallel.
+        say: called with a line after each command.
     """
-    done = finished(steps, source, output)
-    failed = list[str]()
-    waiting = [step for step in steps if step.name not in done]
-    running: dict[Step, subprocess.Popen[bytes]] = {}
+    done = finished(plan, source, output)
+    failed: list[str] = []
+    waiting = [step for step in plan if step.name not in done]
+    running: dict[PlanStep, subprocess.Popen[bytes]] = {}
     for folder in ("done", "log"):
         (output / folder).mkdir(parents=True, exist_ok=True)
     try:
         while True:
-            for step in [step for step in waiting if step.needs <= done][: at_once - len(running)]:
+            ready = [step for step in waiting if step.needs <= done]
+            for step in ready[: at_once - len(running)]:
                 waiting.remove(step)
-                command = [*NEGCAP, *step.command]
                 with (output / "log" / f"{step.name}.txt").open("wb") as log:
+                    # In a session of its own, so that an interruption ends it with all its workers, see below
+                    command = [*NEGCAP, *step.command]
                     running[step] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
             if not running:
                 break
@@ -100,7 +109,7 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
                 else:
                     write_json(output / "done" / f"{step.name}.json", list(step.command))
                     done.add(step.name)
-                    say(f"{len(done)} of {len(steps)}: {step.name}, {step.command[0]}")
+                    say(f"{len(done)} of {len(plan)}: {step.name}, {step.command[0]}")
             time.sleep(POLL)
     finally:
         for process in running.values():
@@ -115,10 +124,14 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("papers", description=(__doc__ or "").splitlines()[0])
     for name, field in PapersConfig.model_fields.items():
-        flag = {"source": "source", "parts": "--part"}.get(name, f"--{name}")
-        more = {"required": True} if name == "output" else {"action": "append", "dest": name} if name == "parts" else {}
         default = f"; default: {field.default}" if isinstance(field.default, (str, int)) else ""
-        parser.add_argument(flag, help=f"{field.description}{default}", **more)
+        about = f"{field.description}{default}"
+        if name == "source":
+            parser.add_argument("source", help=about)
+        elif name == "parts":
+            parser.add_argument("--part", help=about, action="append", dest="parts")
+        else:
+            parser.add_argument(f"--{name}", help=about, required=name == "output")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="commands run in parallel; default: 2")
     parser.add_argument("--page", type=Path, metavar="FILE", help="page of Markdown to put the tables into")
     parser.add_argument("--print", action="store_true", help="only print the commands")

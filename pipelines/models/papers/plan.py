@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -43,7 +44,16 @@ FEWER = "[--set train_captions=2|]"  # of an image's five: what UniVSE's ablatio
 ONE_CORE = "--threads 1 --device {device}"  # as two commands are run at once
 FEW = "--per-family 1"  # negatives of attacks that a table does not show
 ONCE = MappingProxyType({"evaluation": ""})
-Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are run in turn
+
+
+class PapersJob(NamedTuple):
+    """Commands of negcap that are run in turn, as texts (see OF_SIZES); the name is that of its model or task."""
+
+    name: str
+    commands: Sequence[str]
+
+
+Jobs = Iterator[PapersJob]
 VSE_C = ("vse", "vse++", "vse-c", "vse-c+noun", "vse-c+numeral", "vse-c+relation")
 UNIVSE = (
     *("vse", "vse++", "vse-c", "univse", "univse+max"),
@@ -105,7 +115,7 @@ class PapersConfig(Settings):
         return [self.model(f"{model}@{recipe}-{seed}") for seed in range(self.seeds)]
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """One command of negcap: its name, its arguments, and the names of the steps that must be done before."""
 
     name: str
@@ -113,29 +123,39 @@ class Step(NamedTuple):
     needs: frozenset[str] = frozenset()
 
 
-def steps(settings: PapersConfig) -> list[Step]:
+def steps(settings: PapersConfig) -> list[PlanStep]:
     """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs. A
     step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
-    jobs = dict[str, Sequence[str]]()
-    for part in settings.parts or PARTS:
-        for job, texts in (*(_run(settings) if part not in OF_CAPTIONS else ()), *PARTS[part](settings)):
-            jobs.setdefault(job, texts)
     named = ("source", "output", "run", "captions", "languages", "split", "limit", "device")
     places = {name: getattr(settings, name) for name in named}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
-    made = list[Step]()
-    writers = dict[str, set[str]]()
-    for job, texts in jobs.items():
-        for number, text in enumerate(texts):
-            name = f"{job}-{number}".replace(" ", "-")
-            needs = {step for folder in FOLDER.findall(text) for step in writers.get(folder, ())}
-            words = OF_SIZES.sub(lambda found: of_size(found[1], settings.size), text).split()
-            if words[0] == "caption" or "--output" in words:
-                output = words[2] if words[0] == "caption" else words[words.index("--output") + 1]
-                writers.setdefault(output, set()).add(name)
-            made.append(Step(name, tuple(word.format_map(places) for word in words), frozenset(needs)))
-    return made
+    plan: list[PlanStep] = []
+    writers: dict[str, set[str]] = defaultdict(set)  # by folder, the steps that write to it
+    for job in _jobs(settings):
+        for number, text in enumerate(job.commands):
+            name = f"{job.name}-{number}".replace(" ", "-")
+            # Folders are compared as they are written in the text, before names in braces are replaced.
+            needs = frozenset(step for folder in FOLDER.findall(text) for step in writers[folder])
+            words = OF_SIZES.sub(lambda match: of_size(match[1], settings.size), text).split()
+            if words[0] == "caption":
+                writers[words[2]].add(name)
+            elif "--output" in words:
+                writers[words[words.index("--output") + 1]].add(name)
+            plan.append(PlanStep(name, tuple(word.format_map(places) for word in words), needs))
+    return plan
+
+
+def _jobs(settings: PapersConfig) -> list[PapersJob]:
+    """The jobs of all parts, each once; parts share the run and the trainings of some models."""
+    jobs: dict[str, PapersJob] = {}
+    for part in settings.parts or PARTS:
+        if part not in OF_CAPTIONS:
+            for job in _run(settings):
+                jobs.setdefault(job.name, job)
+        for job in PARTS[part](settings):
+            jobs.setdefault(job.name, job)
+    return list(jobs.values())
 
 
 def of_size(flags: str, size: str) -> str:
@@ -145,7 +165,9 @@ def of_size(flags: str, size: str) -> str:
 
 
 def _run(settings: PapersConfig) -> Jobs:
-    operators = " ".join(f"--operator={name}" for of in ("vse-c-paper", "univse-paper") for name in PRESETS[of])
+    """The run with negatives that most parts are trained and evaluated on."""
+    names = [*PRESETS["vse-c-paper"], *PRESETS["univse-paper"]]
+    operators = " ".join(f"--operator={name}" for name in names)
     if settings.size == "full":
         operators += " --per-family 1000"  # of an operator: the paper's pool of about 1,000 a caption
     features = "features {source} --output {run}"
@@ -153,82 +175,113 @@ def _run(settings: PapersConfig) -> Jobs:
     commands = [f"build {{source}} --output {{run}} {operators} --components --set lexicon=own", features]
     if settings.has_grid and not {"ablations", "univse"}.isdisjoint(settings.parts or PARTS):
         commands.append(f"{features} --array grid --table features_grid")
-    yield "run", commands
+    yield PapersJob("run", commands)
 
 
 def _training(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
-) -> tuple[str, list[str]]:
-    """The job that trains a model and evaluates it; evaluations: flags by the name of the folder for the results."""
+) -> PapersJob:
+    """The job that trains a model and evaluates it.
+
+    Args:
+        name: of the folder of the model.
+        model: its kind.
+        flags: of the training.
+        run: the folder of the run.
+        evaluations: the flags of each evaluation, by the name of the folder for its results.
+    """
     folder = f"{{models}}/{name}"
-    return name, [
-        f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]",
-        *(
-            f"evaluate {folder} {run} --split {{split}} --limit {{limit}} --output {folder}/{to} {more} [{ONE_CORE}]"
-            for to, more in evaluations.items()
-        ),
-    ]
+    commands = [f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]"]
+    for results, more in evaluations.items():
+        what = f"evaluate {folder} {run} --split {{split}} --limit {{limit}}"
+        commands.append(f"{what} --output {folder}/{results} {more} [{ONE_CORE}]")
+    return PapersJob(name, commands)
 
 
 def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: int = 1, *, grid: bool = False) -> Jobs:
     """The trainings of models by each recipe and seed; grid: also those that need features of regions."""
     for recipe, seed, name in product(recipes, range(seeds), names):
         model, flags, evaluation = PAPERS["models"][name]
-        if (recipe == "house" or not flags) and (grid or "grid" not in flags):  # else a variant of negcap's recipe
-            size = f"{SMALL[recipe]} {(HALVED if model == 'univse' else FALLING)[recipe]}"
-            evaluations = {"evaluation": evaluation}
-            if name == "univse":
-                evaluations |= {its: f"{given} {FEW}" for its, given in PAPERS["of_sentence"].items()}
-            given = f"--recipe {recipe} --seed {seed} {flags} {size}"
-            yield _training(f"{name}@{recipe}-{seed}", model, given, evaluations=evaluations)
+        is_variant_of_house = recipe != "house" and flags
+        if is_variant_of_house or ("grid" in flags and not grid):
+            continue
+        size = f"{SMALL[recipe]} {(HALVED if model == 'univse' else FALLING)[recipe]}"
+        evaluations = {"evaluation": evaluation}
+        if name == "univse":
+            for components, component_flags in PAPERS["of_sentence"].items():
+                evaluations[components] = f"{component_flags} {FEW}"
+        all_flags = f"--recipe {recipe} --seed {seed} {flags} {size}"
+        yield _training(f"{name}@{recipe}-{seed}", model, all_flags, evaluations=evaluations)
 
 
 def _ablations(settings: PapersConfig) -> Jobs:
+    """The variants of UniVSE; dropped is evaluated with dropped components, too."""
     for name, flags in PAPERS["ablations"].items():
-        if settings.has_grid or "grid" not in flags:
-            both = {"both": f"--drop-components 0.3 {FEW}"} if name == "dropped" else {}
-            given = f"{flags} {SMALL['house']} {HALVED['house']} {FEWER}"
-            yield _training(f"univse-{name}", "univse", given, evaluations={"evaluation": FEW, **both})
+        if "grid" in flags and not settings.has_grid:
+            continue
+        evaluations = {"evaluation": FEW}
+        if name == "dropped":
+            evaluations["both"] = f"--drop-components 0.3 {FEW}"
+        all_flags = f"{flags} {SMALL['house']} {HALVED['house']} {FEWER}"
+        yield _training(f"univse-{name}", "univse", all_flags, evaluations=evaluations)
 
 
 def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str) -> Jobs:
-    if settings.vectors is not None:
-        trained = list(_models(models))
-        joined = " ".join(f"--model {{models}}/{name}" for name, _ in trained)
-        where = f"--vectors {{vectors}} --split {{split}} --output {{output}}/{task}"
-        yield from (*trained, (task, [f"probe {task} {{run}} {where} {joined} [{flags}]"]))
+    """The trainings of some models and a probe of their words; nothing without a file of word vectors."""
+    if settings.vectors is None:
+        return
+    trainings = list(_models(models))
+    yield from trainings
+    folders = " ".join(f"--model {{models}}/{training.name}" for training in trainings)
+    where = f"--vectors {{vectors}} --split {{split}} --output {{output}}/{task}"
+    yield PapersJob(task, [f"probe {task} {{run}} {where} {folders} [{flags}]"])
 
 
 def _saliency(settings: PapersConfig) -> Jobs:
-    trained = list(_models(("vse++", "vse-c")))
+    """The trainings of two models and the saliency of their words."""
+    trainings = list(_models(("vse++", "vse-c")))
+    yield from trainings
     command = f"probe saliency {{run}} --split {{split}} --limit 200 [{ONE_CORE}] --model {{models}}"
-    yield from (*trained, *((f"saliency of {name}", [f"{command}/{name}"]) for name, _ in trained))
+    for training in trainings:
+        yield PapersJob(f"saliency of {training.name}", [f"{command}/{training.name}"])
 
 
 def _augmented(settings: PapersConfig) -> Jobs:
-    yield "captions", PAPERS["captioner"]["captions"]
-    yield "captioner", PAPERS["captioner"]["commands"]
-    if settings.size != "short":
-        yield "gan", PAPERS["captioner"]["gan"]
+    """Captioners, what they write, and trainings on it; the captions after the policy gradient are not of the size
+    short. Each judge leaves out half of the images, so that a caption is judged by the one that has not seen its image.
+    """
+    is_short = settings.size == "short"
+    yield PapersJob("captions", PAPERS["captioner"]["captions"])
+    yield PapersJob("captioner", PAPERS["captioner"]["commands"])
+    if not is_short:
+        yield PapersJob("gan", PAPERS["captioner"]["gan"])
     for part in (0, 1):
         flags = f"--set leave_out={part}/2 {SMALL['house']} {FALLING['house']} [--set warm_up=3|]"
         yield _training(f"judge-{part}", "vse++", flags, "{captions}")
-    for few in (False, True):  # last, as all commands behind a captioner's wait for it
-        if few and settings.size != "short":
-            yield "few", PAPERS["captioner"]["few"]
+
+    # Trainings on captions of the second captioner come last, as all commands behind a captioner's wait for it.
+    def trainings(second_captioner: bool) -> Jobs:
         for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
-            if ("few" in flags) == few and (settings.size != "short" or not (few or "gan" in flags)):
-                small = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
-                size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
-                given = f"--seed {seed} {flags} {SMALL['house']} [{small}|{size}]"
-                yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
+            needs_more_than_short = second_captioner or "gan" in flags
+            if ("few" in flags) != second_captioner or (is_short and needs_more_than_short):
+                continue
+            short_size = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
+            size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
+            all_flags = f"--seed {seed} {flags} {SMALL['house']} [{short_size}|{size}]"
+            yield _training(f"{name}@house-{seed}", "vse++", all_flags, "{captions}")
+
+    yield from trainings(second_captioner=False)
+    if not is_short:
+        yield PapersJob("few", PAPERS["captioner"]["few"])
+        yield from trainings(second_captioner=True)
 
 
 def _order(settings: PapersConfig) -> Jobs:
-    yield "captions", PAPERS["captioner"]["captions"]
+    """Order-embeddings and their variants, on captions alone."""
+    yield PapersJob("captions", PAPERS["captioner"]["captions"])
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["order"].items()):
-        given = f"--recipe paper --seed {seed} {flags} {SMALL['paper']} [--epochs 6|--epochs 30]"
-        yield _training(f"{name}@paper-{seed}", "order", given, "{captions}")
+        all_flags = f"--recipe paper --seed {seed} {flags} {SMALL['paper']} [--epochs 6|--epochs 30]"
+        yield _training(f"{name}@paper-{seed}", "order", all_flags, "{captions}")
 
 
 # At the size trained MHA-D leaves the plateau of the hardest negative after some 15 epochs of 197 steps, so that it has
@@ -246,11 +299,12 @@ def _mha_d(settings: PapersConfig) -> Jobs:
     if not (settings.has_languages and settings.has_grid) and "mha-d" not in settings.parts:
         return
     build = "build {source} --output {languages} --only ingest --language all"
-    yield "languages", [build, "features {source} --output {languages} --array grid --table features_grid"]
+    features = "features {source} --output {languages} --array grid --table features_grid"
+    yield PapersJob("languages", [build, features])
     recipe = "paper" if settings.size == "full" else "house"
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["mha-d"].items()):
-        given = f"--recipe {recipe} --seed {seed} --features grid {HEADS} {flags}"
-        yield _training(f"{name}@{recipe}-{seed}", "mha-d", given, "{languages}")
+        all_flags = f"--recipe {recipe} --seed {seed} --features grid {HEADS} {flags}"
+        yield _training(f"{name}@{recipe}-{seed}", "mha-d", all_flags, "{languages}")
 
 
 PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
@@ -271,17 +325,19 @@ PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
 OF_CAPTIONS = ("augmented", "order", "mha-d")  # parts without negatives
 
 
-def finished(steps: Iterable[Step], source: Path, output: Path) -> set[str]:
+def finished(steps: Iterable[PlanStep], source: Path, output: Path) -> set[str]:
     """The names of those of the steps that are done; a step is behind those that it needs. As with make, a step is done
     if its mark has its command, and is not older than the marks of the steps that it needs or, if it needs none, than
     the files of `source`. The code is not compared: after a change of it that matters, delete OUTPUT/done.
     """
-    made = dict[str, int]()  # when a step was done
-    newest = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)
+    time_done: dict[str, int] = {}
+    source_changed = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)
     for step in steps:
-        file = output / "done" / f"{step.name}.json"
-        if step.needs <= made.keys() and file.exists() and json.loads(file.read_text("utf-8")) == list(step.command):
-            at = file.stat().st_mtime_ns
-            if at >= max((made[name] for name in step.needs), default=newest):
-                made[step.name] = at
-    return set(made)
+        mark = output / "done" / f"{step.name}.json"
+        if not (step.needs <= time_done.keys() and mark.exists()):
+            continue
+        time_marked = mark.stat().st_mtime_ns
+        time_needed = max((time_done[name] for name in step.needs), default=source_changed)
+        if json.loads(mark.read_text("utf-8")) == list(step.command) and time_marked >= time_needed:
+            time_done[step.name] = time_marked
+    return set(time_done)

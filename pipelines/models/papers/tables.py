@@ -30,14 +30,64 @@ from .plan import PAPERS, PARTS, PapersConfig
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
 OF_LANGUAGES = ("mha-d",)  # and on one with captions in several languages
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
+RANKS = "evaluation/ranks.parquet"  # in the folder of a training
 Rows = list[list[str]]
 Folders = dict[int, Path]  # of trainings, by their seed
 BY_CHANCE = 0.025  # the share of 95 % intervals that lie on the paper's side of 0 where models do not differ
+Json = dict[str, Any]  # the content of a JSON file of results
 KINDS = ("object", "attribute", "relation")
 MOST = 20  # negatives of a family that attack a caption
 LEAST = (1, 5, 10, MOST)
 RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")
-RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("recipes", "compared", "reported"))
+
+
+class TableColumn(NamedTuple):
+    """A column of a table. place: of the metric in an evaluation, such as `vse-c/noun/R@1`. figure: the name of the
+    metric's difference of two models; empty: it has none.
+    """
+
+    title: str
+    place: str
+    figure: str
+
+
+class ComparedTable(NamedTuple):
+    """A table that compares models: the entry `compared` of papers.toml, which explains it.
+
+    reported: the paper's values by model, those of the last columns if there are fewer. differences: pairs of models.
+    without_span: the numbers of the columns that have means only.
+    """
+
+    columns: list[TableColumn]
+    models: list[str]
+    reported: dict[str, list[float]]
+    differences: list[tuple[str, str]]
+    without_span: list[int]
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any]) -> ComparedTable:
+        """The table that an entry of papers.toml describes."""
+        return cls(
+            columns=[TableColumn(*column) for column in entry["columns"]],
+            models=entry["models"],
+            reported=entry["reported"],
+            differences=[(first, second) for first, second in entry.get("differences", ())],
+            without_span=entry.get("without_span", []),
+        )
+
+    def reported_difference(self, first: str, second: str) -> dict[str, float]:
+        """By column, the difference of two models that the paper reports, where it reports both."""
+        if first not in self.reported or second not in self.reported:
+            return {}
+        columns = self.columns[-len(self.reported[first]) :]
+        values = zip(columns, self.reported[first], self.reported[second], strict=True)
+        differences = {column.title: value - other for column, value, other in values if column.figure}
+        return {title: difference for title, difference in differences.items() if not math.isnan(difference)}
+
+
+RECIPES = PAPERS["recipes"]
+REPORTED = PAPERS["reported"]
+COMPARED = {name: ComparedTable.read(entry) for name, entry in PAPERS["compared"].items()}
 TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
@@ -53,13 +103,13 @@ def table_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown_table(head, rows) if rows else ""
 
 
-def read_results(file: Path) -> dict[str, Any]:
+def read_results(file: Path) -> Json:
     """The content of a JSON file of results; empty if it is not there."""
-    results: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    results: Json = json.loads(file.read_text("utf-8")) if file.exists() else {}
     return results
 
 
-def read_evaluation(folder: Path, what: str = "evaluation") -> dict[str, Any]:
+def read_evaluation(folder: Path, what: str = "evaluation") -> Json:
     """The metrics that an evaluation of a model has written to the folder `what` in its own."""
     return read_results(folder / what / "evaluation.json")
 
@@ -72,9 +122,12 @@ def on_disk(settings: PapersConfig, model: str, recipe: str, file: str = "evalua
     return {seed: seeds[seed] for seed in sorted(seeds) if (seeds[seed] / file).exists()}
 
 
-def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[dict[str, Any]]:
+def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[Json]:
     """The evaluations of a model by all seeds on disk, or of UniVSE's sentence with some components."""
-    model, what = ("univse", model) if model in PAPERS["of_sentence"] else (model, "evaluation")
+    what = "evaluation"
+    if model in PAPERS["of_sentence"]:
+        what = model
+        model = "univse"
     folders = on_disk(settings, model, recipe, f"{what}/evaluation.json").values()
     return [read_evaluation(folder, what) for folder in folders]
 
@@ -84,7 +137,7 @@ def by_seeds(title: str, recipe: str, number: int) -> str:
     return f"{title}, {recipe}, {number} seed{'s' * (number > 1)}"
 
 
-def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
+def read_probe(settings: PapersConfig, task: str) -> Json:
     """The rows of `negcap probe`, by model; task: words or blanks."""
     rows = read_results(settings.output / task / f"{task}.json").get("rows", {})
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
@@ -99,38 +152,52 @@ class Difference(NamedTuple):
     figures: Mapping[str, Figure] = {}
 
 
-def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Difference:
-    """The difference of two models of a table, by a recipe, over all seeds on disk that both have. Raises ValueError
-    if they are evaluated on different queries.
+def difference(settings: PapersConfig, table: str, first: str, second: str, recipe: str) -> Difference:
+    """How far two models of a table are apart, by a recipe, over all seeds on disk that both have.
+
+    Raises ValueError if they are evaluated on different queries.
+
+    Args:
+        settings: where the models are.
+        table: its name.
+        first: the name of a model.
+        second: that of the model it is compared with.
+        recipe: of RECIPES.
     """
-    without_negatives = settings.languages if table in OF_LANGUAGES else settings.captions
-    run = without_negatives if table in (*OF_CAPTIONS, *OF_LANGUAGES) else settings.run
-    first, second = (on_disk(settings, model, recipe, "evaluation/ranks.parquet") for model in (one, other))
-    seeds = tuple(seed for seed in first if seed in second)
+    if table in OF_LANGUAGES:
+        run = settings.languages
+    elif table in OF_CAPTIONS:
+        run = settings.captions
+    else:
+        run = settings.run
+    first_folders = on_disk(settings, first, recipe, RANKS)
+    second_folders = on_disk(settings, second, recipe, RANKS)
+    seeds = tuple(seed for seed in first_folders if seed in second_folders)
     if not seeds:
         return Difference()
-    evaluated = [tuple(folders[seed] for seed in seeds) for folders in (first, second)]
-    queries = {_queries(folder): folder for folders in evaluated for folder in folders}
-    if len(queries) > 1:
-        names = " and ".join(folder.name for folder in queries.values())
+    of_first = tuple(first_folders[seed] for seed in seeds)
+    of_second = tuple(second_folders[seed] for seed in seeds)
+    folder_of_queries = {_queries(folder): folder for folder in (*of_first, *of_second)}
+    # A difference of models on different captions would be that of the captions.
+    if len(folder_of_queries) > 1:
+        names = " and ".join(folder.name for folder in folder_of_queries.values())
         raise ValueError(f"models must be evaluated on the same captions, {names} are not: evaluate them anew")
-    mine, theirs = (_summary(folders, run) for folders in evaluated)
-    return Difference(seeds, mine.minus(theirs))
+    return Difference(seeds, _summary(of_first, run).minus(_summary(of_second, run)))
 
 
 @cache
 def _queries(folder: Path) -> tuple[str, ...]:
     """The captions that an evaluation without attack has as queries."""
-    ranks = pd.read_parquet(folder / "evaluation/ranks.parquet", columns=["candidates", "direction", "query"])
+    ranks = pd.read_parquet(folder / RANKS, columns=["candidates", "direction", "query"])
     return tuple(sorted(ranks["query"][(ranks["candidates"] == "plain") & (ranks["direction"] == "t2i")]))
 
 
 @cache
 def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
+    """The metrics of a model's trainings; computed once, as a model stands in several differences."""
     captions = pa.concat_tables(read_table(run, "captions", ["caption_id", "image_id"]))
     image = dict(zip(captions["caption_id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    ranks = (pd.read_parquet(folder / "evaluation/ranks.parquet") for folder in folders)
-    evaluations = [Evaluation(read_evaluation(folder), its) for folder, its in zip(folders, ranks, strict=True)]
+    evaluations = [Evaluation(read_evaluation(folder), pd.read_parquet(folder / RANKS)) for folder in folders]
     return summarize(folders[0].name, evaluations, image, seed=0)
 
 
@@ -139,10 +206,12 @@ def verdict(paper: float, measured: Figure, seeds: int) -> str:
     if seeds == 1:
         return f"one seed: sign {'as' if measured.value * paper > 0 else 'not as'} in the paper"
     low, high = measured.interval
-    return "not shown" if low <= 0 <= high else "comes out" if low * paper > 0 else "does not"
+    if low <= 0 <= high:
+        return "not shown"
+    return "comes out" if low * paper > 0 else "does not"
 
 
-def _value(metrics: Mapping[str, Any], place: str) -> float:
+def _value(metrics: Json, place: str) -> float:
     """The metric at a place such as `vse-c/noun/R@1`, or UniVSE's `sum of attacks`."""
     if place == "sum of attacks":
         return sum(float(metrics["univse"][kind][top]) for kind in KINDS for top in ("R@1", "R@5", "R@10"))
@@ -152,11 +221,13 @@ def _value(metrics: Mapping[str, Any], place: str) -> float:
     return float(value)
 
 
-def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
+def _cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
     """Means over seeds, to one decimal, with the least and the greatest unless the number is in without_span."""
-    columns = ([_value(metrics, place) for metrics in seeds] for place in places)
-    cells = enumerate(columns)
-    return [f"{mean(its):.1f}" if number in without_span else mean_and_range(its) for number, its in cells]
+    cells = []
+    for number, place in enumerate(places):
+        values = [_value(metrics, place) for metrics in seeds]
+        cells.append(f"{mean(values):.1f}" if number in without_span else mean_and_range(values))
+    return cells
 
 
 def _reported(values: Iterable[float]) -> list[str]:
@@ -165,35 +236,73 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
     """A table of COMPARED: the paper's figures, those of each recipe and model, `more` rows, and differences."""
-    its = COMPARED[name]
-    rows = more(settings)
-    reported = its["reported"]
-    pairs = its.get("differences", ())
-    titles, places, names = zip(*its["columns"], strict=True)
+    table = COMPARED[name]
+    head = ["", *(column.title for column in table.columns)]
+    return markdown_table(
+        head,
+        [
+            *_reported_rows(table),
+            *_measured_rows(table, settings),
+            *more(settings),
+            *_reported_difference_rows(table),
+            *_measured_difference_rows(name, settings),
+        ],
+    )
 
-    def at_the_end(title: str, cells: list[str]) -> list[str]:
-        return [f"{title}, reported", *[""] * (len(names) - len(cells)), *cells]
 
-    printed = [at_the_end(TITLES[model], _reported(reported[model])) for model in its["models"] if model in reported]
-    measured = []
-    differences = []
-    for one, other in pairs:
-        if one in reported and other in reported:
-            both = zip(names[-len(reported[one]) :], reported[one], reported[other], strict=True)
-            cells = [f"{a - b:+.1f}" if named and not math.isnan(a - b) else "" for named, a, b in both]
-            differences.append(at_the_end(f"{TITLES[one]} − {TITLES[other]}", cells))
+def _reported_rows(table: ComparedTable) -> Rows:
+    """The paper's figures; those of a table with fewer columns stand in the last ones."""
+    rows = []
+    for model in table.models:
+        if model in table.reported:
+            cells = _reported(table.reported[model])
+            empty = [""] * (len(table.columns) - len(cells))
+            rows.append([f"{TITLES[model]}, reported", *empty, *cells])
+    return rows
+
+
+def _measured_rows(table: ComparedTable, settings: PapersConfig) -> Rows:
+    """The figures of each recipe and model, as means over seeds."""
+    places = [column.place for column in table.columns]
+    rows = []
     for recipe, title in RECIPES.items():
-        for model in its["models"]:
+        for model in table.models:
             if seeds := read_seeds(settings, model, recipe):
-                cells = _cells(seeds, places, its.get("without_span", ()))
-                measured.append([by_seeds(TITLES[model], title, len(seeds)), *cells])
-        for one, other in pairs:
-            found = difference(settings, name, one, other, recipe)
-            if found.seeds:
-                cells = [format_difference(*found.figures[of]) if of in found.figures else "" for of in names]
-                pair = f"{TITLES[one]} − {TITLES[other]}"
-                differences.append([by_seeds(pair, title, len(found.seeds)), *cells])
-    return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
+                cells = _cells(seeds, places, table.without_span)
+                rows.append([by_seeds(TITLES[model], title, len(seeds)), *cells])
+    return rows
+
+
+def _reported_difference_rows(table: ComparedTable) -> Rows:
+    """The differences of models that the paper reports."""
+    rows = []
+    for first, second in table.differences:
+        if first in table.reported and second in table.reported:
+            reported = table.reported_difference(first, second)
+            titles = [column.title for column in table.columns]
+            cells = [f"{reported[title]:+.1f}" if title in reported else "" for title in titles]
+            rows.append([f"{_pair(first, second)}, reported", *cells])
+    return rows
+
+
+def _measured_difference_rows(name: str, settings: PapersConfig) -> Rows:
+    """The measured differences of models by each recipe, with their intervals."""
+    table = COMPARED[name]
+    rows = []
+    for recipe, title in RECIPES.items():
+        for first, second in table.differences:
+            measured = difference(settings, name, first, second, recipe)
+            if not measured.seeds:
+                continue
+            figures = [measured.figures.get(column.figure) for column in table.columns]
+            cells = [format_difference(*figure) if figure else "" for figure in figures]
+            rows.append([by_seeds(_pair(first, second), title, len(measured.seeds)), *cells])
+    return rows
+
+
+def _pair(first: str, second: str) -> str:
+    """The title of the difference of two models."""
+    return f"{TITLES[first]} − {TITLES[second]}"
 
 
 def _coverage(settings: PapersConfig) -> str:
@@ -201,18 +310,20 @@ def _coverage(settings: PapersConfig) -> str:
     models all belong to another one.
     """
     rows = []
-    counted = set[str]()
+    counted: set[str] = set()
     for part, jobs in PARTS.items():
-        trainings = [name for name, texts in jobs(settings) if texts[0].startswith("train ")]
+        trainings = [job.name for job in jobs(settings) if job.commands[0].startswith("train ")]
+        # Of words, blanks and saliency, all models are those of vse-c.
         if counted.issuperset(trainings):
             continue
         counted.update(trainings)
         evaluated = [name for name in trainings if read_evaluation(settings.model(name))]
-        done = {_without_seed(name) for name in evaluated}
+        models_evaluated = {_without_seed(name) for name in evaluated}
         models = dict.fromkeys(map(_without_seed, trainings))
-        lacking = [f"`{model}`" for model in models if model not in done]
-        shown = ", ".join(lacking) if done else "all" if lacking else ""
-        rows.append([part, str(len(trainings)), str(len(evaluated)), shown])
+        lacking = ", ".join(f"`{model}`" for model in models if model not in models_evaluated)
+        if lacking and not models_evaluated:
+            lacking = "all"
+        rows.append([part, str(len(trainings)), str(len(evaluated)), lacking])
     return markdown_table(["part", "trainings", "evaluated", "models without figures"], rows)
 
 
@@ -225,55 +336,60 @@ def _claims(settings: PapersConfig) -> str:
     """Which differences of models that a paper reports come out, and how many of them would by chance."""
     rows = []
     verdicts = []
-    for name, its in COMPARED.items():
-        for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
-            reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
-            found = difference(settings, name, one, other, recipe)
-            if not (all(reported) and found.seeds):
+    for name, table in COMPARED.items():
+        for (first, second), (recipe, title) in product(table.differences, RECIPES.items()):
+            reported = table.reported_difference(CLAIMED_OF.sub("", first), CLAIMED_OF.sub("", second))
+            if not reported:
                 continue
-            columns = its["columns"][-len(reported[0]) :]
-            for (head, _, named), a, b in zip(columns, *reported, strict=True):
-                if named in found.figures and a != b and not math.isnan(a - b):
-                    shape = verdict(a - b, found.figures[named], len(found.seeds))
-                    pair = f"{TITLES[one]} − {TITLES[other]}, {title}"
-                    measured = format_difference(*found.figures[named])
-                    rows.append([pair, name, head, str(len(found.seeds)), f"{a - b:+.1f}", measured, shape])
-                    verdicts.append(shape)
-    table = table_of(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
-    return table and f"{table}\n\n{_by_chance(verdicts)}"
+            measured = difference(settings, name, first, second, recipe)
+            for column in table.columns:
+                paper = reported.get(column.title)
+                figure = measured.figures.get(column.figure)
+                if not paper or figure is None:  # not reported, no difference, or not measured
+                    continue
+                shape = verdict(paper, figure, len(measured.seeds))
+                pair = f"{_pair(first, second)}, {title}"
+                seeds = str(len(measured.seeds))
+                rows.append([pair, name, column.title, seeds, f"{paper:+.1f}", format_difference(*figure), shape])
+                verdicts.append(shape)
+    shown = table_of(["", "table", "metric", "seeds", "paper", "measured", "shape"], rows)
+    return shown and f"{shown}\n\n{_by_chance(verdicts)}"
 
 
 def _by_chance(verdicts: Sequence[str]) -> str:
     """How many of the verdicts say what, and how many would say so if no model differed from any other."""
-    judged = [shape for shape in verdicts if not shape.startswith("one seed")]
-    come = judged.count("comes out")
-    do_not = judged.count("does not")
+    counted = [shape for shape in verdicts if not shape.startswith("one seed")]
+    come_out = counted.count("comes out")
+    do_not = counted.count("does not")
     return (
-        f"{len(verdicts)} rows; {len(judged)} of more than one seed: {come} come out, {do_not} do not, "
-        f"{len(judged) - come - do_not} are not shown. If no model differed from any other, "
-        f"{BY_CHANCE * len(judged):.1f} would come out by chance, and as many would not."
+        f"{len(verdicts)} rows; {len(counted)} of more than one seed: {come_out} come out, {do_not} do not, "
+        f"{len(counted) - come_out - do_not} are not shown. If no model differed from any other, "
+        f"{BY_CHANCE * len(counted):.1f} would come out by chance, and as many would not."
     )
 
 
 def _training(settings: PapersConfig) -> str:
     """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
-    parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
-    trained = (name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part])
+    quarters = range(1, 5)
+    columns = [f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in quarters]
+    models = [name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part]]
     rows = []
-    for (recipe, title), model in product(RECIPES.items(), trained):
-        folders = on_disk(settings, model, recipe).values()
-        files = [file for folder in folders if (file := folder / METRICS).exists()]
-        if not (seeds := [read_history(file) for file in files]):
+    for (recipe, title), model in product(RECIPES.items(), models):
+        evaluated = on_disk(settings, model, recipe).values()
+        folders = [folder for folder in evaluated if (folder / METRICS).exists()]
+        if not folders:
             continue
-        rsum = [[line["validation"]["rsum"] for line in lines] for lines in seeds]
-        best = " ".join(str(1 + its.index(max(its))) for its in rsum)
-        margin = read_results(files[0].with_name("config.json"))["config"]["margin"]
-        losses = [[line["loss"] / (2 * margin) for line in lines] for lines in seeds]
-        at = [-(-len(rsum[0]) * quarter // 4) - 1 for quarter in range(1, 5)]
-        means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
-        steps = str(sum(line["steps"] for line in seeds[0]))
-        rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
-    return table_of(["", "steps", "best epoch of each seed", *parts], rows)
+        histories = [read_history(folder / METRICS) for folder in folders]
+        config = read_results(folders[0] / "config.json")["config"]
+        losses = [[line["loss"] / (2 * config["margin"]) for line in lines] for lines in histories]
+        rsum = [[line["validation"]["rsum"] for line in lines] for lines in histories]
+        epochs = len(rsum[0])
+        best = " ".join(str(1 + values.index(max(values))) for values in rsum)
+        last_epochs = [math.ceil(epochs * quarter / 4) - 1 for quarter in quarters]
+        means = [f"{mean(seed[epoch] for seed in seeds):.2f}" for seeds in (losses, rsum) for epoch in last_epochs]
+        steps = str(sum(line["steps"] for line in histories[0]))
+        rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {epochs}", *means])
+    return table_of(["", "steps", "best epoch of each seed", *columns], rows)
 
 
 def _supply(settings: PapersConfig) -> str:
@@ -283,26 +399,32 @@ def _supply(settings: PapersConfig) -> str:
     head.append(f"images all of whose captions have {least} of each")
     rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]
     if has_table(settings.run, "negatives"):
-        columns = {"captions": ["caption_id", "image_id", "split"], "negatives": ["caption_id", "operator"]}
-        captions, negatives = (pa.concat_tables(read_table(settings.run, *its)).to_pandas() for its in columns.items())
+        captions = _read(settings.run, "captions", ["caption_id", "image_id", "split"])
+        negatives = _read(settings.run, "negatives", ["caption_id", "operator"])
         captions = captions[captions["split"] == settings.split]
         family = {operator: family for family, operators in FAMILIES.items() for operator in operators}
         counts = pd.crosstab(negatives["caption_id"], negatives["operator"].map(family))
         counts = counts.reindex(index=captions["caption_id"], columns=list(FAMILIES), fill_value=0).clip(upper=MOST)
-        fewest = counts.min(axis=1).groupby(captions["image_id"].to_numpy()).min()
+        fewest = counts.min(axis=1).groupby(captions["image_id"].to_numpy()).min()  # of any caption and family
         enough = " · ".join(str((fewest >= least).sum()) for least in LEAST)
         rows.append(["measured", *(f"{mean:.1f}" for mean in counts.mean()), f"{enough} of {len(fewest):,}"])
     return markdown_table(head, rows)
 
 
+def _read(run: Path, table: str, columns: list[str]) -> pd.DataFrame:
+    """Columns of a whole table."""
+    return pa.concat_tables(read_table(run, table, columns)).to_pandas()
+
+
 def _words(settings: PapersConfig) -> str:
     """VSE-C's Table 6: MAP, with its interval over images."""
-    found = read_probe(settings, "words")
-    paper = REPORTED["words"]
+    measured = read_probe(settings, "words")
+    reported = REPORTED["words"]
     rows = []
-    for name in dict.fromkeys((*paper, *found)):
-        measured = format_interval(found[name]["MAP"], found[name]["interval"]) if name in found else ""
-        rows.append([TITLES.get(name, name), f"{paper[name]:g}" if name in paper else "", measured])
+    for name in dict.fromkeys((*reported, *measured)):
+        paper_cell = f"{reported[name]:g}" if name in reported else ""
+        cell = format_interval(measured[name]["MAP"], measured[name]["interval"]) if name in measured else ""
+        rows.append([TITLES.get(name, name), paper_cell, cell])
     return markdown_table(["MAP", "reported", "measured"], rows)
 
 
@@ -317,14 +439,19 @@ def _blanks(settings: PapersConfig) -> str:
 
 def _saliency(settings: PapersConfig) -> str:
     """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
-    each = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
+    models = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
     rows = []
-    for operator in sorted({operator for found in each for operator in found}):
-        row = [f"`{operator}`", f"{next(found for found in each if operator in found)[operator]['chance']:.1f}"]
-        for its in (found.get(operator) for found in each):
-            beyond = its and format_difference(its["beyond chance"], its["beyond chance interval"])
-            row.append(f"{its['share']:.1f}, {beyond}" if its else "")
-        rows.append(row)
+    for operator in sorted({operator for operators in models for operator in operators}):
+        metrics = [operators.get(operator) for operators in models]
+        chance = next(values["chance"] for values in metrics if values)  # the same of both
+        cells = []
+        for values in metrics:
+            if values is None:
+                cells.append("")
+            else:
+                beyond = format_difference(values["beyond chance"], values["beyond chance interval"])
+                cells.append(f"{values['share']:.1f}, {beyond}")
+        rows.append([f"`{operator}`", f"{chance:.1f}", *cells])
     head = ["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"]
     return table_of(head, rows)
 
@@ -336,23 +463,29 @@ def _unified(settings: PapersConfig) -> Rows:
         if seeds := read_seeds(settings, "univse", recipe):
             cells = _cells(seeds, [f"unified/{kind}, as a sentence/mAP" for kind in KINDS[:2]])
             rows.append([by_seeds("UniVSE, words read as sentences", title, len(seeds)), *cells, ""])
-    for name in ("average", "only-obj", "only-attr", "only-rel"):
+    reported = COMPARED["univse-3"].reported
+    ablations = {"average": ("all losses", reported["univse"])}
+    for loss in ("obj", "attr", "rel"):
+        ablations[f"only-{loss}"] = (f"ℓ_{loss} alone", reported[f"only-{loss}"])
+    for name, (title, values) in ablations.items():
         if metrics := read_evaluation(settings.model(f"univse-{name}")):
-            paper = COMPARED["univse-3"]["reported"]["univse" if name == "average" else name]
-            title = "all losses" if name == "average" else f"ℓ_{name.removeprefix('only-')} alone"
             cells = _cells([metrics], [f"unified/{kind}/mAP" for kind in KINDS])
-            both = (f"{cell} ({value})" for cell, value in zip(cells, _reported(paper), strict=True))
+            both = [f"{cell} ({value})" for cell, value in zip(cells, _reported(values), strict=True)]
             rows.append([f"UniVSE, ablation, {title} (reported)", *both])
     return rows
 
 
 def _chance(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 4 for attributes and relations that are assigned at random."""
-    its = COMPARED["univse-4"]
-    rows = [["chance, reported", *_reported(its["reported"]["chance"])]]
-    evaluated = [found for name in its["models"] for recipe in RECIPES for found in read_seeds(settings, name, recipe)]
-    places = ("parsing/attribute/noun, random", "parsing/relation/either, random")
-    return [*rows, ["chance", *_cells(evaluated[-1:], places)]] if evaluated else rows
+    table = COMPARED["univse-4"]
+    rows = [["chance, reported", *_reported(table.reported["chance"])]]
+    evaluated = [
+        metrics for model in table.models for recipe in RECIPES for metrics in read_seeds(settings, model, recipe)
+    ]
+    if evaluated:  # chance is the same for all models
+        places = ("parsing/attribute/noun, random", "parsing/relation/either, random")
+        rows.append(["chance", *_cells(evaluated[-1:], places)])
+    return rows
 
 
 def _alpha(settings: PapersConfig) -> str:
@@ -367,11 +500,15 @@ def _alpha(settings: PapersConfig) -> str:
 
 
 def _ablations(settings: PapersConfig) -> str:
-    """UniVSE's ablations, but for those of Table 3, beside the paper's."""
+    """UniVSE's ablations beside the paper's, without those of Table 3."""
+    results = {
+        name: read_evaluation(settings.model(f"univse-{name}"))
+        for name in PAPERS["ablations"]
+        if not name.startswith("only-")
+    }
+    results["dropped, both"] = read_evaluation(settings.model("univse-dropped"), "both")
     rows = []
-    measured = {name: (f"univse-{name}", "evaluation") for name in PAPERS["ablations"] if not name.startswith("only-")}
-    for name, (folder, what) in {**measured, "dropped, both": ("univse-dropped", "both")}.items():
-        metrics = read_evaluation(settings.model(folder), what)
+    for name, metrics in results.items():
         printed = " / ".join(_reported(REPORTED["ablations"].get(name, ())))
         title = f"{name}: {metrics['caption']['alpha']:.2f} in the end" if metrics and name == "learned-alpha" else name
         rows.append([title, printed, *(_cells([metrics], RSUM_AND_ATTACKS) if metrics else ["", ""])])

@@ -23,5 +23,5 @@ def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = si
     torch.set_num_threads(config.threads)
     prepared = Task(run, config, say)
     with deterministic(prepared.device):
-        metrics, text = TASKS[task](prepared)
-    return write_results(output, task, metrics, text)
+        result = TASKS[task](prepared)
+    return write_results(output, task, result.metrics, result.text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import pyarrow as pa
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
@@ -13,21 +14,32 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
 from ..data import pack_sentences, ragged_rows, read_caption_rows, starts_of
-from ..device import take, to_device
+from ..device import rows_to_device, to_device
 from ..figures import markdown_table
-from ..fit import Step, fit
+from ..fit import TrainingStep, fit
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
-from .task import FILE, NOUNS, Task, word_tables
+from .task import FILE, NOUNS, Task, TaskResult, word_tables
 
 KINDS = ("noun", "preposition")
 TOP = (1, 10)
-STATES = 512
-EPOCHS = 10
-BATCH_SIZE = 128
-LEARNING_RATE = 1e-3
-WEIGHT_DECAY = 1e-4  # of VSE-C
-HIDDEN = 1024  # units of the hidden layer
 AT_ONCE = 256  # captions tested at a time
+
+
+class FillerTraining(NamedTuple):
+    """The size of a BlankFiller, and how it is trained. states: units of each of its GRUs. hidden: of its hidden layer,
+    which VSE-C's paper does not say; weight_decay: that of VSE-C. image: whether it reads the image, too.
+    """
+
+    epochs: int = 10
+    states: int = 512
+    hidden: int = 1024
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    image: bool = True
+
+
+TRAINING = FillerTraining()
 
 
 class Blanks(NamedTuple):
@@ -56,33 +68,60 @@ class Blanks(NamedTuple):
         return self.tokens[self.offsets[self.caption] + self.position].long()
 
 
+class Blank(NamedTuple):
+    """A word that may be blanked: the row of its caption, its position there, and the index of its kind in KINDS."""
+
+    caption: int
+    position: int
+    kind: int
+
+
 def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVocabulary, known: Tensor) -> Blanks:
-    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8. ids: caption_ids. image:
-    (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if they are in the
-    vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without parses.
+    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8.
+
+    Captions without a blank are left out. Raises FileNotFoundError for a run without parses.
+
+    Args:
+        run: the folder of a run with parses.
+        ids: n caption_ids.
+        image: (n,) the row of the features of each.
+        vocabulary: V words, by whose ids the captions are encoded.
+        known: (V,) bool, the words that may be blanked.
     """
     parses = read_caption_rows(run, "parses", ids)
-    sets = prepositions().sets
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode(parses["text"]))
-    found: list[tuple[int, int, int]] = []  # caption, position and kind of each blank
+    table_8 = prepositions().sets
+    encoded = vocabulary.encode(parses["text"])
+    tokens = torch.from_numpy(encoded.tokens)
+    offsets = torch.from_numpy(encoded.offsets)
+    candidates: list[Blank] = []
     columns = (parses[name].to_pylist() for name in ("text", "tokens", "chunks"))
     for row, (text, parsed, chunks) in enumerate(zip(*columns, strict=True)):
-        positions = {span: n for n, span in enumerate(word_spans(text), 1)}
+        # The parse and the vocabulary cut words differently: a blank is what both have as one word.
+        position_of_span = {span: position for position, span in enumerate(word_spans(text), 1)}
         heads = {chunk["root"] for chunk in chunks}
-        for n, token in enumerate(parsed):
-            span = token["start"], token["end"]
-            word = text[span[0] : span[1]]
-            noun = n in heads and token["tag"] in NOUNS and word.isalpha()
-            if span in positions and (noun or (token["pos"] == "ADP" and word.lower() in sets)):
-                found.append((row, positions[span], 0 if noun else 1))
-    caption, position, kind = torch.tensor(sorted(found)).T
-    id = tokens[offsets[caption] + position].long()
-    good = known[id] & (id != UNKNOWN_ID)
-    captions, owner = caption[good].unique(return_inverse=True)
-    starts = starts_of(torch.bincount(owner, minlength=len(captions)))
-    kept, _ = ragged_rows(offsets, captions)
-    ends = starts_of(offsets.diff()[captions])
-    return Blanks(tokens[kept], ends, image[captions], starts, position[good], kind[good])
+        for number, token in enumerate(parsed):
+            position = position_of_span.get((token["start"], token["end"]))
+            if position is None:
+                continue
+            word = text[token["start"] : token["end"]]
+            if number in heads and token["tag"] in NOUNS and word.isalpha():
+                candidates.append(Blank(row, position, KINDS.index("noun")))
+            elif token["pos"] == "ADP" and word.lower() in table_8:
+                candidates.append(Blank(row, position, KINDS.index("preposition")))
+    caption, position, kind = torch.tensor(sorted(candidates)).T
+    word_id = tokens[offsets[caption] + position].long()
+    # A word outside the vocabulary is no choice, so nothing could fill its blank.
+    usable = known[word_id] & (word_id != UNKNOWN_ID)
+    captions, owner = caption[usable].unique(return_inverse=True)  # the captions that are left, and whose each blank is
+    kept_tokens, _ = ragged_rows(offsets, captions)
+    return Blanks(
+        tokens=tokens[kept_tokens],
+        offsets=starts_of(offsets.diff()[captions]),
+        image=image[captions],
+        starts=starts_of(torch.bincount(owner, minlength=len(captions))),
+        position=position[usable],
+        kind=kind[usable],
+    )
 
 
 class BlankFiller(nn.Module):
@@ -104,79 +143,91 @@ class BlankFiller(nn.Module):
         self.out = nn.Linear(hidden, words.shape[1])
 
     def forward(self, blanks: Blanks, captions: Tensor, which: Tensor, owner: Tensor, features: Tensor) -> Tensor:
-        """Vectors (b, e) for the blanks `which` (b,), of captions (B,); owner: (b,) the index of each one's caption.
-        features: (I, D) of all images, on the CPU or on the device of the weights. The state of either GRU beside the
-        blank does not depend on the blank itself.
+        """Vectors (b, e) for blanks. The state of either GRU beside a blank does not depend on the blank itself.
+
+        Args:
+            blanks: all of them.
+            captions: (B,) those that are read.
+            which: (b,) the blanks that are filled.
+            owner: (b,) the index in `captions` of each one's caption.
+            features: (I, D) of all images, on the CPU or on the device of the weights.
         """
         packed = pack_sentences(blanks.offsets, captions)
         device = self.words.device
-        read = self.words[to_device(blanks.tokens[packed.positions].long(), device)]
-        states, _ = self.gru(PackedSequence(read, packed.sizes))
-        padded = pad_packed_sequence(states)[0][:, to_device(packed.inverse, device)]
-        before, after = padded.chunk(2, 2)
-        at, of = (to_device(part, device) for part in (blanks.position[which], owner))
-        parts = [before[at - 1, of], after[at + 1, of]]
+        vectors = self.words[to_device(blanks.tokens[packed.positions].long(), device)]
+        states, _ = self.gru(PackedSequence(vectors, packed.sizes))
+        padded = pad_packed_sequence(states)[0][:, to_device(packed.inverse, device)]  # (T, B, 2 * states)
+        # At each position: what the words up to it say, and what those from the end down to it say
+        forwards, backwards = padded.chunk(2, 2)
+        position = to_device(blanks.position[which], device)
+        row = to_device(owner, device)
+        inputs = [forwards[position - 1, row], backwards[position + 1, row]]
         if self.features:
-            parts.append(take(features, blanks.image[captions[owner]], device))
-        return self.out(torch.relu(self.hidden(torch.cat(parts, 1))))
+            inputs.append(rows_to_device(features, blanks.image[captions[owner]], device))
+        return self.out(torch.relu(self.hidden(torch.cat(inputs, 1))))
 
 
 def train_filler(
-    words: Tensor,
-    features: Tensor,
-    blanks: Blanks,
-    seed: int = 0,
-    epochs: int = EPOCHS,
-    states: int = STATES,
-    image: bool = True,
+    words: Tensor, features: Tensor, blanks: Blanks, seed: int = 0, training: FillerTraining = TRAINING
 ) -> BlankFiller:
-    """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine, on the device of these
-    vectors; features: (I, D), there or on the CPU.
+    """A model trained to predict the vectors of the blanks' words, by 1 - cosine.
 
-    As in VSE-C, whose paper does not say the size of the hidden layer, each caption has one random blank in each epoch.
-    states: units of each of the two GRUs. image: whether the image is read, too. seed: of the initial weights and of
-    what is drawn.
+    As in VSE-C, each caption has one random blank in each epoch.
+
+    Args:
+        words: (V, e) vectors, on the device that computes.
+        features: (I, D), there or on the CPU.
+        blanks: to train on.
+        seed: of the initial weights and of what is drawn.
+        training: the size of the model, how long it is trained, and how fast.
     """
     generator = Generator().manual_seed(seed)
+    image_numbers = features.shape[1] if training.image else 0
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        filler = BlankFiller(words, features.shape[1] * image, states, HIDDEN).to(words.device)
-    optimizer = torch.optim.AdamW(filler.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+        filler = BlankFiller(words, image_numbers, training.states, training.hidden).to(words.device)
+    optimizer = torch.optim.AdamW(filler.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
     counts = blanks.starts.diff()
 
-    def step(captions: Tensor, epoch: int) -> Step:
-        drawn = torch.rand(len(captions), generator=generator) * counts[captions]
-        which = blanks.starts[captions] + drawn.long()
-        found = filler(blanks, captions, which, torch.arange(len(captions)), features)
+    def step(captions: Tensor, epoch: int) -> TrainingStep:
+        chosen = (torch.rand(len(captions), generator=generator) * counts[captions]).long()  # of each caption's blanks
+        which = blanks.starts[captions] + chosen
+        predicted = filler(blanks, captions, which, torch.arange(len(captions)), features)
         right = words[to_device(blanks.words[which], words.device)]
-        return Step(1 - functional.cosine_similarity(found, right, dim=1).mean())
+        return TrainingStep(1 - functional.cosine_similarity(predicted, right, dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
-        return torch.randperm(len(counts), generator=generator).split(BATCH_SIZE)
+        return torch.randperm(len(counts), generator=generator).split(training.batch_size)
 
-    fit({"filler": filler}, {"optimizer": optimizer}, batches, step, epochs)
+    fit({"filler": filler}, {"optimizer": optimizer}, batches, step, training.epochs)
     return filler
 
 
 def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor) -> Tensor:
-    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction; on the
-    CPU. A word as near as the right one counts as nearer.
+    """The rank (m,), from 1, of each blank's word by cosine with the prediction; on the CPU. A word as near as the
+    right one counts as nearer.
+
+    Args:
+        filler: the model.
+        features: (I, D) of all images.
+        blanks: m of them.
+        choices: (k,) the ids of the words that are ranked.
     """
     device = filler.words.device
-    vectors = functional.normalize(filler.words[to_device(choices, device)], dim=1)
-    place = torch.full((len(filler.words),), -1)
-    place[choices] = torch.arange(len(choices))
+    choice_vectors = functional.normalize(filler.words[to_device(choices, device)], dim=1)
+    index_in_choices = torch.full((len(filler.words),), -1)
+    index_in_choices[choices] = torch.arange(len(choices))
     ranks = []
     with torch.inference_mode():
         for captions in torch.arange(len(blanks.starts) - 1).split(AT_ONCE):
             which = torch.arange(int(blanks.starts[captions[0]]), int(blanks.starts[captions[-1] + 1]))
             owner = blanks.caption[which] - captions[0]
-            found = functional.normalize(filler(blanks, captions, which, owner, features), dim=1)
-            right = to_device(place[blanks.words[which]], device)
-            scores = found @ vectors.T
-            own = scores.gather(1, right[:, None])
-            scores.scatter_(1, right[:, None], -torch.inf)
-            ranks.append(1 + (scores >= own).sum(1))
+            predicted = functional.normalize(filler(blanks, captions, which, owner, features), dim=1)
+            right = to_device(index_in_choices[blanks.words[which]], device)[:, None]
+            scores = predicted @ choice_vectors.T
+            right_scores = scores.gather(1, right)
+            scores.scatter_(1, right, -torch.inf)  # the right word is not nearer than itself
+            ranks.append(1 + (scores >= right_scores).sum(1))
     return torch.cat(ranks).cpu()
 
 
@@ -184,49 +235,75 @@ def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
     """The rank (m,), from 1, of each test blank's word by how often train blanks of its kind hold it. A tie counts
     against it. A baseline that reads neither caption nor image.
     """
-    size = int(max(train.words.max(), test.words.max())) + 1
+    vocabulary_size = int(max(train.words.max(), test.words.max())) + 1
     ranks = []
     for kind in range(len(KINDS)):
-        counts = torch.bincount(train.words[train.kind == kind], minlength=size)
+        counts = torch.bincount(train.words[train.kind == kind], minlength=vocabulary_size)
         ranks.append((counts[None, :] >= counts[:, None]).sum(1))
     return torch.stack(ranks)[test.kind, test.words]
 
 
-def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
-    """R@1 and R@10 in % of blanks with these ranks (m,): nouns, prepositions, both; kind: (m,) indices into KINDS."""
-    chosen = {**{name: kind == n for n, name in enumerate(KINDS)}, "both": torch.ones_like(kind, dtype=torch.bool)}
-    ranked = {name: ranks[which].double() for name, which in chosen.items() if which.any()}
-    return {name: {f"R@{k}": 100 * (its <= k).double().mean().item() for k in TOP} for name, its in ranked.items()}
+Recalls = dict[str, dict[str, float]]  # R@1 and R@10 in %, by kind of blank
 
 
-def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 7, as metrics and Markdown: how well words are found with each table of vectors, or no image."""
+def recalls(ranks: Tensor, kind: Tensor) -> Recalls:
+    """R@1 and R@10 in % of blanks with these ranks (m,): nouns, prepositions, both; kind: (m,) indices into KINDS. A
+    kind without blanks is left out.
+    """
+    by_kind = {name: ranks[kind == number] for number, name in enumerate(KINDS)} | {"both": ranks}
+    return {
+        name: {f"R@{k}": 100 * (own_ranks <= k).double().mean().item() for k in TOP}
+        for name, own_ranks in by_kind.items()
+        if len(own_ranks)
+    }
+
+
+def fill_blanks(task: Task) -> TaskResult:
+    """VSE-C's Table 7: how well words are found with each table of vectors, or without the image."""
     config = task.config
     captions = task.captions
-    features = task.features
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)
+    train_texts = captions.texts.take(pa.array(task.train.numpy())).to_pylist()
+    vocabulary = build_vocabulary(train_texts, config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
+    # The vocabulary begins with the special words, which the tables lack.
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
-    texts = ((rows, [captions.ids[n] for n in rows.tolist()]) for rows in (task.train, task.test))
-    seen, tested = (read_blanks(task.run, ids, captions.image[rows], vocabulary, known) for rows, ids in texts)
-    epochs = config.epochs or EPOCHS
-    states = config.hidden or STATES
-    found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
-    for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
+
+    def blanks_of(rows: Tensor) -> Blanks:
+        ids = [captions.ids[row] for row in rows.tolist()]
+        return read_blanks(task.run, ids, captions.image[rows], vocabulary, known)
+
+    train = blanks_of(task.train)
+    test = blanks_of(task.test)
+    training = FillerTraining(epochs=config.epochs or TRAINING.epochs, states=config.hidden or TRAINING.states)
+    without_image = f"{FILE}, without the image"
+    results = {"most frequent words": recalls(frequency_ranks(train, test), test.kind)}
+    for name, table in {without_image: tables[FILE], **tables}.items():
+        # Words that the file lacks are read as zeros, as special words are; they are neither blanked nor choices.
         words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()]).to(task.device)
         task.say(f"{name}: {words.shape[1]} numbers a word")
-        image = not name.endswith("without the image")
-        filler = train_filler(words, features, seen, config.seed, epochs, states, image=image)
-        found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)
-    counts = {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)}
-    metrics = {"words": len(choices), "train captions": len(seen.image), "blanks": counts}
-    metrics |= {"epochs": epochs, "states": states, "rows": found}
-    blanks = ", ".join(f"{number:,} of a {name}" for name, number in counts.items())
-    about = f"{len(seen.image):,} captions to train on in {epochs} epochs, {states} units per GRU"
-    head = f"{about}; blanks: {blanks}; {len(choices):,} words to choose from."
-    columns = [(name, f"R@{k}") for name in (*KINDS, "both") for k in TOP]
+        of_row = training._replace(image=name != without_image)
+        filler = train_filler(words, task.features, train, config.seed, of_row)
+        results[name] = recalls(blank_ranks(filler, task.features, test, choices), test.kind)
+
+    counts = {name: int((test.kind == number).sum()) for number, name in enumerate(KINDS)}
+    # Also written as JSON, so that the papers' tables can be made of it.
+    metrics: dict[str, object] = {
+        "words": len(choices),
+        "train captions": len(train.image),
+        "blanks": counts,
+        "epochs": training.epochs,
+        "states": training.states,
+        "rows": results,
+    }
+    shown_counts = ", ".join(f"{number:,} of a {name}" for name, number in counts.items())
+    about = (
+        f"{len(train.image):,} captions to train on in {training.epochs} epochs, {training.states} units per GRU; "
+        f"blanks: {shown_counts}; {len(choices):,} words to choose from."
+    )
+    columns = [(kind, f"R@{k}") for kind in (*KINDS, "both") for k in TOP]
     rows = []
-    for name, its in found.items():
-        rows.append([name, *(f"{its[kind][k]:.1f}" if kind in its else "" for kind, k in columns)])
-    return metrics, f"{head}\n\n{markdown_table(['fill in the blank', *(' '.join(pair) for pair in columns)], rows)}"
+    for name, result in results.items():
+        rows.append([name, *(f"{result[kind][top]:.1f}" if kind in result else "" for kind, top in columns)])
+    head = ["fill in the blank", *(f"{kind} {top}" for kind, top in columns)]
+    return TaskResult(metrics, f"{about}\n\n{markdown_table(head, rows)}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import torch
 from torch import Generator, Tensor, nn
@@ -18,16 +20,25 @@ from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
 from ..data import CPU
-from ..device import take, to_device
+from ..device import rows_to_device, to_device
 from ..evaluation.components import average_precision
-from ..figures import Figure, figures, markdown_table
-from ..fit import Step, fit
-from .task import FILE, NOUNS, Task, word_tables
+from ..figures import Figure, markdown_table, ratios_with_intervals
+from ..fit import TrainingStep, fit
+from .task import FILE, NOUNS, Task, TaskResult, word_tables
 
-EPOCHS = 15
-BATCH_SIZE = 128
-LEARNING_RATE = 0.01
-DROPOUT = 0.5  # of VSE-C
+AT_ONCE = 512  # images ranked at a time
+
+
+class ClassifierTraining(NamedTuple):
+    """How a classifier is trained; dropout is that of VSE-C."""
+
+    epochs: int = 15
+    batch_size: int = 128
+    learning_rate: float = 0.01
+    dropout: float = 0.5
+
+
+TRAINING = ClassifierTraining()
 
 
 class Objects(NamedTuple):
@@ -39,6 +50,11 @@ class Objects(NamedTuple):
     present: Tensor
     absent: Tensor
 
+    def select(self, images: Tensor, kept: Tensor) -> Objects:
+        """Those of some images (n,); kept: (O,) bool, which of the objects."""
+        words = list(compress(self.words, kept.tolist()))
+        return Objects(words, self.present[images][:, kept], self.absent[images][:, kept])
+
 
 def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None = None) -> Objects:
     """The objects that head at least `min_count` noun phrases of a run's captions, and the images that have them.
@@ -46,57 +62,66 @@ def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None 
     Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
     """
     images = []
-    heads = []
+    lemmas = []
     captions = 0
     for table in read_table(run, "parses"):
-        own = table["image_id"].to_numpy(zero_copy_only=False)
-        at, found = noun_heads(table)
-        images.append(own[at])
-        heads.append(found)
+        heads = noun_heads(table)
+        images.append(table["image_id"].to_numpy(zero_copy_only=False)[heads.row])
+        lemmas.append(heads.lemma)
         captions += len(table)
     least = default_min_count(captions) if min_count is None else min_count
-    words, counts = np.unique(np.concatenate(heads), return_counts=True)
-    kept = words[counts >= least]
-    if not len(kept):
+    named = pd.DataFrame({"image": np.concatenate(images), "object": np.concatenate(lemmas)})
+    counts = named["object"].value_counts()
+    words = sorted(counts.index[counts >= least])
+    if not words:
         raise ValueError(f"objects must occur {least} times in {run}, none does")
-    number = {image: n for n, image in enumerate(image_ids)}
-    row = np.array([number.get(image, -1) for image in np.concatenate(images)])
-    column = np.searchsorted(kept, np.concatenate(heads)).clip(max=len(kept) - 1)
-    known = (row >= 0) & (kept[column] == np.concatenate(heads))
-    present = torch.zeros(len(image_ids), len(kept), dtype=torch.bool)
+    # -1 for an image that is not asked for, and for an object that is not frequent
+    row = pd.Index(image_ids).get_indexer(pd.Index(named["image"]))
+    column = pd.Index(words).get_indexer(pd.Index(named["object"]))
+    known = (row >= 0) & (column >= 0)
+    present = torch.zeros(len(image_ids), len(words), dtype=torch.bool)
     present[torch.from_numpy(row[known]), torch.from_numpy(column[known])] = True
-    near = direct_relatives(kept.tolist())
-    absent = ~present & ~(present.float() @ near.float() > 0)
-    return Objects(kept.tolist(), present, absent)
+    # A picture of a puppy shows a dog, too, though no caption may say so.
+    is_relative_of_present = present.float() @ direct_relatives(words).float() > 0
+    return Objects(words, present, absent=~present & ~is_relative_of_present)
 
 
-def noun_heads(parses: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """The common nouns that head noun phrases: (n,) the row of each in a table of parses, and (n,) their lemmas."""
-    tokens, chunks = (parses[name].combine_chunks() for name in ("tokens", "chunks"))
-    sizes = chunks.value_lengths().to_numpy()
-    row = np.repeat(np.arange(len(parses)), sizes)
-    starts = tokens.offsets.to_numpy()[:-1] - tokens.offsets[0].as_py()
-    at = starts[row] + chunks.flatten().field("root").to_numpy()
-    flat = tokens.flatten()
-    tags, lemmas = (flat.field(name).to_numpy(zero_copy_only=False)[at] for name in ("tag", "lemma"))
-    single = np.array([lemma.isalpha() for lemma in lemmas], bool) & np.isin(tags.astype(str), NOUNS)
-    return row[single], lemmas[single].astype(str)
+class NounHeads(NamedTuple):
+    """n common nouns that head noun phrases: row (n,) of each in a table of parses, and their lemmas (n,)."""
+
+    row: np.ndarray
+    lemma: np.ndarray
+
+
+def noun_heads(parses: pa.Table) -> NounHeads:
+    """The common nouns of one word of letters that head noun phrases."""
+    tokens = parses["tokens"].combine_chunks()  # lists, a row a caption
+    chunks = parses["chunks"].combine_chunks()
+    row = np.repeat(np.arange(len(parses)), chunks.value_lengths().to_numpy())  # the caption of each noun phrase
+    first_token = tokens.offsets.to_numpy()[:-1] - tokens.offsets[0].as_py()  # of each caption in the flat tokens
+    root = first_token[row] + chunks.flatten().field("root").to_numpy()
+    flat_tokens = tokens.flatten()
+    tags = flat_tokens.field("tag").to_numpy(zero_copy_only=False)[root]
+    lemmas = flat_tokens.field("lemma").to_numpy(zero_copy_only=False)[root]
+    is_word = np.array([lemma.isalpha() for lemma in lemmas], bool)
+    is_head = is_word & np.isin(tags.astype(str), NOUNS)
+    return NounHeads(row[is_head], lemmas[is_head].astype(str))
 
 
 def direct_relatives(words: Sequence[str]) -> Tensor:
     """(W, W) bool: True for words of which a sense of one is a direct hypernym of a sense of the other in WordNet."""
     wordnet = WordNet.load()
-    senses = [set(wordnet.senses(word, "n")) for word in words]
-    above = [{up for sense in own for up in wordnet.relation("hypernyms", sense)} for own in senses]
-    of: dict[int, list[int]] = {}
-    for number, own in enumerate(senses):
-        for sense in own:
-            of.setdefault(sense, []).append(number)
-    near = torch.zeros(len(words), len(words), dtype=torch.bool)
-    for number, ups in enumerate(above):
-        for up in ups:
-            near[number, of.get(up, [])] = True
-    return near | near.T
+    words_of_sense: dict[int, list[int]] = defaultdict(list)
+    for number, word in enumerate(words):
+        for sense in set(wordnet.senses(word, "n")):
+            words_of_sense[sense].append(number)
+    is_below = torch.zeros(len(words), len(words), dtype=torch.bool)
+    for sense, numbers in words_of_sense.items():
+        for hypernym in wordnet.relation("hypernyms", sense):
+            above = words_of_sense.get(hypernym, [])
+            for number in numbers:
+                is_below[number, above] = True
+    return is_below | is_below.T
 
 
 class Classifier(nn.Module):
@@ -118,44 +143,66 @@ class Classifier(nn.Module):
 
 
 def train_classifier(
-    words: Tensor, features: Tensor, objects: Objects, seed: int = 0, epochs: int = EPOCHS
+    words: Tensor,
+    features: Tensor,
+    objects: Objects,
+    seed: int = 0,
+    training: ClassifierTraining = TRAINING,
 ) -> Classifier:
-    """A classifier trained on images (I, D) and the vectors (O, e) of their objects, neither of which change. It is on
-    the device of the vectors; the images are there or on the CPU.
+    """A classifier trained on images and vectors of their objects, neither of which change.
 
     As in VSE-C's released code, an image has in each epoch one random object that it shows and one that it does not;
     images that show no object, or all of them, are left out. The learning rate of SGD is a tenth after each third of
-    the epochs, and a share DROPOUT of the outer product of word and image is set to 0; here both are dropped apart, so
-    that this share of their products is. seed: of the initial weights, and of what is drawn.
+    the epochs, and a share of the outer product of word and image is set to 0; here both are dropped apart, so that
+    this share of their products is.
+
+    Args:
+        words: (O, e) vectors, on the device that computes.
+        features: (I, D) of the images, there or on the CPU.
+        objects: which images have which of the O objects.
+        seed: of the initial weights, and of what is drawn.
+        training: how long it is trained, and how fast.
     """
     generator = Generator().manual_seed(seed)
     device = words.device
     classifier = Classifier(words.shape[1], features.shape[1], generator).to(device)
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
-    keep = (1 - DROPOUT) ** 0.5
+    # A product of word and image is kept if both are, with a chance of keep².
+    keep = (1 - training.dropout) ** 0.5
 
     def batches(epoch: int) -> Sequence[Tensor]:
-        return usable[torch.randperm(len(usable), generator=generator)].split(BATCH_SIZE)
+        return usable[torch.randperm(len(usable), generator=generator)].split(training.batch_size)
 
-    def one_each(flags: Tensor) -> Tensor:
+    def random_object(flags: Tensor) -> Tensor:
+        """The number (n,) of one of those that are True in each row (n, O)."""
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
-    def step(rows: Tensor, epoch: int) -> Step:
-        shown = one_each(objects.present[rows])
-        other = one_each(objects.absent[rows])
-        w = words[to_device(torch.cat([shown, other]), device)]
-        x = take(features, rows, device).repeat(2, 1)
-        kept = (torch.rand(part.shape, generator=generator) < keep for part in (w, x))
-        w, x = (part * to_device(mask, device) / keep for part, mask in zip((w, x), kept, strict=True))
+    def step(rows: Tensor, epoch: int) -> TrainingStep:
+        shown = random_object(objects.present[rows])
+        other = random_object(objects.absent[rows])
+        # The images with the objects that they show, then the same ones with those that they do not
+        word = words[to_device(torch.cat([shown, other]), device)]
+        image = rows_to_device(features, rows, device).repeat(2, 1)
+        word_mask = torch.rand(word.shape, generator=generator) < keep
+        image_mask = torch.rand(image.shape, generator=generator) < keep
+        word = word * to_device(word_mask, device) / keep
+        image = image * to_device(image_mask, device) / keep
         labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
-        return Step(functional.cross_entropy(classifier(w, x), to_device(labels, device)))
+        return TrainingStep(functional.cross_entropy(classifier(word, image), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
-        return LEARNING_RATE * 0.1 ** ((epoch - 1) // max(1, epochs // 3))
+        return training.learning_rate * 0.1 ** ((epoch - 1) // max(1, training.epochs // 3))
 
-    optimizer = torch.optim.SGD(classifier.parameters(), lr=LEARNING_RATE)
-    fit({"classifier": classifier}, {"optimizer": optimizer}, batches, step, epochs, rate=rate)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=training.learning_rate)
+    fit({"classifier": classifier}, {"optimizer": optimizer}, batches, step, training.epochs, rate=rate)
     return classifier
+
+
+class MeanAveragePrecision(NamedTuple):
+    """The mean average precision in %, and how many images it is a mean over."""
+
+    figure: Figure
+    images: int
 
 
 def mean_average_precision(
@@ -164,50 +211,71 @@ def mean_average_precision(
     objects: Objects,
     seed: int,
     device: torch.device = CPU,
-) -> tuple[Figure, int]:
-    """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out. scores: maps
-    features (n, D) on a device to scores (n, O). The interval is by the bootstrap over images. Images without either
-    kind of objects are left out; ties count against. Returns the mean in %, and how many images.
+) -> MeanAveragePrecision:
+    """How well objects are ranked by image; objects that are neither shown nor absent are left out, and so are images
+    without either kind. Ties count against. The interval is by the bootstrap over images.
+
+    Args:
+        scores: maps features (n, D), on the device, to scores (n, O).
+        features: (I, D) of all images.
+        objects: of these images.
+        seed: of the bootstrap.
+        device: that computes the scores.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
+    precisions = []
     with torch.inference_mode():
-        found = []
-        for rows in usable.split(512):
+        for rows in usable.split(AT_ONCE):
             present = objects.present[rows]
-            ranked = scores(take(features, rows, device)).cpu()
-            ranked = ranked.masked_fill(~(present | objects.absent[rows]), -torch.inf)
-            found.append(average_precision(ranked, present))
-    per_image = torch.cat(found).numpy()[:, None]
-    (mean,) = figures(per_image, np.ones_like(per_image), seed)
-    return mean, len(per_image)
+            counts = present | objects.absent[rows]
+            ranked = scores(rows_to_device(features, rows, device)).cpu().masked_fill(~counts, -torch.inf)
+            precisions.append(average_precision(ranked, present))
+    per_image = torch.cat(precisions).numpy()[:, None]
+    (figure,) = ratios_with_intervals(per_image, np.ones_like(per_image), seed)
+    return MeanAveragePrecision(figure, len(per_image))
 
 
-def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 6, as metrics and Markdown: how well each table of vectors tells which objects an image shows."""
+def image_to_word(task: Task) -> TaskResult:
+    """VSE-C's Table 6: how well each table of vectors tells which objects an image shows."""
     config = task.config
     captions = task.captions
     features = task.features
     objects = frequent_objects(task.run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)
-    known = ~tables[FILE].isnan().any(1)
-    train, test = (captions.image[rows].unique() for rows in (task.train, task.test))
-    words = list(compress(objects.words, known.tolist()))
-    seen, tested = (Objects(words, objects.present[at][:, known], objects.absent[at][:, known]) for at in (train, test))
-    epochs = config.epochs or EPOCHS
-    frequent = seen.present.sum(0).double()
-    scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
+    has_vector = ~tables[FILE].isnan().any(1)
+    train = captions.image[task.train].unique()
+    test = captions.image[task.test].unique()
+    train_objects = objects.select(train, has_vector)
+    test_objects = objects.select(test, has_vector)
+    training = ClassifierTraining(epochs=config.epochs or TRAINING.epochs)
+
+    def measured(scores: Callable[[Tensor], Tensor]) -> MeanAveragePrecision:
+        return mean_average_precision(scores, features[test], test_objects, config.seed, task.device)
+
+    # A baseline that sees no image: the same scores for all
+    frequency = train_objects.present.sum(0).double()
+    results = {"most frequent objects": measured(lambda images: frequency.expand(len(images), -1))}
     for name, table in tables.items():
-        vectors = table[known].to(task.device)
+        vectors = table[has_vector].to(task.device)
         task.say(f"{name}: {vectors.shape[1]} numbers a word")
-        scores[name] = partial(train_classifier(vectors, features[train], seen, config.seed, epochs).scores, vectors)
-    found = {
-        name: mean_average_precision(score, features[test], tested, config.seed, task.device)
-        for name, score in scores.items()
+        classifier = train_classifier(vectors, features[train], train_objects, config.seed, training)
+        results[name] = measured(partial(classifier.scores, vectors))
+
+    test_images = results[FILE].images
+    metrics: dict[str, object] = {
+        "objects": len(train_objects.words),
+        "without vector": int((~has_vector).sum()),
+        "train images": len(train),
+        "test images": test_images,
+        "epochs": training.epochs,
+        "rows": {
+            name: {"MAP": result.figure.value, "interval": list(result.figure.interval)}
+            for name, result in results.items()
+        },
     }
-    rows = {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()}
-    metrics: dict[str, Any] = {"objects": len(words), "without vector": int((~known).sum()), "train images": len(train)}
-    metrics |= {"test images": found[FILE][1], "epochs": epochs, "rows": rows}
-    about = f"{len(words)} objects, {len(train):,} images to train on in {epochs} epochs, {found[FILE][1]:,} to test"
-    cells = [[name, str(mean)] for name, (mean, _) in found.items()]
-    about += "; 95 % bootstrap intervals over images."
-    return metrics, f"{about}\n\n{markdown_table(['image to word', 'MAP'], cells)}"
+    about = (
+        f"{len(train_objects.words)} objects, {len(train):,} images to train on in {training.epochs} epochs, "
+        f"{test_images:,} to test; 95 % bootstrap intervals over images."
+    )
+    cells = [[name, str(result.figure)] for name, result in results.items()]
+    return TaskResult(metrics, f"{about}\n\n{markdown_table(['image to word', 'MAP'], cells)}")

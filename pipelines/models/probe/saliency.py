@@ -12,56 +12,89 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...tables.pairs import pair_tables
 from ..data import pack_sentences, read_captions
-from ..device import choose_device, take, to_device
+from ..device import choose_device, rows_to_device, to_device
 from ..encoders import run_packed
 from ..features import read_features
-from ..figures import figures, format_interval, markdown_table, new_figure, write_png, write_results
+from ..figures import format_interval, markdown_table, new_figure, ratios_with_intervals, write_png, write_results
 from ..settings import SaliencyConfig
-from ..similarities import Similarity
+from ..similarities import VectorSimilarity
 from ..trainer import load_model
-from ..trainer.pictures import covered, draw_map, photo_files
+from ..trainer.pictures import covered_part, draw_map, photo_files
 from ..vocabulary import word_spans
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from PIL.Image import Image
 
+Span = tuple[int, int]  # of characters: start and end
 COLUMNS = ("negative_id", "caption_id", "operator", "negative", "edits")
 AT_ONCE = 512  # negatives whose gradients are computed together
+SHOWN = 2  # negatives per operator in the picture
+CHARACTERS = 96  # per line of a negative
+SHORTEST = 3  # characters that a word takes up at least, so that its share fits below it
 
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
-    """VSE-C's Figure 2 with a measure: writes saliency.json, .md and .png to `output`; returns the table as Markdown.
-    photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
+    """VSE-C's Figure 2 with a measure; returns the table as Markdown. Raises as `find_saliency`.
+
+    Args:
+        model: the folder of the trained model.
+        run: the folder of the run.
+        photos: the folder of the run's photos, to draw beside the negatives; None: they are not drawn.
+        output: gets saliency.json, saliency.md and saliency.png.
+        config: which negatives.
     """
-    negatives, features = find_saliency(model, run, config)
-    metrics = summarize(negatives, config.seed)
+    result = find_saliency(model, run, config)
+    metrics = summarize(result.negatives, config.seed)
     rows = []
-    for name, one in metrics.items():
-        share, beyond = (format_interval(one[key], one[f"{key} interval"]) for key in ("share", "beyond chance"))
-        rows.append([name, share, f"{one['chance']:.1f}", beyond, f"{one['negatives']:,}"])
+    for name, row in metrics.items():
+        share = format_interval(row["share"], row["share interval"])
+        beyond = format_interval(row["beyond chance"], row["beyond chance interval"])
+        rows.append([name, share, f"{row['chance']:.1f}", beyond, f"{row['negatives']:,}"])
     columns = ["saliency on edited words, %", "mean share", "by chance", "difference", "negatives"]
     text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
-    shown = choose_shown(negatives, files)
-    drawn = {image: covered(files[image], run, features) for image in shown["image"] if files}
+    shown = choose_shown(result.negatives, files)
+    drawn = {image: covered_part(files[image], run, result.features_table) for image in shown["image"] if files}
     draw_saliency(shown, drawn, output / "saliency.png")
     return text
 
 
-def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tuple[pd.DataFrame, str]:
-    """The saliency of negatives of a run under a model, a row each, and the name of the table of features it reads.
+class SalientNegative(NamedTuple):
+    """A negative and what its score depends on.
 
-    Columns: those of `salient`, of which words, shares (which sum to 1) and edited (whether an edit put it in) have an
-    entry per word; score is the similarity with the image; regions, (R,), is None without a grid.
+    operator: that made it. image: the index of its image. words, shares, edited: an entry per word: the word, its share
+    of the saliency (they sum to 1), and whether an edit put it in. score: the similarity with the image. regions: (R,)
+    the saliency of each region, None without a grid.
+    """
+
+    operator: str
+    image: int
+    words: list[str]
+    shares: list[float]
+    edited: list[bool]
+    score: float
+    regions: Tensor | None
+
+
+class FoundSaliency(NamedTuple):
+    """Negatives with their saliency, a row each, see `salient`; the name of the table of features the model reads."""
+
+    negatives: pd.DataFrame
+    features_table: str
+
+
+def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> FoundSaliency:
+    """The saliency of a run's negatives under a model; negatives without an edited word are left out.
 
     Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
     a model that does not read its captions with a recurrent net, or a GPU that is not there.
@@ -74,86 +107,120 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, trained.table)
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
-    image_of = {captions.ids[n]: int(captions.image[n]) for n in chosen.tolist()}
-    every = pair_tables(run, config.operators, columns=COLUMNS, per_operator=1, denials=False)
-    rows = [row for table in every for row in table.to_pylist() if row["caption_id"] in image_of]
+    image_of = {captions.ids[row]: int(captions.image[row]) for row in chosen.tolist()}
+    # Without denials, so that each negative is paired with the caption that its edits are of.
+    tables = pair_tables(run, config.operators, columns=COLUMNS, per_operator=1, denials=False)
+    rows = [row for table in tables for row in table.to_pylist() if row["caption_id"] in image_of]
     if not rows:
         raise ValueError(f"{run} must have negatives of these captions, has none")
-    found: list[tuple[Any, ...]] = []
+    vocabulary = vocabularies[trained.languages[0]]
+    negatives: list[SalientNegative] = []
     for start in range(0, len(rows), AT_ONCE):
         part = rows[start : start + AT_ONCE]
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
-        encoded = vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
-        tokens, offsets = map(torch.from_numpy, encoded)
-        seen = take(features.values, images, device)
-        scores, words, regions = gradients(model, model.similarity, to_device(tokens, device), offsets, seen)
-        for n, row in enumerate(part):
-            text = row["negative"]
-            spans = word_spans(text)
+        encoded = vocabulary.encode([row["negative"] for row in part])
+        tokens = to_device(torch.from_numpy(encoded.tokens), device)
+        offsets = torch.from_numpy(encoded.offsets)
+        part_features = rows_to_device(features.values, images, device)
+        gradient = gradients(model, model.similarity, tokens, offsets, part_features)
+        lengths = offsets.diff().tolist()
+        for number, row in enumerate(part):
+            spans = word_spans(row["negative"])
             edited = edited_words(spans, row["edits"])
-            if any(edited):
-                own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
-                shares = (own / own.sum().clamp(min=1e-12)).tolist()
-                written = [text[begin:end] for begin, end in spans]
-                on_grid = None if regions is None else regions[n]
-                found.append((row["operator"], int(images[n]), written, shares, edited, float(scores[n]), on_grid))
-    return salient(found), trained.table
+            if not any(edited):
+                continue
+            word_gradients = gradient.words[number][1 : lengths[number] - 1]  # without <start> and <end>
+            shares = word_gradients / word_gradients.sum().clamp(min=1e-12)
+            negative = SalientNegative(
+                operator=row["operator"],
+                image=int(images[number]),
+                words=[row["negative"][begin:end] for begin, end in spans],
+                shares=shares.tolist(),
+                edited=edited,
+                score=float(gradient.scores[number]),
+                regions=None if gradient.regions is None else gradient.regions[number],
+            )
+            negatives.append(negative)
+    return FoundSaliency(salient(negatives), trained.table)
 
 
-def salient(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
-    """Rows of negatives, and the share of the saliency that is on edited words, and by chance: of the words."""
-    table = pd.DataFrame(rows, columns=["operator", "image", "words", "shares", "edited", "score", "regions"])
-    on_edits = [float(np.dot(*both)) for both in zip(table["shares"], table["edited"], strict=True)]
-    return table.assign(share=on_edits, chance=table["edited"].map(np.mean))
+def salient(negatives: Sequence[SalientNegative]) -> pd.DataFrame:
+    """The negatives as a table, with the share of the saliency that is on edited words, and that of edited words."""
+    table = pd.DataFrame(negatives, columns=list(SalientNegative._fields))
+    share_on_edits = [float(np.dot(negative.shares, negative.edited)) for negative in negatives]
+    return table.assign(share=share_on_edits, chance=table["edited"].map(np.mean))
 
 
-def gradients(
-    model: Any, similarity: Similarity, tokens: Tensor, offsets: Tensor, features: Tensor
-) -> tuple[Tensor, Tensor, Tensor | None]:
+class Gradients(NamedTuple):
+    """How n similarities of a text and an image depend on what is read; all on the CPU.
+
+    scores: (n,) the similarities. words: (n, T) the mean absolute gradient to the vector of each word, 0 behind a
+    text's end. regions: (n, R) the sum of the absolute gradients to the features of each region; None without a grid.
+    """
+
+    scores: Tensor
+    words: Tensor
+    regions: Tensor | None
+
+
+def gradients(model: Any, similarity: VectorSimilarity, tokens: Tensor, offsets: Tensor, features: Tensor) -> Gradients:
     """The similarity of n texts with n images, and how much it depends on each word and on each region.
 
-    tokens, offsets: the texts, as in EncodedTexts, the tokens on the model's device. features: there, too, (n, D), or
-    (n, R, D) on a grid. Returns, on the CPU, the similarities (n,); the mean absolute gradient to the vector of each
-    word (n, T), 0 behind a text's end; and the sum of the absolute gradients to the features of each region (n, R),
-    None without a grid.
+    Args:
+        model: with an image encoder `image` and a recurrent text encoder `text`.
+        similarity: of their vectors.
+        tokens: of the texts, as in EncodedTexts, on the model's device.
+        offsets: of the texts, on the CPU.
+        features: (n, D), or (n, R, D) on a grid; on the model's device.
     """
-    fed: list[Tensor] = []
+    word_vectors: list[Tensor] = []
 
-    def keep(module: Any, inputs: Any, output: Tensor) -> Tensor:
-        fed.append(output.detach().requires_grad_())
-        return fed[0]
+    def replace_by_leaf(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        """Go on with a copy of the words' vectors that has no history: the gradient is taken to it, not to the table,
+        where a word that stands twice has only one.
+        """
+        word_vectors.append(output.detach().requires_grad_())
+        return word_vectors[0]
 
-    hook = model.text.embedding.register_forward_hook(keep)
+    hook = model.text.embedding.register_forward_hook(replace_by_leaf)
     try:
         # cuDNN's recurrent nets have gradients only while they are trained, with their dropout
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            seen = features.float().requires_grad_()
+            images = features.float().requires_grad_()
             rows = torch.arange(len(features))
-            net = model.text.net
-            embedding = model.text.embedding
-            pooling = model.text.pooling
-            texts = model.text.finish(run_packed(net, embedding, pooling, tokens, offsets, rows))
-            scores = similarity.pairs(model.image(seen), texts)
-            of_words, of_features = (part.cpu() for part in torch.autograd.grad(scores.sum(), [fed[0], seen]))
+            text = model.text
+            states = run_packed(text.net, text.embedding, text.pooling, tokens, offsets, rows)
+            scores = similarity.pairs(model.image(images), text.finish(states))
+            word_gradients, image_gradients = torch.autograd.grad(scores.sum(), [word_vectors[0], images])
     finally:
         hook.remove()
+    # The net has read the words of all texts packed, those at the same position together; put them back in their rows.
     packed = pack_sentences(offsets, rows)
     lengths = offsets.diff()
-    words = of_words.new_zeros(len(rows), int(lengths.max()))
-    words[torch.arange(words.shape[1]) < lengths[:, None]] = of_words.abs().mean(1)[packed.positions.argsort()]
-    regions = of_features.nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
-    return scores.detach().cpu(), words, regions
+    in_order = word_gradients.cpu().abs().mean(1)[packed.positions.argsort()]
+    words = in_order.new_zeros(len(rows), int(lengths.max()))
+    words[torch.arange(words.shape[1]) < lengths[:, None]] = in_order
+    regions = image_gradients.cpu().nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
+    return Gradients(scores.detach().cpu(), words, regions)
 
 
-def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
-    """For each word of a negative, by its span (start, end), whether an edit, in the caption's places, put it in."""
-    put = []
-    shift = 0
+class EditRow(TypedDict):
+    """An edit of a table: characters start to end of the caption become `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
+    """For each word of a negative, whether an edit put it in; spans: of the words, in characters of the negative."""
+    inserted: list[Span] = []
+    shift = 0  # how much longer the negative is than the caption, up to here
     for edit in edits:
         start = edit["start"] + shift
-        put.append((start, start + len(edit["new"])))
+        inserted.append((start, start + len(edit["new"])))
         shift += len(edit["new"]) - (edit["end"] - edit["start"])
-    return [any(start < stop and begin < end for begin, stop in put) for start, end in spans]
+    return [any(start < stop and begin < end for begin, stop in inserted) for start, end in spans]
 
 
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
@@ -162,19 +229,19 @@ def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     """
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
-        of_image = rows.groupby("image")[["share", "chance", "beyond"]]
-        counts = of_image.sum().to_numpy()
-        sizes = of_image.size().to_numpy()[:, None]
-        share, chance, beyond = figures(counts, sizes, seed)
-        both = {"share": share, "beyond chance": beyond}
-        values = {key: figure.value for key, figure in {**both, "chance": chance}.items()}
-        bounds = {f"{key} interval": list(figure.interval) for key, figure in both.items()}
-        metrics[str(name)] = {"negatives": len(rows), **values, **bounds}
+        by_image = rows.groupby("image")[["share", "chance", "beyond"]]
+        counts = by_image.sum().to_numpy()
+        sizes = by_image.size().to_numpy()[:, None]
+        share, chance, beyond = ratios_with_intervals(counts, sizes, seed)
+        metrics[str(name)] = {
+            "negatives": len(rows),
+            "share": share.value,
+            "beyond chance": beyond.value,
+            "chance": chance.value,
+            "share interval": list(share.interval),
+            "beyond chance interval": list(beyond.interval),
+        }
     return metrics
-
-
-SHOWN = 2  # negatives per operator
-CHARACTERS = 96  # per line of a negative
 
 
 def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFrame:
@@ -189,51 +256,71 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
     stands its share in %, in bold below those that an edit put in. photos: by the image's number; with regions on a
     square grid the photo is brighter where the score depends on it more, otherwise as it is.
     """
-    rows: list[Any] = list(negatives.itertuples())
-    lines = [_lines(one.words) for one in rows]
-    heights = [max(0.75 * len(own) + 0.35, 1.7 if photos else 0.0) for own in lines]
-    figure = new_figure(9.0 + 1.8 * bool(photos), sum(heights))
-    cells = figure.add_gridspec(len(negatives), 2, height_ratios=heights, width_ratios=(1.7 if photos else 0.01, 9.0))
-    for row, (one, own) in enumerate(zip(rows, lines, strict=True)):
-        image = figure.add_subplot(cells[row, 0])
-        text = figure.add_subplot(cells[row, 1])
-        for axis in (image, text):
-            axis.set_axis_off()
-        if one.image in photos:
-            side = 0 if one.regions is None else isqrt(len(one.regions))
-            on_grid = side and side * side == len(one.regions)
-            weights = one.regions.clamp(min=1e-12).sqrt().view(side, side) if on_grid else None
-            draw_map(image, photos[one.image], weights)
-        title = f"{one.operator}: {one.share:.0%} on {one.chance:.0%} of the words, similarity {one.score:.2f}"
-        text.set_title(title, fontsize=8, loc="left", color="0.35")
-        text.set_xlim(0, CHARACTERS)
-        text.set_ylim(-len(own), 0.1)
-        for line, places in enumerate(own):
-            for number, at in places:
-                word = one.words[number]
-                share = one.shares[number]
-                edited = one.edited[number]
-                shade = share / max(one.shares)
-                colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
-                box = {"facecolor": colour, "edgecolor": "black" if edited else "none", "pad": 2.0, "linewidth": 1.0}
-                x = at + max(len(word), 3) / 2
-                y = -line - 0.35
-                style: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}
-                text.text(x, y, word, fontsize=9, bbox=box, **style)
-                weight = "bold" if edited else "normal"
-                text.text(x, y - 0.42, f"{100 * share:.0f}", fontsize=7, color="0.3", weight=weight, **style)
+    rows = [SalientNegative(*row) for row in negatives[list(SalientNegative._fields)].itertuples(index=False)]
+    layouts = [_layout(row.words) for row in rows]
+    least_height = 1.7 if photos else 0.0
+    heights = [max(0.75 * (layout[-1].line + 1) + 0.35, least_height) for layout in layouts]
+    figure = new_figure(10.8 if photos else 9.0, sum(heights))
+    widths = (1.7 if photos else 0.01, 9.0)
+    cells = figure.add_gridspec(len(rows), 2, height_ratios=heights, width_ratios=widths)
+    numbers = zip(negatives["share"], negatives["chance"], strict=True)
+    for row, (negative, layout, (share, chance)) in enumerate(zip(rows, layouts, numbers, strict=True)):
+        image_axes = figure.add_subplot(cells[row, 0])
+        text_axes = figure.add_subplot(cells[row, 1])
+        image_axes.set_axis_off()
+        text_axes.set_axis_off()
+        if negative.image in photos:
+            draw_map(image_axes, photos[negative.image], _square(negative.regions))
+        title = f"{negative.operator}: {share:.0%} on {chance:.0%} of the words, similarity {negative.score:.2f}"
+        text_axes.set_title(title, fontsize=8, loc="left", color="0.35")
+        text_axes.set_xlim(0, CHARACTERS)
+        text_axes.set_ylim(-layout[-1].line - 1, 0.1)
+        for number, place in enumerate(layout):
+            _draw_word(text_axes, negative, number, place)
     write_png(figure, path, 110)
 
 
-def _lines(words: Sequence[str]) -> list[list[tuple[int, float]]]:
-    """Words broken into lines: for each line, the number of each of its words, and where it begins, in characters."""
-    lines: list[list[tuple[int, float]]] = [[]]
-    at = 0.0
-    for number, word in enumerate(words):
-        width = max(len(word), 3) + 1.2
-        if at + width > CHARACTERS and lines[-1]:
-            lines.append([])
-            at = 0.0
-        lines[-1].append((number, at))
-        at += width
-    return lines
+def _square(regions: Tensor | None) -> Tensor | None:
+    """The square roots of the saliency of regions (R,) as a square (√R, √R), None if they are none."""
+    if regions is None or not len(regions):
+        return None
+    side = isqrt(len(regions))
+    return regions.clamp(min=1e-12).sqrt().view(side, side) if side * side == len(regions) else None
+
+
+def _draw_word(axes: Axes, negative: SalientNegative, number: int, place: WordPlace) -> None:
+    """Draw a word of a negative in its box, and its share below."""
+    word = negative.words[number]
+    share = negative.shares[number]
+    is_edited = negative.edited[number]
+    shade = share / max(negative.shares)
+    colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
+    box = {"facecolor": colour, "edgecolor": "black" if is_edited else "none", "pad": 2.0, "linewidth": 1.0}
+    centred: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}
+    x = place.start + max(len(word), SHORTEST) / 2
+    y = -place.line - 0.35
+    axes.text(x, y, word, fontsize=9, bbox=box, **centred)
+    weight = "bold" if is_edited else "normal"
+    axes.text(x, y - 0.42, f"{100 * share:.0f}", fontsize=7, color="0.3", weight=weight, **centred)
+
+
+class WordPlace(NamedTuple):
+    """Where a word is drawn: the number of its line, and where it starts there, in characters."""
+
+    line: int
+    start: float
+
+
+def _layout(words: Sequence[str]) -> list[WordPlace]:
+    """Words broken into lines of CHARACTERS."""
+    places: list[WordPlace] = []
+    line = 0
+    start = 0.0
+    for word in words:
+        width = max(len(word), SHORTEST) + 1.2
+        if start + width > CHARACTERS and start > 0:
+            line += 1
+            start = 0.0
+        places.append(WordPlace(line, start))
+        start += width
+    return places

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ...tables.columns import UNSPLIT
 from ..data import read_captions
-from ..device import choose_device, place
+from ..device import choose_device, to_device_if_it_fits
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..fit import Say
@@ -22,6 +23,13 @@ from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vec
 NOUNS = ("NN", "NNS")
 FILE = "vectors of the file"
 RANDOM = "with random numbers"  # the first rows of the tables
+
+
+class TaskResult(NamedTuple):
+    """What a task writes: its metrics, as JSON, and the table as Markdown."""
+
+    metrics: dict[str, object]
+    text: str
 
 
 class Task:
@@ -36,23 +44,24 @@ class Task:
         self.config = config
         self.say = say
         self.captions = read_captions(run)
-        captions = self.captions
         features = read_features(run, self.captions.image_ids, config.features)
-
-        def chosen(splits: Sequence[str]) -> Tensor:
-            rows = captions.for_metrics(captions.of_splits(splits))
-            rows = rows[features.available[captions.image[rows]]]
-            if not len(rows):
-                known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
-                rule = f"split must have captions of images with features ({known})"
-                raise ValueError(f"{rule}, was: {', '.join(splits)}")
-            return rows
-
-        self.train = chosen(config.train_splits)
-        self.test = chosen([config.split])
+        self.train = self._of_splits(config.train_splits, features.available)
+        self.test = self._of_splits([config.split], features.available)
         values = features.values.float()
-        values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
-        self.features = place(values, self.device)
+        if values.dim() == 3:
+            values = values.mean(1)  # of the regions of a grid
+        self.features = to_device_if_it_fits(values, self.device)
+
+    def _of_splits(self, splits: Sequence[str], available: Tensor) -> Tensor:
+        """The captions (n,) of some splits whose images have features; available: (I,) bool, those that do."""
+        captions = self.captions
+        rows = captions.for_metrics(captions.of_splits(splits))
+        rows = rows[available[captions.image[rows]]]
+        if not len(rows):
+            known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
+            rule = f"split must have captions of images with features ({known})"
+            raise ValueError(f"{rule}, was: {', '.join(splits)}")
+        return rows
 
 
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
@@ -62,35 +71,49 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
     what reads both parts learns little from one that is much shorter; and, as a control, as many random numbers as the
     first model adds: they alone make words easier to tell apart. Of a model of several languages, those of the first.
     Raises ValueError for a file without any of the words.
+
+    Args:
+        vectors: the file.
+        models: folders of trained models.
+        words: W words.
+        seed: of the random numbers.
     """
     vocabulary = WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *words))))
     rows = torch.tensor([vocabulary.ids[word] for word in words])
-    fixed = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
-    tables = {FILE: fixed}
-    given = ~fixed.isnan().any(1)
+    from_file = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
+    tables = {FILE: from_file}
+    # Lengths are compared on the words that the file has.
+    is_in_file = ~from_file.isnan().any(1)
 
     def joined(others: Tensor) -> Tensor:
-        lengths = (part[given].norm(dim=1).mean() for part in (fixed, others))
-        return torch.cat([fixed, others * torch.div(*lengths)], 1)
+        length = from_file[is_in_file].norm(dim=1).mean()
+        length_of_others = others[is_in_file].norm(dim=1).mean()
+        return torch.cat([from_file, others * (length / length_of_others)], 1)
 
     for folder in models:
         model, vocabularies, _ = load_model(folder, torch.device("cpu"))
-        known = next(iter(vocabularies.values()))
-        learned = learned_vectors(next(its.embedding for its in model.text.modules() if hasattr(its, "embedding")))
-        ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
+        model_vocabulary = next(iter(vocabularies.values()))
+        embedding = next(part.get_submodule("embedding") for part in model.text.modules() if hasattr(part, "embedding"))
+        learned = learned_vectors(embedding)
+        # Once, of the first model's size: the control for that any further numbers help
         if RANDOM not in tables:
             noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
             tables[RANDOM] = joined(noise)
+        ids = torch.tensor([model_vocabulary.ids.get(word, UNKNOWN_ID) for word in words])
         tables[folder.name] = joined(learned[ids])
     return tables
 
 
 def learned_vectors(embedding: nn.Module) -> Tensor:
-    """The vectors (V, e) that a model has learned for the words of its vocabulary. The grounded part of two-part
+    """The vectors (V, e) that a model has learned for the words of its vocabulary: the grounded part of two-part
     vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for an embedding of another kind.
     """
-    part = {TwoPartEmbedding: "learned", WordEncoder: "basic"}.get(type(embedding))
-    table = getattr(embedding, part) if part else embedding
+    if isinstance(embedding, TwoPartEmbedding):
+        table: nn.Module = embedding.learned
+    elif isinstance(embedding, WordEncoder):
+        table = embedding.basic
+    else:
+        table = embedding
     if not isinstance(table, nn.Embedding):
         raise ValueError(f"the model must have a table of word vectors, has: {type(embedding).__name__}")
     return table.weight.detach()

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
 from ...readers.files import first_line
 from .. import checkpoint
 from ..batches import Objective
-from ..config import CONFIGS
+from ..config import CONFIGS, TrainConfig
+from ..encoders import EmbeddingModel
 from ..registry import MODELS
 from ..vocabulary import WordVocabulary
 
+# paths of the machine that trained, which need not be there any more
 FILES = ("vectors", "other_vectors", "judges")  # settings that a trained model needs no more
 
 
@@ -27,23 +29,33 @@ def _objective(name: str) -> Objective:
 OBJECTIVES: Mapping[str, Objective] = {name: _objective(name) for name in MODELS}
 
 
-def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, dict[str, WordVocabulary], Any]:
-    """The best model of a folder, its vocabularies by language, and its config (with an empty `run`), in which
-    `changes` are set. Raises FileNotFoundError without a model, ValueError for damaged files, or a change not for it.
+class TrainedModel(NamedTuple):
+    """A trained model, its vocabularies by language, and the config of its training, whose `run` is empty."""
+
+    model: EmbeddingModel
+    vocabularies: dict[str, WordVocabulary]
+    config: TrainConfig
+
+
+def load_model(folder: Path, device: torch.device, **changes: object) -> TrainedModel:
+    """Load the best model of a folder, in whose config `changes` are set, for evaluation on a device.
+
+    Raises FileNotFoundError without a model, ValueError for damaged files, or a change not for it.
     """
     identity = checkpoint.read_identity(folder, "train")
     best = checkpoint.read_weights(folder, checkpoint.BEST)  # before anything is made as large as config.json says
     try:
-        given = {name: value for name, value in identity["config"].items() if name not in FILES}
-        config: Any = CONFIGS[given["model"]](**given, run=Path(), output=folder)
+        settings = {name: value for name, value in identity["config"].items() if name not in FILES}
+        config = CONFIGS[settings["model"]](**settings, run=Path(), output=folder)
         features = int(identity["features"])
     except (KeyError, TypeError, ValueError) as error:
         why = first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None
     if foreign := [name for name in changes if name not in vars(config)]:
         raise ValueError(f"{', '.join(foreign)} can only be set for a univse model, {folder} is: {config.model}")
-    config, vocabularies = config.changed(**changes), checkpoint.read_vocabularies(folder, config.languages)
-    words, *others = [(len(words), None) for words in vocabularies.values()]
-    model = OBJECTIVES[config.model].build(config, features, *words, *others)
+    config = config.changed(**changes)
+    vocabularies = checkpoint.read_vocabularies(folder, config.languages)
+    first, *further = [(len(vocabulary), None) for vocabulary in vocabularies.values()]
+    model = OBJECTIVES[config.model].build(config, features, *first, *further)
     best.load_into({"model": model})
-    return model.to(device).eval(), vocabularies, config
+    return TrainedModel(model.to(device).eval(), vocabularies, config)

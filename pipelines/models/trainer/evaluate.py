@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -22,20 +22,23 @@ from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table
 from .. import data
-from ..config import EvaluateConfig, TrainConfig
+from ..checkpoint import JsonObject
+from ..config import EvaluateConfig, LeftOutPart, TrainConfig
 from ..data import Captions, Corpus
 from ..device import choose_device
+from ..encoders import EmbeddingModel
 from ..evaluation import components
 from ..evaluation.protocols import (
     NO_PAIRS,
+    Attacks,
     choose_attacks,
     complete_captions,
     plain_retrieval,
     run_protocols,
     with_negatives,
 )
-from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
-from ..features import Features, read_features
+from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_split, embed_texts, rank
+from ..features import ImageFeatures, read_features
 from ..figures import format_interval, markdown_table, write_results
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import alpha_curve, parsing_accuracy
@@ -45,9 +48,14 @@ from . import OBJECTIVES, load_model
 
 
 class Evaluation(NamedTuple):
-    """The metrics by protocol, and the ranks and pairs that they are computed from, see `Results`."""
+    """What `measure` finds: the metrics by protocol, and the ranks and pairs behind them, see `Results`.
 
-    metrics: dict[str, Any]
+    The metrics, as in evaluation.json, are of `run_protocols` and, where the model and the run have what they need:
+    `languages` (plain retrieval in each further language), `heads` (MHA-D's mean cosines), `unified`, `parsing` and
+    `alpha` (UniVSE's Tables 3 and 4 and Figure 5), and what `_about` says of the model and the split.
+    """
+
+    metrics: JsonObject
     ranks: pd.DataFrame
     pairs: pd.DataFrame = NO_PAIRS
 
@@ -64,143 +72,216 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
-    """Compute all metrics of a model on a split of a run. Raises FileNotFoundError or ValueError for a folder without a
-    trained model; a run without the split, its captions, features of the model's size, or images as config.complete
-    asks for; or config.components or config.alpha for a model other than UniVSE.
+    """Compute all metrics of a model on a split of a run.
+
+    Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
+    features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a
+    model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
-    chosen_device = choose_device(config.device)
-    its_negatives = data.Selection(splits=(config.split,))
-    model, trained, corpus = load_with_corpus(model_folder, run, chosen_device, its_negatives, **config.changes)
-    captions = corpus.captions
-    features = corpus.features
-    needs_components = OBJECTIVES[trained.model].needs_components
-    if config.drop_components and not needs_components:
-        raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
-    if config.alpha is not None and getattr(trained, "learn_alpha", False):
-        raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
-    of_split = (config.split, features.available, config.limit)
-    n = config.captions_per_image
-    chosen, *others = (captions.to_evaluate(*of_split, n, language) for language in captions.languages)
+    negatives = data.Selection(splits=(config.split,))
+    device = choose_device(config.device)
+    loaded = load_with_corpus(model_folder, run, device, negatives, **config.changes)
+    model = loaded.model
+    _check_changes(model_folder, loaded, config)
+    captions = loaded.corpus.captions
+    by_language = [_captions_to_evaluate(loaded.corpus, config, language) for language in captions.languages]
+    chosen = by_language[0]
     if config.complete:
-        chosen = complete_captions(corpus, chosen, config.complete)
-    attacks = choose_attacks(corpus, chosen, config)
-    if needs_components:
-        graphs = data.read_graphs(run, captions, corpus.vocabulary, corpus.device)
-        graphs = with_negatives(run, graphs, torch.cat([*attacks.values()]).unique(), corpus, config.spacy_model)
-        if config.drop_components:
-            every = torch.arange(len(graphs.pairs.offsets) - 1)
-            graphs = graphs.thinned(every, config.drop_components, config.seed)
-        corpus = corpus.with_graphs(graphs)
+        chosen = complete_captions(loaded.corpus, chosen, config.complete)
+    attacks = choose_attacks(loaded.corpus, chosen, config)
+    corpus = loaded.corpus
+    if OBJECTIVES[loaded.config.model].needs_components:
+        corpus = corpus.with_graphs(_graphs(run, corpus, attacks, config))
+
     split = embed_split(model, corpus, chosen, config.seed)
-    metrics, ranks, pairs = run_protocols(split, attacks)
-    tables = [ranks]
+    results = run_protocols(split, attacks)
+    metrics = results.metrics
+    tables = [results.ranks]
+    # attacks are of the first language only: negatives are English
     metrics["languages"] = {}
-    heads = {"images": split.images, captions.languages[0]: split.vectors}
-    for language, rows in zip(captions.languages[1:], others, strict=True):
-        further = embed_split(model, corpus, rows, config.seed)
-        heads[language] = further.vectors
-        its, ranks = plain_retrieval(further, further.rank(captions.languages.index(language)), f"plain:{language}")
-        metrics["languages"][language] = {"images": len(further.images), "captions": len(rows), **its}
+    vectors = {"images": split.images, captions.languages[0]: split.vectors}
+    for number, language in enumerate(captions.languages[1:], 1):
+        further = embed_split(model, corpus, by_language[number], config.seed)
+        vectors[language] = further.vectors
+        retrieval, ranks = plain_retrieval(further, further.rank(number), f"plain:{language}")
+        counts = {"images": len(further.images), "captions": len(further.captions)}
+        metrics["languages"][language] = {**counts, **retrieval}
         tables.append(ranks)
     if isinstance(model, MultiHeadAttention) and model.head_count > 1:
-        cosines = {name: head_cosines(model.heads(vectors)) for name, vectors in heads.items()}
+        cosines = {name: head_cosines(model.heads(joined)) for name, joined in vectors.items()}
         metrics["heads"] = {name: values.mean().item() for name, values in cosines.items()}
-    english = LANGUAGE == captions.languages[0]
-    if english and all(has_table(run, name) for name in ("components", "component_vocabulary", "parses")):
-        rows, parses = (data.read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
-        frequent = data.read_whole_table(run, "component_vocabulary")
-        forms = components.written_forms(rows, parses)
-        queries = components.frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
-        if config.instances:
-            files = data.image_files(run)
-            found = components.detected_queries(config.instances, [files[name] for name in split.image_ids])
-            queries[components.DETECTED] = found
-        words = corpus.vocabulary
-        embed = getattr(model, "plain_sentences", model.sentences)
+    metrics |= _component_metrics(run, model, split, attacks, config.instances)
+    about = _about(loaded, chosen, len(split.images), config.split)
+    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True), results.pairs)
 
-        def read(phrases: Sequence[data.Phrase]) -> Tensor:  # as sentences
-            return embed_texts(embed, words.encode([phrase.text for phrase in phrases]), corpus.device)
 
-        retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
-        if isinstance(model, UniVSE):
-            metrics["unified"] = retrieve(queries, partial(model.queries, words))
-            sentences = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
-            metrics["unified"] |= retrieve(sentences, read)
-            metrics["alpha"] = alpha_curve(model, split, attacks)
-            metrics["parsing"] = parsing_accuracy(model, split, rows.to_pylist())
-        else:
-            metrics["unified"] = retrieve(queries, read)
-            names = set(data.component_names(run))
+def _check_changes(folder: Path, loaded: LoadedModel, config: EvaluateConfig) -> None:
+    """Raise ValueError if the config has settings that are not for this model."""
+    trained = loaded.config
+    if config.drop_components and not OBJECTIVES[trained.model].needs_components:
+        raise ValueError(f"drop_components can only be set for a univse model, {folder} is: {trained.model}")
+    if config.alpha is not None and isinstance(loaded.model, UniVSE) and loaded.model.learns_alpha:
+        raise ValueError(f"alpha cannot be set, as {folder} has learned it: {loaded.model.alpha_value:.2f}")
 
-            def known(name: str) -> bool:  # to UniVSE, trained on the same captions
-                return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
 
-            rules = model.similarity, forms, known
-            metrics["parsing"] = components.phrase_parsing(read, rows.to_pylist(), split, *rules)
-    without = ~features.available[captions.image[captions.of_split(config.split)]]
-    about = {"model": trained.model, "language": captions.languages[0]}
-    about["negative_families"] = list(trained.trained_families)
-    if needs_components:
-        about["caption"] = {"components": trained.components, "alpha": model.alpha_value}
-    about |= {"trained_with_seed": trained.seed, "split": config.split, "images": len(split.images)}
-    about |= {"captions": len(chosen), "images_without_features": int(without.sum())}
-    about["inserting"] = {name: counts._asdict() for name, counts in corpus.inserting.items()}
-    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True), pairs)
+def _captions_to_evaluate(corpus: Corpus, config: EvaluateConfig, language: str) -> Tensor:
+    return corpus.captions.to_evaluate(
+        config.split, corpus.features.available, config.limit, config.captions_per_image, language
+    )
+
+
+def _graphs(run: Path, corpus: Corpus, attacks: Attacks, config: EvaluateConfig) -> data.SceneGraphs:
+    """The scene graphs of a run's captions and of the negatives that attack, less what config.drop_components drops."""
+    graphs = data.read_graphs(run, corpus.captions, corpus.vocabulary, corpus.device)
+    negatives = torch.cat([*attacks.values()]).unique()
+    # a negative's components are parsed from its text, not taken from the edit that made it
+    graphs = with_negatives(run, graphs, negatives, corpus, config.spacy_model)
+    if config.drop_components:
+        every_text = torch.arange(len(graphs.pairs.offsets) - 1)
+        graphs = graphs.thinned(every_text, config.drop_components, config.seed)
+    return graphs
+
+
+COMPONENT_TABLES = ("components", "component_vocabulary", "parses")
+
+
+def _component_metrics(
+    run: Path, model: EmbeddingModel, split: EmbeddedSplit, attacks: Attacks, instances: Path | None
+) -> JsonObject:
+    """`unified` retrieval by components as queries, and `parsing` of captions with the image, of English captions and a
+    run with components; of UniVSE also `alpha`. instances: COCO's, see `EvaluateConfig`.
+    """
+    corpus = split.corpus
+    # components are parsed from English
+    if corpus.captions.languages[0] != LANGUAGE or not all(has_table(run, name) for name in COMPONENT_TABLES):
+        return {}
+    rows = data.read_caption_rows(run, "components", split.caption_ids)
+    parses = data.read_caption_rows(run, "parses", split.caption_ids)
+    frequent = data.read_whole_table(run, "component_vocabulary")
+    forms = components.written_forms(rows, parses)
+    queries = components.frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
+    if instances:
+        files = data.image_files(run)
+        split_files = [files[name] for name in split.image_ids]
+        queries[components.DETECTED] = components.detected_queries(instances, split_files)
+    words = corpus.vocabulary
+
+    def as_sentences(phrases: Sequence[data.QueryPhrase]) -> Tensor:
+        texts = words.encode([phrase.text for phrase in phrases])
+        return embed_texts(model.plain_sentences, texts, corpus.device)
+
+    retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
+    graphs = rows.to_pylist()
+    if isinstance(model, UniVSE):
+        unified = retrieve(queries, partial(model.queries, words))
+        unified |= retrieve({f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}, as_sentences)
+        alpha = alpha_curve(model, split, attacks)
+        return {"unified": unified, "alpha": alpha, "parsing": parsing_accuracy(model, split, graphs)}
+
+    names = set(data.component_names(run))
+
+    def known(name: str) -> bool:  # to UniVSE, trained on the same captions
+        return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
+
+    parsing = components.phrase_parsing(as_sentences, graphs, split, model.similarity, forms, known)
+    return {"unified": retrieve(queries, as_sentences), "parsing": parsing}
+
+
+def _about(loaded: LoadedModel, chosen: Tensor, images: int, split: str) -> JsonObject:
+    """What an evaluation says of the model, and of the captions and images that it was measured on."""
+    corpus = loaded.corpus
+    captions = corpus.captions
+    trained = loaded.config
+    without_features = ~corpus.features.available[captions.image[captions.of_split(split)]]
+    about: JsonObject = {
+        "model": trained.model,
+        "language": captions.languages[0],
+        "negative_families": list(trained.trained_families),
+    }
+    if isinstance(loaded.model, UniVSE):
+        about["caption"] = {"components": loaded.model.components, "alpha": loaded.model.alpha_value}
+    return {
+        **about,
+        "trained_with_seed": trained.seed,
+        "split": split,
+        "images": images,
+        "captions": len(chosen),
+        "images_without_features": int(without_features.sum()),
+        "inserting": {name: counts._asdict() for name, counts in corpus.inserting.items()},
+    }
+
+
+class LoadedModel(NamedTuple):
+    """A trained model, the config of its training, and the corpus to measure it on."""
+
+    model: EmbeddingModel
+    config: TrainConfig
+    corpus: Corpus
 
 
 def load_with_corpus(
-    folder: Path, run: Path, device: torch.device, negatives: data.Selection | None = None, **changes: Any
-) -> tuple[Any, Any, Corpus]:
-    """A trained model, its config, and the corpus to measure it on, with these negatives (None: none). changes: see
-    `load_model`. Raises as that and `read_captions`.
+    folder: Path, run: Path, device: torch.device, negatives: data.Selection | None = None, **changes: object
+) -> LoadedModel:
+    """A trained model, and a corpus with these negatives (None: none). changes: see `load_model`. Raises as that and
+    `read_captions`.
     """
-    model, vocabularies, config = load_model(folder, device, **changes)
-    captions = data.read_captions(run, languages=config.languages)
-    features = features_for(model, run, captions.image_ids, config.table)
-    return model, config, data.encode_run(run, captions, vocabularies, features, device, negatives)
+    trained = load_model(folder, device, **changes)
+    captions = data.read_captions(run, languages=trained.config.languages)
+    features = features_for(trained.model, run, captions.image_ids, trained.config.table)
+    corpus = data.encode_run(run, captions, trained.vocabularies, features, device, negatives)
+    return LoadedModel(trained.model, trained.config, corpus)
 
 
-def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
+def features_for(model: EmbeddingModel, run: Path, image_ids: Sequence[str], table: str) -> ImageFeatures:
     """The features of images for a model. Raises as `read_features`, and ValueError for another size."""
     features = read_features(run, image_ids, table)
-    size = model.image.linear.in_features
-    if (found := features.values.shape[-1]) != size:
-        raise ValueError(f"features of {run} must have {size} numbers for this model, have {found}")
+    size = features.values.shape[-1]
+    if size != model.feature_size:
+        raise ValueError(f"features of {run} must have {model.feature_size} numbers for this model, have {size}")
     return features
 
 
-def left_out(captions: Captions, rows: Tensor, part: int, parts: int) -> Tensor:
-    """Which of the captions `rows` (n,) are of images in a part, from 0, of so many, by the image's id; (n,) bool."""
-    inside = [int(record_rng(0, "part", image).random() * parts) == part for image in captions.image_ids]
+def in_left_out_part(captions: Captions, rows: Tensor, left_out: LeftOutPart) -> Tensor:
+    """Which of the captions `rows` (n,) are of images in a part, by the image's id; (n,) bool."""
+    inside = []
+    for image in captions.image_ids:
+        inside.append(int(record_rng(0, "part", image).random() * left_out.parts) == left_out.part)
     return torch.tensor(inside, dtype=torch.bool)[captions.image[rows]]
 
 
-def believed(config: TrainConfig, captions: Captions, features: Features, rows: Tensor) -> Tensor:
-    """Which of the captions `rows` (n,) are trained on: all but those of the table `extra` that no judge ranks well.
+def accepted_by_judges(config: TrainConfig, captions: Captions, features: ImageFeatures, rows: Tensor) -> Tensor:
+    """Which of the captions `rows` (n,) are trained on, (n,) bool: all but those of the table `extra` that no judge
+    ranks well.
 
     A judge ranks the images of the part that it was trained without, as many of them as have captions in `rows`, for
     each generated caption of these images; the caption is kept if its own image is among the first `judge_rank`.
-    Returns (n,) bool. Raises ValueError for a judge that was not trained with leave_out, and as `load_model`.
+    Raises ValueError for a judge that was not trained with leave_out, and as `load_model`.
     """
     device = choose_device(config.device)
-    kept = ~captions.are_extra(rows)
+    accepted = ~captions.are_extra(rows)
     for folder in config.judges:
-        model, vocabularies, trained = load_model(folder, device)
-        if not trained.left_out:
+        judge = load_model(folder, device)
+        if not judge.config.left_out:
             raise ValueError(f"judges must be trained with leave_out, {folder} was not")
-        inside = left_out(captions, rows, *trained.left_out)
-        judged = (inside & captions.are_extra(rows)).nonzero()[:, 0]
-        if not len(judged):
+        # a judge that has learned the image itself would believe any caption of it
+        unseen = in_left_out_part(captions, rows, judge.config.left_out)
+        to_judge = (unseen & captions.are_extra(rows)).nonzero()[:, 0]  # (m,) positions in `rows`
+        # none of its images has generated captions
+        if not len(to_judge):
             continue
-        image = captions.image[rows[inside]].unique()
-        texts = captions.texts.take(pa.array(rows[judged].numpy()))
-        images = embed_images(model.image, features.values, image, device)
-        sentences = embed_texts(model.sentences, vocabularies[trained.languages[0]].encode(texts), device)
-        owner = torch.searchsorted(image, captions.image[rows[judged]]).to(device)
-        kept[judged] = rank(images, sentences, owner, model.similarity).captions.cpu() <= config.judge_rank
-    return kept
+        image = captions.image[rows[unseen]].unique()
+        images = embed_images(judge.model.image, features.values, image, device)
+        texts = captions.texts.take(pa.array(rows[to_judge].numpy()))
+        vocabulary = judge.vocabularies[judge.config.languages[0]]
+        sentences = embed_texts(judge.model.sentences, vocabulary.encode(texts), device)
+        owner = torch.searchsorted(image, captions.image[rows[to_judge]]).to(device)
+        ranks = rank(images, sentences, owner, judge.model.similarity)
+        accepted[to_judge] = ranks.captions.cpu() <= config.judge_rank
+    return accepted
 
+
+# tables of an evaluation
 
 RECALLS = ("R@1", "R@5", "R@10")
 LEAST_PAIRS = 10  # whose share is printed
@@ -212,82 +293,141 @@ ATTACKS = {
 }
 
 
-def to_markdown(metrics: Mapping[str, Any]) -> str:
+def to_markdown(metrics: JsonObject) -> str:
     """The tables of an evaluation, with 95 % bootstrap intervals in brackets; metrics: as in evaluation.json."""
-    families = metrics["negative_families"]
-    without = metrics["images_without_features"]
-    name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
-    if "caption" in metrics:
-        name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
-    if metrics.get("language", "en") != "en":
-        name += f" ({metrics['language']})"
-    about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
-    about += f"; {without:,} more captions are of images without features" if without else ""
-    parts = [about, _retrieval(metrics, "retrieval")]
-    inserting = {name: data.Inserting(**counts) for name, counts in metrics.get("inserting", {}).items()}
-    if unknown := data.tell_unknown(inserting, "they attack nothing"):
-        parts.append(f"{unknown}.")
-
-    def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        if filled := list(rows):
-            parts.append(markdown_table(head, filled))
-
+    parts = [_headline(metrics), _retrieval(metrics, "retrieval"), _unknown_words(metrics)]
     for language, entry in metrics.get("languages", {}).items():
         title = f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions"
         parts.append(_retrieval(entry, title))
-    heads = metrics.get("heads", {}).items()
-    table(["two different attention heads of", "mean cosine"], ([name, f"{cosine:.2f}"] for name, cosine in heads))
-    for protocol, title in ATTACKS.items():
-        cells = []
-        for name, its in metrics.get(protocol, {}).items():
-            counts = f"{its['negatives']:,}", f"{its['negatives_a_caption']:.1f}"
-            cells.append([name, *_cells(its), *counts])
-        table([title, *COLUMNS, "negatives", "per caption"], cells)
-    if found := metrics.get("univse"):
-        total = sum(entry[column] for entry in found.values() for column in RECALLS)
-        parts.append(f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}.")
-    if plural := metrics.get("plural"):
-        title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
-        numbers = {"plain": "", "numeral": f"{plural['negatives']:,}"}
-        table([title, *COLUMNS, "negatives"], ([name, *_cells(plural[name]), n] for name, n in numbers.items()))
-    pairs = sorted(metrics.get("pairwise", {}).items())
-    cells = [[name, *_share(its), *(_share(its["known"]) if "known" in its else ["–", "0"])] for name, its in pairs]
-    table(["caption above its first negative", "%", "pairs", "%, of known words", "pairs"], cells)
-    unified = ((kind, its["mAP"], its["images"], its["queries"]) for kind, its in metrics.get("unified", {}).items())
-    cells = [[kind, f"{precision:.1f}", f"{share:.1f}", f"{count:,}"] for kind, precision, share, count in unified]
-    table(["text to image by", "mAP", "% of images that match", "queries"], cells)  # UniVSE's Table 3
-    if found := metrics.get("alpha"):  # UniVSE's Figure 5
-        names = list(next(iter(found.values())))
-        table(["α", *names], ([alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in found.items()))
-    cells = []
-    for word, its in metrics.get("parsing", {}).items():
-        for name in (name for name in its if f"{name}, random" in its):
-            by_image, by_chance = (f"{its[key]:.1f}" for key in (name, f"{name}, random"))
-            cells.append([f"{name} of the {word}", by_image, by_chance, f"{its['questions']:,}"])
-    table(["chosen by the image", "%", "by chance", "questions"], cells)  # UniVSE's Table 4; relations: `either`
-    return "\n\n".join(parts)
+    parts += [
+        _heads(metrics.get("heads", {})),
+        *(_attacks(title, metrics.get(protocol, {})) for protocol, title in ATTACKS.items()),
+        _sum_of_attacks(metrics.get("univse", {})),
+        _plural(metrics.get("plural", {})),
+        _pairwise(metrics.get("pairwise", {})),
+        _unified(metrics.get("unified", {})),
+        _alpha(metrics.get("alpha", {})),
+        _parsing(metrics.get("parsing", {})),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
-def _share(pairs: Mapping[str, Any]) -> list[str]:
-    """How often a caption is above its negative, and the number of pairs."""
-    many = pairs["pairs"] >= LEAST_PAIRS
-    return [format_interval(pairs["accuracy"], pairs["interval"]) if many else "–", f"{pairs['pairs']:,}"]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; empty without rows."""
+    return markdown_table(head, rows) if rows else ""
 
 
-def _retrieval(metrics: Mapping[str, Any], title: str) -> str:
+def _headline(metrics: JsonObject) -> str:
+    families = metrics["negative_families"]
+    without = metrics["images_without_features"]
+    name = metrics["model"]
+    if families:
+        name += f" (+{', +'.join(families)})"
+    if "caption" in metrics:
+        kinds = "+".join(metrics["caption"]["components"]) or "sentence only"
+        name += f" (α {metrics['caption']['alpha']:g}, {kinds})"
+    if metrics.get("language", LANGUAGE) != LANGUAGE:
+        name += f" ({metrics['language']})"
+    about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
+    return about + (f"; {without:,} more captions are of images without features" if without else "")
+
+
+def _unknown_words(metrics: JsonObject) -> str:
+    inserting = {name: data.UnknownWordCounts(**counts) for name, counts in metrics.get("inserting", {}).items()}
+    unknown = data.unknown_words_line(inserting, "they attack nothing")
+    return f"{unknown}." if unknown else ""
+
+
+def _retrieval(metrics: JsonObject, title: str) -> str:
+    """Retrieval without attack, a row for each direction; and the means over folds, which have no intervals."""
     rows = []
     for name, suffix in (("retrieval", ""), ("folds of 1000", ", folds of 1,000")):
         values = metrics.get(name, {})
-        bounds = {} if suffix else metrics["intervals"]  # the means over folds have none
+        bounds = {} if suffix else metrics["intervals"]
         for direction, way in WAYS.items() if values else ():
-            its, of = ({k[4:]: v for k, v in part.items() if k.startswith(direction)} for part in (values, bounds))
-            rows.append([f"{way}{suffix}", *_cells({**its, "intervals": of}), ""])
-        if values:
+            entry = _of_direction(values, direction)
+            entry["intervals"] = _of_direction(bounds, direction)
+            rows.append([f"{way}{suffix}", *_cells(entry), ""])
+        if values:  # the sum stands in the row of the second direction
             rows[-1][-1] = f"{values['rsum']:.1f}" if suffix else format_interval(values["rsum"], bounds["rsum"])
     return markdown_table([title, *COLUMNS, "rsum"], rows)
 
 
-def _cells(entry: Mapping[str, Any]) -> list[str]:
-    bounds = entry["intervals"]
-    cells = ((entry[column], bounds.get(column)) for column in COLUMNS)
-    return [format_interval(value, between) if between else f"{value:.1f}" for value, between in cells]
+def _of_direction(values: JsonObject, direction: str) -> JsonObject:
+    """The metrics of a direction: {"i2t R@1": 5, "t2i R@1": 4, …} -> {"R@1": 5, …}."""
+    return {name.removeprefix(f"{direction} "): value for name, value in values.items() if name.startswith(direction)}
+
+
+def _cells(entry: JsonObject) -> list[str]:
+    """The cells of COLUMNS, with those intervals that are known."""
+    cells = []
+    for column in COLUMNS:
+        bounds = entry["intervals"].get(column)
+        cells.append(format_interval(entry[column], bounds) if bounds else f"{entry[column]:.1f}")
+    return cells
+
+
+def _heads(cosines: JsonObject) -> str:
+    rows = [[name, f"{cosine:.2f}"] for name, cosine in cosines.items()]
+    return _table(["two different attention heads of", "mean cosine"], rows)
+
+
+def _attacks(title: str, attacks: JsonObject) -> str:
+    rows = []
+    for name, entry in attacks.items():
+        rows.append([name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"])
+    return _table([title, *COLUMNS, "negatives", "per caption"], rows)
+
+
+def _sum_of_attacks(attacks: JsonObject) -> str:
+    total = sum(entry[column] for entry in attacks.values() for column in RECALLS)
+    return f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}." if attacks else ""
+
+
+def _plural(plural: JsonObject) -> str:
+    if not plural:
+        return ""
+    title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
+    negatives = {"plain": "", "numeral": f"{plural['negatives']:,}"}
+    rows = [[name, *_cells(plural[name]), number] for name, number in negatives.items()]
+    return _table([title, *COLUMNS, "negatives"], rows)
+
+
+def _pairwise(pairwise: JsonObject) -> str:
+    rows = []
+    for operator, entry in sorted(pairwise.items()):
+        of_known_words = _share(entry["known"]) if "known" in entry else ["–", "0"]
+        rows.append([operator, *_share(entry), *of_known_words])
+    return _table(["caption above its first negative", "%", "pairs", "%, of known words", "pairs"], rows)
+
+
+def _share(pairs: JsonObject) -> list[str]:
+    """How often a caption is above its negative, and the number of pairs."""
+    if pairs["pairs"] < LEAST_PAIRS:
+        return ["–", f"{pairs['pairs']:,}"]
+    return [format_interval(pairs["accuracy"], pairs["interval"]), f"{pairs['pairs']:,}"]
+
+
+def _unified(unified: JsonObject) -> str:
+    """UniVSE's Table 3."""
+    rows = []
+    for kind, entry in unified.items():
+        rows.append([kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"])
+    return _table(["text to image by", "mAP", "% of images that match", "queries"], rows)
+
+
+def _alpha(curve: JsonObject) -> str:
+    """UniVSE's Figure 5."""
+    names = list(next(iter(curve.values()), {}))
+    return _table(["α", *names], [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in curve.items()])
+
+
+def _parsing(parsing: JsonObject) -> str:
+    """UniVSE's Table 4; its figure for relations is `either`."""
+    rows = []
+    for word, entry in parsing.items():
+        for name, by_image in entry.items():
+            if f"{name}, random" in entry:
+                by_chance = entry[f"{name}, random"]
+                rows.append([f"{name} of the {word}", f"{by_image:.1f}", f"{by_chance:.1f}", f"{entry['questions']:,}"])
+    return _table(["chosen by the image", "%", "by chance", "questions"], rows)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -19,8 +18,8 @@ from ...features.preprocess import cropped, decode
 from ...tables.images import Images
 from .. import data
 from ..config import PictureConfig
-from ..device import choose_device, take
-from ..features import read_features
+from ..device import choose_device, rows_to_device
+from ..features import ImageFeatures, read_features
 from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
 from ..univse.model import UniVSE
@@ -28,25 +27,40 @@ from ..vocabulary import UNKNOWN_ID, WordVocabulary
 from . import load_model
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from PIL.Image import Image
 
 SIDE = 224  # pixels of a photo in a figure
 TEMPERATURE = 0.1  # of the softmax over regions
-IN_THE_PLANE = 200
-LINKED = 25  # images in the plane, and those that are linked to their captions by lines
+IN_THE_PLANE = 200  # images in the plane
+LINKED = 25  # of these, images that are linked to their captions by lines
 COMMON = 3  # default queries per kind of component
 COLOURS = 10  # most frequent words that have a colour of their own
 PERPLEXITY = 12
-PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and the word that sets a phrase's colour
-    "noun": ("nouns", 120, None),
-    "attribute_noun": ("attributed nouns, by attribute", 120, 0),
-    "triple": ("triples, by relation", 90, 1),
+LEAST_PHRASES = 5  # that are drawn in the plane
+
+
+class Panel(NamedTuple):
+    """Phrases of one kind in the plane: the title, how many, and the word of a phrase that sets its colour."""
+
+    title: str
+    phrases: int
+    coloured_by: int | None
+
+
+PANELS = {  # by kind of `component_vocabulary`
+    "noun": Panel("nouns", 120, None),
+    "attribute_noun": Panel("attributed nouns, by attribute", 120, 0),
+    "triple": Panel("triples, by relation", 90, 1),
 }
 
 
 class Subject:
-    """A UniVSE or MHA-D model on a device, and what is drawn of a run. features: None if only words are drawn. files:
-    the photo of each image that has one, and features, by the image's index; None if no photos are drawn.
+    """What is drawn: a model on a device, and a run, with its photos if there are any.
+
+    Attributes:
+        features: of the images; None if only words are drawn.
+        files: the photo of each image that has one, and features, by the image's index; None if no photos are drawn.
     """
 
     def __init__(self, model_folder: Path, run: Path, photos: Path | None, device: torch.device) -> None:
@@ -56,23 +70,24 @@ class Subject:
         if not isinstance(self.model, (UniVSE, MultiHeadAttention)):
             raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {self.trained.model}")
         self.captions = data.read_captions(run, languages=self.trained.languages)
-        self.features: Any = None
+        self.features: ImageFeatures | None = None
         if photos is not None or isinstance(self.model, MultiHeadAttention):
             self.features = read_features(run, self.captions.image_ids, self.trained.table)
         self.files: dict[int, Path] | None = None
-        if photos is not None:
-            found = photo_files(run, photos, self.captions.image_ids)
-            self.files = {image: file for image, file in found.items() if bool(self.features.available[image])}
+        if photos is not None and self.features is not None:
+            files = photo_files(run, photos, self.captions.image_ids)
+            self.files = {image: file for image, file in files.items() if bool(self.features.available[image])}
             if not self.files:
                 raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
 
     def features_of(self, images: Sequence[int]) -> Tensor:
         """The features of images, on the device."""
-        return take(self.features.values, torch.tensor(images), self.device)
+        assert self.features is not None
+        return rows_to_device(self.features.values, torch.tensor(images), self.device)
 
     def photo(self, image: int) -> Image | None:
-        """The photo of an image as `covered` has it; None if no photos are drawn."""
-        return None if self.files is None else covered(self.files[image], self.run, self.trained.table)
+        """The photo of an image as `covered_part` has it; None if no photos are drawn."""
+        return None if self.files is None else covered_part(self.files[image], self.run, self.trained.table)
 
 
 def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig) -> list[Path]:
@@ -84,36 +99,50 @@ def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, con
     """
     subject = Subject(model, run, photos, choose_device(config.device))
     with locked(output), torch.inference_mode():
-        return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
+        if isinstance(subject.model, UniVSE):
+            return _draw_univse(subject, subject.model, output, config)
+        assert isinstance(subject.model, MultiHeadAttention)
+        return _draw_mhad(subject, subject.model, output, config)
 
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
     """The photo of each of a run's images that has one, by the image's index in `image_ids`."""
     folder = Images(photos)
     names = data.image_files(run)
-    found = {image: folder.find(names[name]) for image, name in enumerate(image_ids)}
-    return {image: photos / file for image, file in found.items() if file is not None}
+    files = {}
+    for image, image_id in enumerate(image_ids):
+        file = folder.find(names[image_id])
+        if file is not None:
+            files[image] = photos / file
+    return files
 
 
-def covered(photo: Path, run: Path, table: str) -> Image:
+def covered_part(photo: Path, run: Path, table: str) -> Image:
     """The part of a photo that the regions of a table of features cover."""
     image = decode(photo.read_bytes())
     manifest = manifest_of(run, table)
-    made = manifest.identity.config if manifest else {}
-    if made.get("grid"):
-        image = cropped(image, made["resize"], made["crop"])
+    made_by = manifest.identity.config if manifest else {}
+    if made_by.get("grid"):
+        image = cropped(image, made_by["resize"], made_by["crop"])
     return image.resize((SIDE, SIDE))
 
 
-def draw_map(axis: Any, photo: Image | None, weights: Tensor | None, title: str = "") -> None:
+def draw_map(axis: Axes, photo: Image | None, weights: Tensor | None, title: str = "") -> None:
     """Draw a photo, in grey below weights (n, n) of its regions, which are yellow where they are greatest."""
     axis.set_axis_off()
     extent = (0, SIDE, SIDE, 0)
     if photo is not None:
         axis.imshow(photo if weights is None else photo.convert("L"), cmap="gray", extent=extent)
     if weights is not None:
-        shown = {"cmap": "inferno", "vmin": 0, "vmax": 1, "extent": extent, "interpolation": "bicubic"}
-        axis.imshow((weights / weights.max()).numpy(), alpha=1 if photo is None else 0.55, **shown)
+        axis.imshow(
+            (weights / weights.max()).numpy(),
+            alpha=1 if photo is None else 0.55,
+            cmap="inferno",
+            vmin=0,
+            vmax=1,
+            extent=extent,
+            interpolation="bicubic",
+        )
     axis.set_title(title, fontsize=8, loc="left")
 
 
@@ -129,6 +158,7 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
     """Vectors (n, d) as points (n, 2): t-SNE of their cosine distances, initialized by PCA."""
     from sklearn.manifold import TSNE
 
+    # t-SNE needs three times as many points as its perplexity
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     tsne = TSNE(perplexity=perplexity, metric="cosine", init="pca", learning_rate="auto", random_state=seed)
     return tsne.fit_transform(vectors.cpu().double().numpy())
@@ -137,34 +167,35 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 # UniVSE
 
 
-def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
+def _draw_univse(subject: Subject, model: UniVSE, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
-    model, (vocabulary, *_), run = subject.model, subject.vocabularies.values(), subject.run
-    captions = subject.captions
-    files = subject.files
+    vocabulary = subject.vocabularies[subject.trained.languages[0]]
     neighbours = output / "neighbours.png"
-    relevance = output / "relevance.png"
-    _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
-    if files is None:
+    _draw_frequent_words(model, vocabulary, subject.run, neighbours, config.seed)
+    if subject.files is None:
         return [neighbours]
-    queries: Sequence[data.Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
-    queries = queries or common_phrases(run, captions, set(files), vocabulary)
-    images = list(files)
-    _, regions = model.image.with_regions(subject.features_of(images))
-    rows = find_relevance(model, vocabulary, queries, regions, config.best)
-    wide = max(len(photos) for photos, *_ in rows)
-    figure = new_figure(1.9 * wide, 2.1 * len(rows))
-    for line, query, row in zip(figure.subplots(len(rows), wide, squeeze=False), queries, rows, strict=True):
+    queries = [read_query(text, config.spacy_model) for text in config.queries]
+    if not queries:
+        queries = common_phrases(subject.run, subject.captions, set(subject.files), vocabulary)
+    images = list(subject.files)
+    regions = model.image.with_regions(subject.features_of(images)).regions
+    results = find_relevance(model, vocabulary, queries, regions, config.best)
+    columns = max(len(result.photos) for result in results)
+    figure = new_figure(1.9 * columns, 2.1 * len(results))
+    lines = figure.subplots(len(results), columns, squeeze=False)
+    for line, query, result in zip(lines, queries, results, strict=True):
         for axis in line:
             axis.set_axis_off()
-        for column, (photo, score, weights) in enumerate(zip(*row, strict=True)):
-            title = f"{score:.2f}" if column else f"{query.text}: {score:.2f}"
-            draw_map(line[column], subject.photo(images[photo]), weights, title)
+        for column, photo in enumerate(result.photos):
+            score = f"{result.scores[column]:.2f}"
+            title = score if column else f"{query.text}: {score}"
+            draw_map(line[column], subject.photo(images[photo]), result.maps[column], title)
+    relevance = output / "relevance.png"
     write_png(figure, relevance, 110)
     return [relevance, neighbours]
 
 
-def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
+def read_query(text: str, spacy_model: str | None = None) -> data.QueryPhrase:
     """The component that a query names: its first relation, or else its first attributed object, or its first object.
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
     one shipped with negcap. Raises ValueError for a query without an object.
@@ -174,146 +205,212 @@ def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
 
     graph = scene_graph(parse([text], spacy_model)[0])
     names = {item.token: item.name for item in graph.objects}
-    found: list[tuple[str, ...]] = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
-    found += [(item.value, names[item.object]) for item in graph.attributes]
-    found += [(item.name,) for item in graph.objects]
-    if not found:
+    components: list[tuple[str, ...]] = []  # the most specific first
+    components += [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
+    components += [(item.value, names[item.object]) for item in graph.attributes]
+    components += [(item.name,) for item in graph.objects]
+    if not components:
         raise ValueError(f"query must name an object, was: {text!r}")
-    return data.Phrase(found[0], text)
+    return data.QueryPhrase(components[0], text)
 
 
-def common_phrases(run: Path, captions: data.Captions, images: set[int], words: WordVocabulary) -> list[data.Phrase]:
+def common_phrases(
+    run: Path, captions: data.Captions, images: set[int], words: WordVocabulary
+) -> list[data.QueryPhrase]:
     """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
     indices among the run's images. Raises ValueError if there are none.
     """
-    ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
+    ids = []
+    for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
+        if image in images:
+            ids.append(caption_id)
     rows = data.read_caption_rows(run, "components", ids)
     phrases = []
     for column, parts in data.PARTS.items():
-        counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
-        known = (its for its, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(words, its))
-        phrases += [data.Phrase(its, " ".join(its)) for its in islice(known, COMMON)]
+        counts: Counter[tuple[str, ...]] = Counter()
+        for components in rows[column].to_pylist():
+            counts.update(tuple(component[part] for part in parts) for component in components)
+        known = [name for name, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(words, name)]
+        phrases += [data.QueryPhrase(name, " ".join(name)) for name in known[:COMMON]]
     if not phrases:
         raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases
 
 
+class Relevance(NamedTuple):
+    """The photos that fit a query best. photos: n indices, the best one first. scores: n, the highest of a region each.
+    maps: (n, side, side), the relevance of each region, 1 for the most relevant one of its photo.
+    """
+
+    photos: list[int]
+    scores: list[float]
+    maps: Tensor
+
+
 def find_relevance(
-    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.Phrase], regions: Tensor, best: int
-) -> list[tuple[list[int], list[float], Tensor]]:
-    """For each query, the `best` photos with the highest-scoring region, its score, and their maps of relevance (n, n).
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.QueryPhrase], regions: Tensor, best: int
+) -> list[Relevance]:
+    """For each query, the `best` photos with the highest-scoring region.
 
     regions: unit vectors (P, R, d) of P photos. The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided
     by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
     does not know.
     """
     side = grid_side(regions)
-    rows = []
+    results = []
     for query in queries:
         ids = data.component_ids(vocabulary, query.words)
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
             raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
-        scores = regions @ model.queries(vocabulary, [query])[0]
-        chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
-        relevance = (scores[chosen] / TEMPERATURE).softmax(1)
+        # the best region stands for its photo
+        scores = regions @ model.queries(vocabulary, [query])[0]  # (P, R)
+        photos = scores.amax(1).sort(descending=True, stable=True).indices[:best]
+        relevance = (scores[photos] / TEMPERATURE).softmax(1)
         maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
-        rows.append((chosen.tolist(), scores[chosen].amax(1).tolist(), maps))
-    return rows
+        results.append(Relevance(photos.tolist(), scores[photos].amax(1).tolist(), maps))
+    return results
 
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
-    components = data.read_whole_table(run, "component_vocabulary")  # by descending count
-    entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
+    """Draw the most frequent components of a run in the plane, a panel for each kind."""
+    components = data.read_whole_table(run, "component_vocabulary").to_pylist()  # by descending count
     figure = new_figure(30, 10)
-    for axis, (kind, (title, number, word)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+    for axis, (kind, panel) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
-        axis.set_title(title, fontsize=16)
-        phrases = [data.Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
-        if len(phrases) < 5:
+        axis.set_title(panel.title, fontsize=16)
+        names = [tuple(row["words"]) for row in components if row["kind"] == kind][: panel.phrases]
+        if len(names) < LEAST_PHRASES:
             continue
+        phrases = [data.QueryPhrase(name, " ".join(name)) for name in names]
         points = to_plane(model.queries(vocabulary, phrases), seed)
         axis.scatter(*points.T, s=4, c="lightgray")
-        counts = Counter() if word is None else Counter(phrase.words[word] for phrase in phrases)
-        colours = {name: f"C{n}" for n, (name, _) in enumerate(counts.most_common(COLOURS))}
-        for phrase, point in zip(phrases, points, strict=True):
-            colour = "black" if word is None else colours.get(phrase.words[word], "black")
+        colours = _colours(names, panel.coloured_by)
+        for phrase, point, colour in zip(phrases, points, colours, strict=True):
             axis.annotate(phrase.text, point, fontsize=10, color=colour, ha="center")
     write_png(figure, path, 100)
+
+
+def _colours(names: Sequence[tuple[str, ...]], coloured_by: int | None) -> list[str]:
+    """The colour of each name: that of one of its words, for the most frequent ones; else black."""
+    if coloured_by is None:
+        return ["black"] * len(names)
+    counts = Counter(name[coloured_by] for name in names)
+    colours = {word: f"C{number}" for number, (word, _) in enumerate(counts.most_common(COLOURS))}
+    return [colours.get(name[coloured_by], "black") for name in names]
 
 
 # MHA-D
 
 
-def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
+CaptionOfLanguage = dict[str, int]  # by language, the number of a caption
+
+
+def _draw_mhad(subject: Subject, model: MultiHeadAttention, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
-    model = subject.model
-    vocabularies = subject.vocabularies
-    trained = subject.trained
     run = subject.run
-    captions = subject.captions
-    features = subject.features
     files = subject.files
-    texts = data.encode_run(run, captions, vocabularies, device=subject.device, selection=None).texts
-    of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
-    seen = set(captions.of_splits(trained.train_splits).tolist())
-    for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):
-        image = int(captions.image[row])
-        if bool(features.available[image]):
-            of_image.setdefault(image, {}).setdefault(trained.languages[int(captions.language[row])], row)
-    whole = {image: its for image, its in of_image.items() if len(its) == len(trained.languages)}
-    if not whole:
+    encoded = data.encode_run(run, subject.captions, subject.vocabularies, device=subject.device, selection=None)
+    # what the model has learned by heart shows nothing
+    captions = _captions_not_trained_on(subject)
+    if not captions:
         raise ValueError(f"{run} must have images with features and captions in every language, has none")
-    shown = [image for image in whole if files is None or image in files][: config.best]
+    shown = [image for image in captions if files is None or image in files][: config.best]
     if not shown:
         raise FileNotFoundError(f"there must be photos of images with features in {run} that are not trained on")
     heads = output / "heads.png"
     views = output / "views.png"
-    columns = [1.9] * model.head_count + [4.6] * len(vocabularies)
-    figure = new_figure(sum(columns), 2.1 * len(shown))
-    axes = figure.subplots(len(shown), len(columns), squeeze=False, width_ratios=columns)
-    for line, image in zip(axes, shown, strict=True):
-        side = grid_side(features.values[image])
-        maps = model.image.attend(subject.features_of([image])).weights[0].view(-1, side, side).cpu()
-        for number, (axis, weights) in enumerate(zip(line, maps, strict=False), 1):
-            draw_map(axis, subject.photo(image), weights, f"head {number}")
-        for axis, (language, known) in zip(line[model.head_count :], vocabularies.items(), strict=True):
-            words, weights = attended_words(model, language, texts, whole[image][language], known)
-            # each line is scaled by its own maximum
-            axis.imshow(
-                (weights / weights.amax(1, keepdim=True)).numpy(), aspect="auto", cmap="inferno", vmin=0, vmax=1
-            )
-            axis.set_xticks(range(len(words)), words, rotation=40, ha="right", fontsize=7)
-            axis.set_yticks(range(len(weights)), [f"head {head + 1}" for head in range(len(weights))], fontsize=7)
-            axis.set_title(language, fontsize=8, loc="left")
-    write_png(figure, heads, 110)
-    plane = list(whole)[:IN_THE_PLANE]
-    vectors = {"images": model.image(subject.features_of(plane))}
-    for language in vocabularies:
-        vectors[language] = model.sentences(texts, torch.tensor([whole[image][language] for image in plane]))
+    _draw_heads(subject, model, encoded.texts, {image: captions[image] for image in shown}, heads)
+
+    in_the_plane = list(captions)[:IN_THE_PLANE]
+    vectors = {"images": model.image(subject.features_of(in_the_plane))}
+    for language in subject.vocabularies:
+        rows = torch.tensor([captions[image][language] for image in in_the_plane])
+        vectors[language] = model.sentences(encoded.texts, rows)
     _draw_views(vectors, views, config.seed)
     return [heads, views]
 
 
+def _captions_not_trained_on(subject: Subject) -> dict[int, CaptionOfLanguage]:
+    """By image with features, its first caption in each language, of images that have one in all; not of the train
+    splits, unless there are no others.
+    """
+    captions = subject.captions
+    languages = subject.trained.languages
+    assert subject.features is not None
+    trained_on = set(captions.of_splits(subject.trained.train_splits).tolist())
+    rows = [row for row in range(len(captions.ids)) if row not in trained_on]
+    of_image: dict[int, CaptionOfLanguage] = {}
+    for row in rows or range(len(captions.ids)):
+        image = int(captions.image[row])
+        if bool(subject.features.available[image]):
+            of_image.setdefault(image, {}).setdefault(languages[int(captions.language[row])], row)
+    return {image: of_language for image, of_language in of_image.items() if len(of_language) == len(languages)}
+
+
+def _draw_heads(
+    subject: Subject,
+    model: MultiHeadAttention,
+    texts: data.RunTexts,
+    captions: Mapping[int, CaptionOfLanguage],
+    path: Path,
+) -> None:
+    """Draw a line for each image: where each head looks in it, and at which words of its caption in each language."""
+    assert subject.features is not None
+    columns = [1.9] * model.head_count + [4.6] * len(subject.vocabularies)  # inches
+    figure = new_figure(sum(columns), 2.1 * len(captions))
+    lines = figure.subplots(len(captions), len(columns), squeeze=False, width_ratios=columns)
+    for line, (image, of_language) in zip(lines, captions.items(), strict=True):
+        side = grid_side(subject.features.values[image])
+        maps = model.image.attend(subject.features_of([image])).weights[0].view(-1, side, side).cpu()
+        for head in range(model.head_count):
+            draw_map(line[head], subject.photo(image), maps[head], f"head {head + 1}")
+        for axis, (language, vocabulary) in zip(line[model.head_count :], subject.vocabularies.items(), strict=True):
+            attended = attended_words(model, language, texts, of_language[language], vocabulary)
+            _draw_words(axis, attended, language)
+    write_png(figure, path, 110)
+
+
+def _draw_words(axis: Axes, attended: AttendedWords, language: str) -> None:
+    """Draw the weights of words as a picture, a line for each head, which is scaled by its own maximum."""
+    scaled = attended.weights / attended.weights.amax(1, keepdim=True)
+    axis.imshow(scaled.numpy(), aspect="auto", cmap="inferno", vmin=0, vmax=1)
+    axis.set_xticks(range(len(attended.words)), attended.words, rotation=40, ha="right", fontsize=7)
+    heads = [f"head {head + 1}" for head in range(len(scaled))]
+    axis.set_yticks(range(len(heads)), heads, fontsize=7)
+    axis.set_title(language, fontsize=8, loc="left")
+
+
+class AttendedWords(NamedTuple):
+    """The N words of a text, and what K heads give them: weights (K, N), on the CPU."""
+
+    words: list[str]
+    weights: Tensor
+
+
 def attended_words(
-    model: MultiHeadAttention, language: str, texts: data.Texts, row: int, vocabulary: WordVocabulary
-) -> tuple[list[str], Tensor]:
-    """The N words of a text in a language, and what the K heads of its encoder give them, (K, N), on the CPU."""
-    weights = model.text[language].attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0].cpu()
-    ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()[: weights.shape[1]]
-    return [vocabulary.words[id] for id in ids], weights
+    model: MultiHeadAttention, language: str, texts: data.RunTexts, row: int, vocabulary: WordVocabulary
+) -> AttendedWords:
+    """The words of a text in a language, and what the heads of its encoder give them."""
+    attended = model.text_encoder(language).attend(texts.tokens, texts.offsets, torch.tensor([row]))
+    weights = attended.weights[0].cpu()
+    ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()
+    return AttendedWords([vocabulary.words[id] for id in ids[: weights.shape[1]]], weights)  # long texts are cut
 
 
 def _draw_views(views: Mapping[str, Tensor], path: Path, seed: int) -> None:
     """Draw unit vectors (n, d) of the same n images and captions in the plane; lines link the first few."""
-    points = np.split(to_plane(torch.cat(list(views.values())), seed), len(views))
+    points = np.split(to_plane(torch.cat(list(views.values())), seed), len(views))  # each (n, 2)
+    images, *captions = points
     figure = new_figure(9, 9)
     axis = figure.subplots()
     axis.set_axis_off()
-    for image in range(min(LINKED, len(points[0]))):
-        for its in points[1:]:
-            axis.plot(*np.stack([points[0][image], its[image]]).T, color="lightgray", linewidth=0.8, zorder=0)
-    for number, (name, its) in enumerate(zip(views, points, strict=True)):
-        axis.scatter(its[:, 0], its[:, 1], s=14, marker="sov^D*"[number % 6], color=f"C{number}", label=name)
+    for image in range(min(LINKED, len(images))):
+        for of_language in captions:
+            line = np.stack([images[image], of_language[image]])
+            axis.plot(*line.T, color="lightgray", linewidth=0.8, zorder=0)
+    for number, (name, of_view) in enumerate(zip(views, points, strict=True)):
+        marker = "sov^D*"[number % 6]
+        axis.scatter(of_view[:, 0], of_view[:, 1], s=14, marker=marker, color=f"C{number}", label=name)
     axis.legend(loc="upper right")
     write_png(figure, path, 100)

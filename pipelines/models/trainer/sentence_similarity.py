@@ -16,20 +16,20 @@ from torch.nn import functional
 from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
-from ..figures import Figure, draws, interval, markdown_table, write_results
+from ..figures import Figure, markdown_table, percentile_interval, resample_counts, write_results
 from . import load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
 SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))
 PARTS = ("file", "year", "dataset")
-WITHOUT_HEADER = (*("genre", "file", "year", "number", "score"), *("sentence1", "sentence2"))  # STS benchmark
+WITHOUT_HEADER = ("genre", "file", "year", "number", "score", "sentence1", "sentence2")  # STS benchmark
 EXPECTED = (
     "tab-separated pairs of sentences: the seven columns of the STS benchmark, or a header with "
     f"{', '.join(SCORES[:-1])} or {SCORES[-1]}, and sentence1 and sentence2, or sentence_A and sentence_B"
 )
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """Two sentences, people's score of their similarity, and the part of the data that they belong to."""
 
     part: str
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     second: str
 
 
-def read_pairs(path: Path) -> list[Pair]:
+def read_pairs(path: Path) -> list[SentencePair]:
     """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header. With a
     header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises ValueError,
     naming file and line, for a line with too few columns, a score that is not a number, or an empty sentence.
@@ -48,68 +48,99 @@ def read_pairs(path: Path) -> list[Pair]:
             rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
-    head = rows[0] if rows else []
-    columns = [next((name for name in names if name in head), "") for names in (SCORES, *SENTENCES)]
-    first = 1 if all(columns) else 0
-    if not first:
-        head = list(WITHOUT_HEADER)
-        columns = ["score", "sentence1", "sentence2"]
+    layout = _layout(rows[0] if rows else [])
     pairs = []
-    for line, row in enumerate(rows[first:], first + 1):
-        if not row:
-            continue
-        if len(row) < len(head):
-            rule = f"a pair must have {len(head)} columns, has {len(row)}"
-            raise ValueError(f"{path}:{line}: {rule} ({path} must be {EXPECTED})")
-        values = dict(zip(head, row, strict=False))
-        written, *sentences = (values[name].strip() for name in columns)
-        try:
-            score = float(written)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise ValueError(f"{path}:{line}: {columns[0]} must be a number, was: {values[columns[0]]!r:.40}")
-        if not all(sentences):
-            raise ValueError(f"{path}:{line}: a pair must have two sentences, one is empty")
-        part = " ".join(values[name] for name in PARTS if name in values) or path.stem
-        pairs.append(Pair(part, score, *sentences))
+    for number, row in enumerate(rows, 1):
+        if row and (number > 1 or not layout.has_header):
+            pairs.append(_pair(row, layout, path, number))
     if not pairs:
         raise ValueError(f"{path} must be {EXPECTED}, has no pairs")
     return pairs
 
 
+class _Layout(NamedTuple):
+    """The columns of a file of pairs: their names, and which of them hold the score and the sentences."""
+
+    names: Sequence[str]
+    score: str
+    first: str
+    second: str
+    has_header: bool
+
+
+def _layout(first_row: Sequence[str]) -> _Layout:
+    """The layout that a file has by its first row; that of the STS benchmark if it is no header."""
+    score, first, second = (next((name for name in names if name in first_row), "") for names in (SCORES, *SENTENCES))
+    if score and first and second:
+        return _Layout(first_row, score, first, second, has_header=True)
+    return _Layout(WITHOUT_HEADER, "score", "sentence1", "sentence2", has_header=False)
+
+
+def _pair(row: Sequence[str], layout: _Layout, path: Path, number: int) -> SentencePair:
+    """The pair in a row of a file, the row's number from 1. Raises ValueError, naming both, if it is damaged."""
+    if len(row) < len(layout.names):
+        rule = f"a pair must have {len(layout.names)} columns, has {len(row)}"
+        raise ValueError(f"{path}:{number}: {rule} ({path} must be {EXPECTED})")
+    values = dict(zip(layout.names, row, strict=False))  # the STS benchmark has further columns in some rows
+    try:
+        score = float(values[layout.score])
+    except ValueError:
+        score = math.nan
+    if not math.isfinite(score):
+        raise ValueError(f"{path}:{number}: {layout.score} must be a number, was: {values[layout.score]!r:.40}")
+    first = values[layout.first].strip()
+    second = values[layout.second].strip()
+    if not first or not second:
+        raise ValueError(f"{path}:{number}: a pair must have two sentences, one is empty")
+    part = " ".join(values[name] for name in PARTS if name in values) or path.stem
+    return SentencePair(part, score, first, second)
+
+
 def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
     """Pearson's r of values and scores (n,) x 100, with its 95 % bootstrap interval; NaN if either is constant."""
-    x, y = (part.double().numpy() - part.double().mean().item() for part in (values, scores))
-    moments = np.stack([x, y, x * x, y * y, x * y], 1)
+    x = values.double().numpy() - values.double().mean().item()
+    y = scores.double().numpy() - scores.double().mean().item()
+    # centred first, as large means would eat the digits of the variances
+    moments = np.stack([x, y, x * x, y * y, x * y], 1)  # (n, 5), whose weighted means give r for each resample
 
     def of_weights(weights: np.ndarray) -> np.ndarray:
+        """r x 100 for each row of weights (m, n) of the pairs; NaN where a value is constant."""
         mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
         spread = (xx - mean_x**2) * (yy - mean_y**2)
-        constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()
-        r = np.divide(xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~constant)
+        is_constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()  # but for rounding
+        r = np.divide(xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~is_constant)
         return 100 * r
 
     value = of_weights(np.ones((1, len(x)))).item()
     if math.isnan(value):
         return Figure(value, (value, value))
-    return Figure(value, interval(np.concatenate([of_weights(weights) for weights in draws(len(x), seed)])))
+    samples = np.concatenate([of_weights(weights) for weights in resample_counts(len(x), seed)])
+    return Figure(value, percentile_interval(samples))
 
 
-def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: SimilarityConfig) -> tuple[Tensor, str]:
-    """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model. A model that
-    also encodes components (UniVSE) encodes the sentence without them. Raises FileNotFoundError for a folder without a
-    model, ValueError for a language that is not the model's.
+class SentenceCosines(NamedTuple):
+    """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model."""
+
+    cosines: Tensor
+    model: str
+
+
+def sentence_cosines(model_folder: Path, pairs: Sequence[SentencePair], config: SimilarityConfig) -> SentenceCosines:
+    """Compare the sentences of each pair by a trained model. A model that also encodes components (UniVSE) encodes the
+    sentence without them. Raises FileNotFoundError for a folder without a model, ValueError for a language that is not
+    the model's.
     """
     device = choose_device(config.device)
     model, vocabularies, trained = load_model(model_folder, device)
     if config.language not in trained.languages:
         known = ", ".join(trained.languages)
         raise ValueError(f"language must be one of those of {model_folder}, {known}, was: {config.language}")
-    encoded = vocabularies[config.language].encode([text for pair in pairs for text in (pair.first, pair.second)])
-    embed = getattr(model, "plain_sentences", model.sentences)
-    vectors = embed_texts(embed, encoded, device, language=trained.languages.index(config.language))
-    return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
+    texts = [text for pair in pairs for text in (pair.first, pair.second)]
+    encoded = vocabularies[config.language].encode(texts)
+    # both sentences of a pair side by side: rows 2 i and 2 i + 1
+    vectors = embed_texts(model.plain_sentences, encoded, device, language=trained.languages.index(config.language))
+    cosines = functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu()
+    return SentenceCosines(cosines, trained.model)
 
 
 def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output: Path | None = None) -> str:
@@ -127,17 +158,18 @@ def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output:
     groups = {part: torch.tensor([pair.part == part for pair in pairs]) for part in parts}
     if len(parts) > 1:
         groups["all"] = torch.ones(len(pairs), dtype=torch.bool)
-    found = {}
+    results = {}
     rows = []
     for part, inside in groups.items():
         r = correlation(cosines[inside], scores[inside], config.seed)
         number = int(inside.sum())
-        known = math.isfinite(r.value)
-        if known:
-            found[part] = {"pairs": number, "r": r.value / 100, "interval": [bound / 100 for bound in r.interval]}
-        rows.append([part, f"{number:,}", str(r) if known else "scores or cosines are all equal"])
+        if math.isfinite(r.value):
+            results[part] = {"pairs": number, "r": r.value / 100, "interval": [bound / 100 for bound in r.interval]}
+            rows.append([part, f"{number:,}", str(r)])
+        else:
+            rows.append([part, f"{number:,}", "scores or cosines are all equal"])
     title = f"**{name}** ({config.language}) on {file.name}: Pearson's r × 100 of cosines and scores"
     text = f"{title}\n\n{markdown_table(['pairs of', 'number', 'r × 100'], rows)}"
     if output is not None:
-        write_results(output, "similarity", {"model": name, "language": config.language, "parts": found}, text)
+        write_results(output, "similarity", {"model": name, "language": config.language, "parts": results}, text)
     return text

@@ -2,103 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.lock import locked
-from ..batches import Batch, shuffled_batches
+from ..batches import BatchSampler, CaptionBatch, shuffled_batches
 from ..checkpoint import epoch_seed, prepare_folder
-from ..config import PER_FAMILY, RESUMABLE, TrainConfig
+from ..config import (
+    PER_FAMILY,
+    RESUMABLE,
+    DualConfig,
+    RecurrentConfig,
+    TrainConfig,
+    TrainWithNegativesConfig,
+    UniVseConfig,
+)
 from ..data import (
     KNOWN_WORDS,
+    Captions,
     Corpus,
     Selection,
+    TrainAndValidation,
     component_names,
     encode_run,
     read_captions,
     read_graphs,
     split_captions,
-    tell_unknown,
+    unknown_words_line,
 )
 from ..data import TABLES as COMPONENT_TABLES
-from ..device import ahead, choose_device, place, take, to_device
+from ..device import choose_device, load_ahead, rows_to_device, to_device, to_device_if_it_fits
 from ..dual import SUMMED
+from ..encoders import EmbeddingModel
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
-from ..features import read_features
+from ..features import ImageFeatures, read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Say, Step, fit, silent
-from ..vocabulary import build_vocabulary, read_vectors
+from ..fit import Line, Say, TrainingStep, fit, silent
+from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
 from . import OBJECTIVES
-from .evaluate import believed, left_out
+from .evaluate import accepted_by_judges, in_left_out_part
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData(Corpus):
-    """A corpus, and what is chosen of it for a training. The features are placed as `place` does. train, validation:
-    (n,) captions; those to train on are in the first language. attack: (P,) the negatives of validation captions that
-    join the candidates if the config selects by `attacked`. sampler: see Objective.
+    """A corpus, and what is chosen of it for a training; `to_device_if_it_fits` has placed the features.
+
+    Attributes:
+        train: (n,) captions to train on, in the first language.
+        validation: (n,) captions to validate on.
+        attack: (P,) the negatives of validation captions that join the candidates if the config selects by `attacked`.
+        sampler: see Objective.
     """
 
     train: Tensor
     validation: Tensor
     attack: Tensor
-    sampler: Any
+    sampler: BatchSampler | None
 
 
-def read_training_data(config: Any) -> TrainingData:
+def read_training_data(config: TrainConfig) -> TrainingData:
     """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
     device = choose_device(config.device)
     objective = OBJECTIVES[config.model]
     captions = read_captions(config.run, config.extra, config.languages)
     features = read_features(config.run, captions.image_ids, config.table)
-    train, validation = split_captions(
-        captions, config.train_splits, config.validation_split, config.validation_images, features.available
-    )
-    if config.left_out:
-        train = train[~left_out(captions, train, *config.left_out)]
-    if config.judges:
-        train = train[believed(config, captions, features, train)]
-    if config.train_captions:
-        extra = captions.are_extra(train)
-        own = [captions.in_language(train[~extra], language) for language in captions.languages]
-        train = torch.cat([*(captions.first_of_images(rows, config.train_captions) for rows in own), train[extra]])
-    if len(train) < 2:
-        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
-    captions.require_every_language(train, "to train on")
-    captions.require_every_language(validation, "to validate on")
+    chosen = _choose_captions(config, captions, features)
     names = component_names(config.run) if objective.needs_components else ()
-    vocabularies = {}
-    for language in config.languages:
-        spoken = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
-        vocabularies[language] = build_vocabulary(spoken, config.min_count, names)
-    features = features._replace(values=place(features.values, device))
+    vocabularies = _build_vocabularies(config, captions, chosen.train, names)
+    features = features._replace(values=to_device_if_it_fits(features.values, device))
     corpus = encode_run(config.run, captions, vocabularies, features, device, negatives_to_read(config))
     attack = torch.empty(0, dtype=torch.long)
-    if getattr(config, "select", "rsum") == "attacked":
-        attack = first_negatives(corpus, validation, torch.ones_like(corpus.known), PER_FAMILY)
+    if config.selected_by == "attacked":
+        attack = first_negatives(corpus, chosen.validation, torch.ones_like(corpus.known), PER_FAMILY)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if objective.needs_components:
         graphs = read_graphs(config.run, captions, corpus.vocabulary, device)
-        if config.drop_components:
-            graphs = graphs.thinned(train, config.drop_components, config.seed)
+        if isinstance(config, UniVseConfig) and config.drop_components:
+            graphs = graphs.thinned(chosen.train, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
-    sampler = objective.sampler(config, corpus, train)
-    train = captions.in_language(train, config.languages[0])
-    return TrainingData(**vars(corpus), train=train, validation=validation, attack=attack, sampler=sampler)
+    return TrainingData(
+        **vars(corpus),
+        train=captions.in_language(chosen.train, config.languages[0]),
+        validation=chosen.validation,
+        attack=attack,
+        sampler=objective.sampler(config, corpus, chosen.train),
+    )
 
 
-def negatives_to_read(config: Any) -> Selection | None:
+def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFeatures) -> TrainAndValidation:
+    """The captions to train and to validate on, in all languages. Raises ValueError if there are too few."""
+    train, validation = split_captions(
+        captions, config.train_splits, config.validation_split, config.validation_images, features.available
+    )
+    if config.left_out:
+        train = train[~in_left_out_part(captions, train, config.left_out)]
+    if config.judges:
+        train = train[accepted_by_judges(config, captions, features, train)]
+    if config.train_captions:
+        is_extra = captions.are_extra(train)
+        kept = [train[:0]]
+        for language in captions.languages:
+            in_language = captions.in_language(train[~is_extra], language)
+            kept.append(captions.first_of_images(in_language, config.train_captions))
+        train = torch.cat([*kept, train[is_extra]])
+    if len(train) < 2:
+        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+    # a batch is of captions of one language, with one of each further language for the same image
+    captions.require_every_language(train, "to train on")
+    captions.require_every_language(validation, "to validate on")
+    return TrainAndValidation(train, validation)
+
+
+def _build_vocabularies(
+    config: TrainConfig, captions: Captions, train: Tensor, names: Sequence[str]
+) -> dict[str, WordVocabulary]:
+    """The vocabulary of each language, of its train captions and, whatever their counts, of names of components."""
+    vocabularies = {}
+    for language in config.languages:
+        texts = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
+        vocabularies[language] = build_vocabulary(texts, config.min_count, names)
+    return vocabularies
+
+
+def negatives_to_read(config: TrainConfig) -> Selection | None:
     """The negatives that a training reads, of captions to train and to validate on; None: none."""
-    if not config.reads_negatives:
+    if not isinstance(config, TrainWithNegativesConfig) or not config.reads_negatives:
         return None
     splits = (*config.train_splits, config.validation_split)
     return Selection(config.negative_families, config.negative_operators, splits, to_train=True)
@@ -110,9 +147,17 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch), curves.png, and as safetensors
     and JSON the weights of the epoch with the highest rsum on validation (`best`) and of the last one, with the
     optimizer (`last`). On one machine the same config gives the same weights, with or without interruptions; see
-    `deterministic` for a GPU. overwrite: replace a model trained with other settings. say: called with one line of
-    progress per epoch. Raises FileNotFoundError and ValueError for a run that lacks what the training needs, ValueError
-    for a folder that holds anything else, LockedError for one that another command writes.
+    `deterministic` for a GPU.
+
+    Args:
+        config: of the training.
+        overwrite: replace a model trained with other settings.
+        say: called with one line of progress per epoch.
+
+    Raises:
+        FileNotFoundError: the run lacks a table that the training needs.
+        ValueError: the run is unfit for the training, or the folder holds anything else.
+        LockedError: another command writes the folder.
     """
     with locked(config.output):
         return _train(config, overwrite, say)
@@ -122,46 +167,29 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
     objective = OBJECTIVES[config.model]
-    size = data.features.values.shape[-1]
-    grounded = getattr(config, "grounded_dim", 0)
-    if grounded and not config.vectors:
-        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
-    files = {config.languages[0]: config.vectors, **dict(getattr(config, "other_vectors", ()))}
-    size_of = config.word_dim
-    read = {name: read_vectors(file, data.vocabularies[name], size_of) for name, file in files.items() if file}
-    words, *others = [(len(known), read.get(language)) for language, known in data.vocabularies.items()]
-    model = objective.build(config, size, *words, *others).to(data.device)
+    # all that can be wrong is found before the folder is touched
+    model = _build_model(config, data).to(data.device)
+    # the average begins as the model, and is the plain mean of the first steps
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
+    size = data.features.values.shape[-1]
     prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite, say)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    # one kernel for all weights, where there is a GPU to run it
     fused = data.device.type == "cuda"
     optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
-
-    sampler = str(data.sampler or "")
-    without = int((~data.features.available).sum())
-    about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
-    about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
-    about += f"; {without:,} images have no features" if without else ""
-    if lost := tell_unknown(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
+    if lost := unknown_words_line(data.inserting, f"they are not trained on; {KNOWN_WORDS}"):
         say(lost)
 
-    def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
-        terms = objective.losses(model, *drawn, config, epoch)
-        return Step(torch.stack(list(terms.values())).sum(), terms, len(drawn[0].captions))
+    def step(sampled_batch: SampledBatch, epoch: int) -> TrainingStep:
+        batch = sampled_batch.batch
+        terms = objective.losses(model, batch, sampled_batch.sampled, config, epoch)
+        return TrainingStep(torch.stack(list(terms.values())).sum(), terms, len(batch.captions))
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
-        line = history[-1]
-        best = max(history, key=selected)
-        rsum, highest = (its["validation"]["rsum"] for its in (line, best))
-        shown = f"rsum {rsum:.1f} on validation (best {highest:.1f}, epoch {best['epoch']})"
-        on = plateau(config, line)
-        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s{on and f'; {on}'}")
-
-    def selected(line: Line) -> float:
-        return line["validation"][getattr(config, "select", "rsum")]
+        say(describe_epoch(config, history))
 
     fit(
         {"model": model},
@@ -174,20 +202,56 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         mean=mean,
         decay=config.average,
         evaluate=lambda line: {"validation": validate(mean, data)},
-        select=selected,
+        select=lambda line: line["validation"][config.selected_by],
         report=report,
         folder=config.output,
         say=say,
-        about=about,
+        about=_about(config, data),
         length=-(-len(data.train) // config.batch_size),
     )
     return config.output
 
 
+def _build_model(config: TrainConfig, data: TrainingData) -> EmbeddingModel:
+    """A new model with the word vectors of the config's files. Raises ValueError for files that do not fit."""
+    if isinstance(config, DualConfig) and config.grounded_dim and not config.vectors:
+        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
+    files = config.files_of_vectors
+    words = []
+    for language, vocabulary in data.vocabularies.items():
+        file = files.get(language)
+        vectors = read_vectors(file, vocabulary, config.word_dim) if file else None
+        words.append((len(vocabulary), vectors))
+    first, *further = words
+    return OBJECTIVES[config.model].build(config, data.features.values.shape[-1], *first, *further)
+
+
+def _about(config: TrainConfig, data: TrainingData) -> str:
+    """What is said before the first epoch: the size of the data."""
+    about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
+    about += f"{len(data.vocabulary):,} words"
+    sampler = str(data.sampler or "")
+    if sampler:
+        about += f", {sampler}"
+    without_features = int((~data.features.available).sum())
+    return about + (f"; {without_features:,} images have no features" if without_features else "")
+
+
+def describe_epoch(config: TrainConfig, history: Sequence[Line]) -> str:
+    """What is said after an epoch."""
+    line = history[-1]
+    best = max(history, key=lambda other: other["validation"][config.selected_by])
+    rsum = line["validation"]["rsum"]
+    shown = f"rsum {rsum:.1f} on validation (best {best['validation']['rsum']:.1f}, epoch {best['epoch']})"
+    on_plateau = describe_plateau(config, line)
+    end = f"; {on_plateau}" if on_plateau else ""
+    return f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s{end}"
+
+
 NEAR = 0.04  # the share by which a loss may differ from that of the plateau
 
 
-def plateau(config: Any, line: Line) -> str:
+def describe_plateau(config: TrainConfig, line: Line) -> str:
     """What is said of an epoch whose loss is that of vectors which are all equal; empty of any other.
 
     While the hardest negative of most pairs is nearer than the true one, the loss falls by drawing all vectors
@@ -195,47 +259,65 @@ def plateau(config: Any, line: Line) -> str:
     rise there already, but models that end there are compared before they have learned to tell anything apart.
     """
     epoch = line["epoch"]
-    hinges = 2
+    # contrastive losses have no margin, and summed hinges no plateau
     if "sent" not in line["terms"] or config.model in SUMMED or epoch <= config.warm_up:
         return ""
-    if config.trained_families and epoch > config.negatives_after:
+    hinges = 2
+    if isinstance(config, TrainWithNegativesConfig) and config.trained_families and epoch > config.negatives_after:
         hinges += 1
     if abs(line["terms"]["sent"] / config.margin - hinges) > NEAR * hinges:
         return ""
     return f"loss = {hinges} margins: on the plateau of the hardest negative; more epochs or warm_up leave it"
 
 
-def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[Batch, Any]]:
+class SampledBatch(NamedTuple):
+    """A batch, and what the sampler of the objective has sampled for it; None without a sampler."""
+
+    batch: CaptionBatch
+    sampled: object
+
+
+def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterator[SampledBatch]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
     generator = Generator().manual_seed(seed)
+    # on the device, where the features are: dropout of a batch is as large as its features
     noise = Generator(data.device).manual_seed(seed)
     chosen = data.train
     image = data.captions.image
     if config.extra_share < 1:
-        drawn = torch.rand(len(chosen), generator=generator) < config.extra_share
-        chosen = chosen[~data.captions.are_extra(chosen) | drawn]
+        is_drawn = torch.rand(len(chosen), generator=generator) < config.extra_share
+        # captions by people are all visited, of the generated ones a new share in each epoch
+        chosen = chosen[~data.captions.are_extra(chosen) | is_drawn]
     batches = shuffled_batches(chosen, config.batch_size, generator)
-    for captions, features in ahead(batches, lambda rows: take(data.features.values, image[rows], data.device)):
-        sampled = data.sampler and data.sampler.sample(captions, generator)
-        yield make_batch(data, captions, features, config, noise), sampled
+
+    def load_features(captions: Tensor) -> Tensor:
+        return rows_to_device(data.features.values, image[captions], data.device)
+
+    for loaded in load_ahead(batches, load_features):
+        sampled = data.sampler.sample(loaded.rows, generator) if data.sampler else None
+        yield SampledBatch(make_batch(data, loaded.rows, loaded.values, config, noise), sampled)
 
 
-def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> Batch:
+def make_batch(
+    data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator
+) -> CaptionBatch:
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
     of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
     """
     device = data.device
     image = data.captions.image[captions]
-    if getattr(config, "image_pooling", "") == "crop" and features.dim() == 3:
-        chosen = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
-        features = features[torch.arange(len(features), device=device), chosen]
+    is_by_crop = isinstance(config, RecurrentConfig) and config.image_pooling == "crop"
+    if is_by_crop and features.dim() == 3:
+        crop = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
+        features = features[torch.arange(len(features), device=device), crop]
     if config.dropout:
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
-    return Batch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)
+    same_image = to_device(image[:, None] == image[None, :], device)
+    return CaptionBatch(captions, features, same_image, data.texts)
 
 
-def validate(model: Any, data: TrainingData) -> dict[str, float]:
+def validate(model: EmbeddingModel, data: TrainingData) -> dict[str, float]:
     """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`.
 
     They are of the first language; those of a further one begin with its code, "de t2i R@1", and rsum is the sum over
@@ -252,13 +334,13 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
         metrics |= {f"{language} {name}": value for name, value in further.items()}
     if len(data.attack):
         plain = ranks[LANGUAGE]
-        own, _ = score_negatives(split, {"attack": data.attack}, plain.best)
-        attacked = ranks_with_own_negatives(plain, own, data.attack, split.image_of_negative(data.attack))
+        own_scores, _ = score_negatives(split, {"attack": data.attack}, plain.best)
+        attacked = ranks_with_own_negatives(plain, own_scores, data.attack, split.image_of_negative(data.attack))
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics
 
 
-def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+def draw_curves(history: Sequence[Line], path: Path, title: str) -> None:
     """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
     figure = new_figure(11, 3.6)
     left, middle, right = figure.subplots(1, 3)

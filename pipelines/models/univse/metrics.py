@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..data import Texts, component_ids
-from ..device import take
+from ..checkpoint import JsonObject
+from ..data import RunTexts, component_ids
+from ..device import rows_to_device
 from ..evaluation import retrieval
 from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
@@ -27,71 +27,102 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     """
     images = split.images
     texts = split.corpus.texts
-    d = split.images.shape[1]
+    size = split.images.shape[1]
 
-    def parts(texts: Texts, rows: Tensor) -> Tensor:
+    def joined_parts(texts: RunTexts, rows: Tensor) -> Tensor:
         """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
-        sentences, components, present = model.sentences_and_components(texts, rows)
-        return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
+        parts = model.sentences_and_components(texts, rows)
+        return torch.cat([parts.sentences, parts.components, parts.present[:, None].to(parts.sentences.dtype)], 1)
 
-    def blended(vectors: Tensor, alpha: float) -> Tensor:
-        return blend(vectors[:, :d], vectors[:, d : 2 * d], vectors[:, -1] > 0, alpha)
+    def blended(joined: Tensor, alpha: float) -> Tensor:
+        return blend(joined[:, :size], joined[:, size : 2 * size], joined[:, -1] > 0, alpha)
 
-    captions = retrieval.embed_sentences(parts, texts, split.captions)
+    captions = retrieval.embed_sentences(joined_parts, texts, split.captions)
     owner = split.owner.to(images.device)
     plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
-    rsum = {alpha: retrieval.retrieval_metrics(ranks)["rsum"] for alpha, ranks in plain.items()}
-    curve = {alpha: {"rsum": value, "attacked": 0.0} for alpha, value in rsum.items()}
+    curve: dict[float, dict[str, float]] = {}
+    for alpha, ranks in plain.items():
+        curve[alpha] = {"rsum": retrieval.retrieval_metrics(ranks)["rsum"], "attacked": 0.0}
     for name, rows in attacks.items():
         if not name.startswith("univse:"):
             continue
-        above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in retrieval.embed_in_batches(parts, texts, texts.captions + rows):
+        # by α, how many negatives are above the best true caption of each image
+        outranking = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
+        for _, vectors in retrieval.embed_in_batches(joined_parts, texts, texts.captions + rows):
             for alpha, ranks in plain.items():
-                above[alpha] += retrieval.count_outranking(images, ranks.best, blended(vectors, alpha))
+                outranking[alpha] += retrieval.count_outranking(images, ranks.best, blended(vectors, alpha))
         for alpha, ranks in plain.items():
-            attacked = retrieval.recall_metrics(ranks.images + above[alpha])
+            attacked = retrieval.recall_metrics(ranks.images + outranking[alpha])
             curve[alpha][f"{name.removeprefix('univse:')} R@1"] = attacked["R@1"]
             curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in retrieval.TOP)
     return {f"{alpha:.1f}": values for alpha, values in curve.items()}
 
 
-def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4). graphs:
-    rows of `components`. An attributed noun scores its highest similarity to a region, less the noun's own for
-    "attribute alone"; a triple its similarity to the image.
+class _ComponentScorer:
+    """Scores of components with images, (m,), by a UniVSE model.
+
+    words: (m, k) word ids, (attribute, noun) for k = 2 or (subject, relation, object) for k = 3. images: (m,) the image
+    of each component, an index in the split.
     """
-    images = split.images
-    features = split.corpus.features.values
+
+    def __init__(self, model: UniVSE, split: EmbeddedSplit) -> None:
+        self.model = model
+        self.images = split.images
+        features = split.corpus.features.values
+        with torch.inference_mode():
+            regions = []
+            for rows in split.image.split(retrieval.images_at_once(features)):
+                regions.append(model.image.with_regions(rows_to_device(features, rows, self.images.device)).regions)
+            self.regions = torch.cat(regions)
+
+    def _in_best_region(self, vectors: Tensor, images: Tensor) -> Tensor:
+        return torch.bmm(self.regions[images], vectors[:, :, None])[:, :, 0].amax(1)
+
+    def attributed_nouns(self, words: Tensor, images: Tensor) -> Tensor:
+        """The highest similarity of an attributed noun to a region of the image."""
+        return self._in_best_region(self.model.word_encoder(words[:, 1], words[:, 0]), images)
+
+    def attributes_alone(self, words: Tensor, images: Tensor) -> Tensor:
+        """The same, less the noun's own highest similarity: what the attribute adds to it."""
+        nouns = self._in_best_region(self.model.word_encoder(words[:, 1]), images)
+        return self.attributed_nouns(words, images) - nouns
+
+    def triples(self, words: Tensor, images: Tensor) -> Tensor:
+        """The similarity of a triple to the image."""
+        return (self.images[images] * self.model.triples(words)).sum(1)
+
+
+def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[JsonObject]) -> JsonObject:
+    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4). graphs:
+    rows of `components`. The scores of the candidates are those of `_ComponentScorer`.
+    """
     vocabulary = split.corpus.vocabulary
-    with torch.inference_mode():
-        parts = (take(features, rows, images.device) for rows in split.image.split(retrieval.images_at_once(features)))
-        regions = torch.cat([model.image.with_regions(part)[1] for part in parts])
-
-    def in_best_region(vectors: Tensor, at: Tensor) -> Tensor:
-        return torch.bmm(regions[at], vectors[:, :, None])[:, :, 0].amax(1)
-
-    def of_pairs(words: Tensor, at: Tensor) -> Tensor:
-        return in_best_region(model.word_encoder(words[:, 1], words[:, 0]), at)
-
-    def of_attributes(words: Tensor, at: Tensor) -> Tensor:
-        return of_pairs(words, at) - in_best_region(model.word_encoder(words[:, 1]), at)
-
-    def of_triples(words: Tensor, at: Tensor) -> Tensor:
-        return (images[at] * model.triples(words)).sum(1)
-
-    def of_names(score: Callable[[Tensor, Tensor], Tensor]) -> Score:
-        def scored(names: Sequence[Words], at: Tensor) -> Tensor:
-            ids = torch.tensor([component_ids(vocabulary, words) for words in names], device=images.device)
-            return score(ids, at.to(images.device))
-
-        return scored
+    scorer = _ComponentScorer(model, split)
+    scores = {
+        "attribute": scorer.attributed_nouns,
+        "attribute alone": scorer.attributes_alone,
+        "relation": scorer.triples,
+    }
 
     @cache
     def known(name: str) -> bool:
         return component_ids(vocabulary, [name])[0] != UNKNOWN_ID
 
+    def of_names(score: Callable[[Tensor, Tensor], Tensor]) -> Score:
+        """A score of word ids as one of names."""
+
+        def scored(names: Sequence[Words], images: Tensor) -> Tensor:
+            device = split.images.device
+            # candidates of one call have the same kind, and so as many words
+            ids = torch.tensor([component_ids(vocabulary, words) for words in names], device=device)
+            return score(ids, images.to(device))
+
+        return scored
+
     questions = read_questions(graphs, split.owner.tolist(), known)
-    scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
-    asked = ((name, score, questions.get(name.split()[0], [])) for name, score in scores.items())
-    return {name: accuracy(own, of_names(score)) for name, score, own in asked if own}
+    accuracies = {}
+    for name, score in scores.items():
+        asked = questions.get(name.split()[0], [])  # "attribute alone" has the questions of "attribute"
+        if asked:
+            accuracies[name] = accuracy(asked, of_names(score))
+    return accuracies

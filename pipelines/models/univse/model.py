@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -12,11 +13,18 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..checkpoint import Tensors
 from ..config import UniVseConfig
-from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
+from ..data import QueryPhrase, RunTexts, SceneGraphs, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
-from ..encoders import build_encoders, linear_layer, word_embedding
+from ..encoders import EmbeddingModel, ImageEncoder, build_encoders, linear_layer, word_embedding
 from ..similarities import COSINE
 from ..vocabulary import WordVocabulary
+
+
+class DistinctWords(NamedTuple):
+    """The vectors (u, joint) of the distinct ones of n words with modifiers, and which of them each word is (n,)."""
+
+    vectors: Tensor
+    which: Tensor
 
 
 class WordEncoder(nn.Module):
@@ -34,23 +42,30 @@ class WordEncoder(nn.Module):
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
         """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own."""
-        vectors, which = self.distinct(words, modifiers)
-        return vectors[which]
+        distinct = self.distinct(words, modifiers)
+        return distinct.vectors[distinct.which]
 
-    def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The vectors (u, joint) of the distinct pairs of a word and a modifier, and which of them each pair is (n,).
-        Arguments as those of `forward`. Every distinct word, modifier and pair is computed only once.
+    def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> DistinctWords:
+        """The vectors of the distinct pairs of a word and a modifier; arguments as those of `forward`.
+
+        Every distinct word, modifier and pair is computed only once: as the linear layer is of both joined, it is the
+        sum of a part for the word and one for the modifier.
         """
-        basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
-        size = self.basic.num_embeddings
-        pairs = words.long() * size + (words if modifiers is None else modifiers)
+        word_weight, modifier_weight = self.linear.weight.split(
+            [self.basic.embedding_dim, self.modifier.embedding_dim], 1
+        )
+        vocabulary = self.basic.num_embeddings
+        pairs = words.long() * vocabulary + (words if modifiers is None else modifiers)  # one number for each pair
         distinct, which = pairs.unique(return_inverse=True)
-        nouns, noun = torch.div(distinct, size, rounding_mode="floor").unique(return_inverse=True)
-        attributes, attribute = (distinct % size).unique(return_inverse=True)
-        from_nouns = functional.linear(self.basic(nouns), basic, self.linear.bias)
-        from_attributes = functional.linear(self.modifier(attributes), modifier)
-        gate, value = (from_nouns[noun] + from_attributes[attribute]).float().chunk(2, -1)
-        return functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=-1), which
+        distinct_words, word = torch.div(distinct, vocabulary, rounding_mode="floor").unique(return_inverse=True)
+        distinct_modifiers, modifier = (distinct % vocabulary).unique(return_inverse=True)
+
+        from_words = functional.linear(self.basic(distinct_words), word_weight, self.linear.bias)
+        from_modifiers = functional.linear(self.modifier(distinct_modifiers), modifier_weight)
+        # the nonlinearities in float32, also under autocast
+        gate, value = (from_words[word] + from_modifiers[modifier]).float().chunk(2, -1)
+        vectors = functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=-1)
+        return DistinctWords(vectors, which)
 
 
 ATTENTION = 128  # hidden units of the self-attention, which the paper does not state
@@ -79,31 +94,86 @@ class Composition(nn.Module):
         """The composed vectors (B, d) of B captions, 0 without components. vectors: (m, d). owner: (m,) the caption of
         each, on the CPU. order: (m,) numbers by which a GRU reads a caption's components; None: as they come.
         """
-        if self.kind in ("self-attention", "gru"):
-            by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
-            by = by[owner[by].argsort(stable=True)]
-            owner, lengths = owner[by], torch.bincount(owner, minlength=captions)
-            row, column = (to_device(part, vectors.device) for part in (owner, places_in_groups(owner)))
-            padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
-            padded = padded.index_put((row, column), vectors[to_device(by, vectors.device)])
-            present = to_device(torch.arange(padded.shape[1]) < lengths[:, None], vectors.device)
-            if self.kind == "gru":
-                read = pack_padded_sequence(padded, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
-                composed = self.gru(read)[1][0] * present[:, :1]
-            else:
-                scores = self.weight(torch.tanh(self.hidden(padded)))[:, :, 0].masked_fill(~present, -1e9)
-                composed = (scores.softmax(1)[:, None] @ padded)[:, 0]
+        if self.kind == "gru":
+            composed = self._read_by_gru(pad_by_caption(vectors, owner, captions, order))
+        elif self.kind == "self-attention":
+            composed = self._weighted_mean(pad_by_caption(vectors, owner, captions, order))
         else:
-            at = to_device(owner, vectors.device)
+            row = to_device(owner, vectors.device)
             zeros = vectors.new_zeros(captions, vectors.shape[1])
             if self.kind == "max":
-                composed = zeros.scatter_reduce(0, at[:, None].expand_as(vectors), vectors, "amax", include_self=False)
-            else:
-                composed = zeros.index_add(0, at, vectors)
+                composed = zeros.scatter_reduce(0, row[:, None].expand_as(vectors), vectors, "amax", include_self=False)
+            else:  # the mean is the sum but for its length, which is made 1
+                composed = zeros.index_add(0, row, vectors)
         return functional.normalize(composed, dim=-1)
 
+    def _read_by_gru(self, padded: PaddedComponents) -> Tensor:
+        """The last state (B, d) of a GRU that reads the components of each caption; 0 without components."""
+        lengths = padded.lengths.clamp(min=1)  # a packed sequence must not be empty
+        packed = pack_padded_sequence(padded.vectors, lengths, batch_first=True, enforce_sorted=False)
+        _, last = self.gru(packed)
+        return last[0] * padded.present[:, :1]
 
-class UniVSE(nn.Module):
+    def _weighted_mean(self, padded: PaddedComponents) -> Tensor:
+        """The mean (B, d) of the components of each caption by learned weights; 0 without components."""
+        scores = self.weight(torch.tanh(self.hidden(padded.vectors)))[:, :, 0]
+        # not -inf, whose softmax is NaN for a caption without components; its vectors are all 0
+        scores = scores.masked_fill(~padded.present, -1e9)
+        return (scores.softmax(1)[:, None] @ padded.vectors)[:, 0]
+
+
+class PaddedComponents(NamedTuple):
+    """The components of B captions, a row for each: vectors (B, T, d), 0 where present (B, T), bool, is False.
+    lengths: (B,) how many components a caption has, on the CPU.
+    """
+
+    vectors: Tensor
+    present: Tensor
+    lengths: Tensor
+
+
+def pad_by_caption(vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> PaddedComponents:
+    """The components of each caption side by side, see `Composition.forward` for the arguments."""
+    by_order = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
+    by_caption = by_order[owner[by_order].argsort(stable=True)]
+    caption = owner[by_caption]
+    lengths = torch.bincount(caption, minlength=captions)
+    row = to_device(caption, vectors.device)
+    column = to_device(places_in_groups(caption), vectors.device)
+    # at least one column: a caption may have no component, a tensor needs one
+    padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
+    padded = padded.index_put((row, column), vectors[to_device(by_caption, vectors.device)])
+    present = torch.arange(padded.shape[1]) < lengths[:, None]
+    return PaddedComponents(padded, to_device(present, vectors.device), lengths)
+
+
+class Sequences(NamedTuple):
+    """Unit vectors of B texts (B, d) and of n triples (n, d), by the text encoder ψ."""
+
+    sentences: Tensor
+    triples: Tensor
+
+
+class ComponentVectors(NamedTuple):
+    """The vectors u_comp of B captions, (B, d), 0 for a caption without components of the kinds that the model
+    composes, and a mask (B,), False for those.
+    """
+
+    vectors: Tensor
+    present: Tensor
+
+
+class CaptionParts(NamedTuple):
+    """What a caption's vector is blended of: u_sent and u_comp of B texts, both (B, d), and a mask (B,), True for texts
+    with components of the kinds that the model composes.
+    """
+
+    sentences: Tensor
+    components: Tensor
+    present: Tensor
+
+
+class UniVSE(EmbeddingModel):
     """An image encoder, a word encoder φ, and a GRU ψ over the vectors of φ (UniVSE, section 3).
 
     φ embeds nouns and attributed nouns, ψ triples and sentences. A caption's vector u_cap combines u_sent, its sentence
@@ -111,22 +181,33 @@ class UniVSE(nn.Module):
     words: the size of the vocabulary. vectors: (words, word_dim) initial basic embeddings of φ, None: random.
     """
 
+    image: ImageEncoder
+
     def __init__(self, config: UniVseConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__()
-        self.similarity = COSINE
+        self.feature_size = features
         self.components = config.components
+        # also where α is learned, as its first value
         self.fixed_alpha = config.alpha
         self.composition = Composition(config.composition, config.joint, Generator().manual_seed(config.seed))
         if config.learn_alpha:
+            # by its logit, so that α stays between 0 and 1
             self.alpha_logit = nn.Parameter(torch.tensor(config.alpha).logit())
 
         word_encoder = partial(WordEncoder, config, words, vectors=vectors)
-        self.image, self.text = build_encoders(config, features, word_encoder, config.joint, COSINE)
+        encoders = build_encoders(config, features, word_encoder, config.joint, COSINE)
+        self.image = encoders.image
+        self.text = encoders.text
+
+    @property
+    def learns_alpha(self) -> bool:
+        """Whether α is trained."""
+        return hasattr(self, "alpha_logit")
 
     @property
     def alpha(self) -> Tensor | float:
         """α, the weight of the sentence in a caption's vector: a learned scalar, or that of the config."""
-        return self.alpha_logit.sigmoid() if hasattr(self, "alpha_logit") else self.fixed_alpha
+        return self.alpha_logit.sigmoid() if self.learns_alpha else self.fixed_alpha
 
     @property
     def alpha_value(self) -> float:
@@ -146,54 +227,62 @@ class UniVSE(nn.Module):
             return self.image.linear.weight.new_empty(0, self.image.linear.out_features)
         return self.text(words.flatten(), torch.arange(0, 3 * n + 1, 3), torch.arange(n))
 
-    def sequences(self, texts: Texts, rows: Tensor, triples: Tensor) -> tuple[Tensor, Tensor]:
-        """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3): (B, d) and (n, d)."""
-        at, _ = ragged_rows(texts.offsets, rows)
+    def sequences(self, texts: RunTexts, rows: Tensor, triples: Tensor) -> Sequences:
+        """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3), word ids."""
+        positions, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
+        # a triple is a sentence of three words without <start> and <end>
         sizes = torch.cat([sizes, sizes.new_full((len(triples),), 3)])
-        tokens = torch.cat([texts.tokens[to_device(at, texts.tokens.device)], triples.flatten().to(texts.tokens.dtype)])
+        words = texts.tokens[to_device(positions, texts.tokens.device)]
+        tokens = torch.cat([words, triples.flatten().to(texts.tokens.dtype)])
         vectors = self.text(tokens, starts_of(sizes), torch.arange(len(rows) + len(triples)))
-        return vectors[: len(rows)], vectors[len(rows) :]
+        return Sequences(vectors[: len(rows)], vectors[len(rows) :])
 
-    def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,). The
-        mask is True for texts with components of the kinds that the model composes.
-        """
+    def sentences_and_components(self, texts: RunTexts, rows: Tensor) -> CaptionParts:
+        """The sentence vectors u_sent and component vectors u_comp of texts `rows` (B,)."""
         graphs = require_graphs(texts)
-        triples, of_triples = graphs.triples.known_components(rows)
-        words = graphs.triples.words[to_device(triples, texts.tokens.device)]
-        sentences, relations = self.sequences(texts, rows, words)
-        objects, of_objects = graphs.objects.known_components(rows)
-        pairs, of_pairs = graphs.pairs.known_components(rows)
-        device = sentences.device
-        nouns = self.word_encoder(graphs.objects.words[to_device(objects, device), 0])
-        attributed = graphs.pairs.words[to_device(pairs, device)]
-        vectors = {"obj": nouns, "attr": self.word_encoder(attributed[:, 1], attributed[:, 0]), "rel": relations}
-        owners = {"obj": of_objects, "attr": of_pairs, "rel": of_triples}
-        return sentences, *self.compose(vectors, owners, len(rows))
+        device = texts.tokens.device
+        triples = graphs.triples.known_components(rows)
+        sequences = self.sequences(texts, rows, graphs.triples.words[to_device(triples.rows, device)])
+        objects = graphs.objects.known_components(rows)
+        nouns = graphs.objects.words[to_device(objects.rows, device), 0]
+        pairs = graphs.pairs.known_components(rows)
+        attributed = graphs.pairs.words[to_device(pairs.rows, device)]  # attribute, noun
+        vectors = {
+            "obj": self.word_encoder(nouns),
+            "attr": self.word_encoder(attributed[:, 1], attributed[:, 0]),
+            "rel": sequences.triples,
+        }
+        owners = {"obj": objects.owner, "attr": pairs.owner, "rel": triples.owner}
+        composed = self.compose(vectors, owners, len(rows))
+        return CaptionParts(sequences.sentences, composed.vectors, composed.present)
 
     def compose(
         self, vectors: Tensors, owners: Tensors, captions: int, order: Tensors | None = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> ComponentVectors:
         """u_comp of B captions, composed of the vectors of their components as `Composition` says.
 
-        vectors: (m, d) per kind (obj, attr, rel). owners: (m,) per kind, the caption of each component. captions: B.
-        order: (m,) per kind, see Composition. Returns (B, d), 0 for a caption without components of the kinds that the
-        model composes, and a mask (B,), False for those.
+        Args:
+            vectors: (m, d) per kind (obj, attr, rel).
+            owners: (m,) per kind, the caption of each component.
+            captions: B.
+            order: (m,) per kind, see Composition.
         """
-        owner = torch.cat([owners[kind] for kind in self.components] or [torch.empty(0, dtype=torch.long)])
-        first = next(iter(vectors.values()))
-        every = torch.cat([vectors[kind] for kind in self.components] or [first[:0]])
+        no_owner = torch.empty(0, dtype=torch.long)
+        no_vector = next(iter(vectors.values()))[:0]
+        owner = torch.cat([no_owner, *(owners[kind] for kind in self.components)])
+        every = torch.cat([no_vector, *(vectors[kind] for kind in self.components)])
         keys = torch.cat([order[kind] for kind in self.components]) if order and self.components else None
         present = torch.zeros(captions, dtype=torch.bool)
         present[owner] = True
-        return self.composition(every, owner, captions, keys), to_device(present, every.device)
+        return ComponentVectors(self.composition(every, owner, captions, keys), to_device(present, every.device))
 
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """The caption vectors u_cap (B, d) of texts `rows` (B,), see `blend`."""
-        return blend(*self.sentences_and_components(texts, rows), self.alpha)
+        parts = self.sentences_and_components(texts, rows)
+        return blend(parts.sentences, parts.components, parts.present, self.alpha)
 
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[QueryPhrase]) -> Tensor:
         """Unit vectors (Q, d) of Q phrases of one kind: by φ for objects and attributed objects, by ψ for triples."""
         device = self.image.linear.weight.device
         ids = torch.tensor([component_ids(vocabulary, phrase.words) for phrase in phrases], device=device)
@@ -202,7 +291,7 @@ class UniVSE(nn.Module):
                 return self.triples(ids)
             return self.word_encoder(ids[:, -1], ids[:, 0])
 
-    def plain_sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+    def plain_sentences(self, texts: RunTexts, rows: Tensor) -> Tensor:
         """u_sent (B, d) of texts `rows` (B,), which need no components; the paper's other way to encode a query."""
         return self.text(texts.tokens, texts.offsets, rows)
 
@@ -215,7 +304,7 @@ def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor 
     return functional.normalize(mixed, dim=-1)
 
 
-def require_graphs(texts: Texts) -> SceneGraphs:
+def require_graphs(texts: RunTexts) -> SceneGraphs:
     """The scene graphs of texts. Raises ValueError if the texts have none."""
     if texts.graphs is None:
         raise ValueError("UniVSE needs components, these texts have none")

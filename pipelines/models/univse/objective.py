@@ -19,56 +19,70 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..batches import Batch, Objective, Terms, autocast
+from ..batches import CaptionBatch, Objective, Terms, autocast
 from ..config import UniVseConfig
 from ..data import KINDS, Corpus, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
 from ..losses import max_of_hinges, sum_of_hinges
-from .model import UniVSE, blend, require_graphs
+from .model import ComponentVectors, UniVSE, blend, require_graphs
 
 
 def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: float = 1.0) -> Tensor:
-    """The hinges of ℓ_obj and ℓ_attr: those of the regions, weighted by their relevance (eq. 2 and 3).
+    """The hinges (m, N) of ℓ_obj and ℓ_attr: those of the regions, weighted by their relevance (eq. 2 and 3).
 
-    Σ_i r_i [α + s(v_i, w⁻_n) - s(v_i, w⁺)]₊, where the relevances r are a softmax over the regions i of s(v_i, w⁺) / τ
-    and τ is `temperature`. true: (m, R) scores of m components with the R regions of their images. false: (m, N, R)
-    scores of the N negatives of each. Returns (m, N). The gradient passes through the relevances, too, about which the
-    paper says nothing.
+    Σ_i r_i [α + s(v_i, w⁻_n) - s(v_i, w⁺)]₊, where the relevances r are a softmax over the regions i of s(v_i, w⁺) / τ.
+    The gradient passes through the relevances, too, about which the paper says nothing.
+
+    Args:
+        true: (m, R) scores of m components with the R regions of their images.
+        false: (m, N, R) scores of the N negatives of each.
+        margin: α.
+        temperature: τ.
     """
+    # of the true word: where it is seen, a false one must not be
     relevance = (true / temperature).softmax(-1)[:, None]
     return (relevance * (margin + false - true[:, None]).clamp(min=0)).sum(-1)
 
 
 def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """The hinges of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊. true: (m,) scores of m triples with their images. false: (m,
-    N) scores of N false triples with the same images. Returns (m, N).
+    """The hinges (m, N) of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊. true: (m,) scores of m triples with their images.
+    false: (m, N) scores of N false triples with the same images. margin: α.
     """
     return (margin + false - true[:, None]).clamp(min=0)
 
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
     """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
-    costs: (m, N) >= 0. present: (m, N) bool, which there are. kinds: the number of columns of each.
+
+    Args:
+        costs: (m, N) >= 0, the kinds one after the other.
+        present: (m, N) bool, which negatives there are.
+        kinds: the number of columns of each kind; they add up to N.
+        reduction: hardest, mean or sum.
     """
     total = costs.new_zeros(len(costs))
-    for part, those in zip((costs * present).split(kinds, 1), present.split(kinds, 1), strict=True):
-        if reduction == "hardest":
-            total = total + (part.amax(1) if part.shape[1] else 0)
-        else:
-            total = total + part.sum(1) / (those.sum(1).clamp(min=1) if reduction == "mean" else 1)
+    costs_of_kinds = (costs * present).split(kinds, 1)
+    for kind_costs, kind_present in zip(costs_of_kinds, present.split(kinds, 1), strict=True):
+        if reduction == "sum":
+            total = total + kind_costs.sum(1)
+        elif reduction == "mean":
+            total = total + kind_costs.sum(1) / kind_present.sum(1).clamp(min=1)
+        elif kind_costs.shape[1]:  # there is no maximum of nothing
+            total = total + kind_costs.amax(1)
     return total
 
 
-FALSE_NOUNS = 16
-FALSE_ATTRIBUTES = 8  # per object: nouns; per pair: attributes and nouns
+# how many words are sampled to make a component false
+FALSE_NOUNS = 16  # per object, and per pair
+FALSE_ATTRIBUTES = 8  # per pair
+FALSE_RELATIONS = 4  # per triple
+FALSE_ENDS = 2  # per triple: subjects, and as many objects
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
-FALSE_RELATIONS = 4
-FALSE_ENDS = 2  # per triple: relations; subjects, and as many objects
 # the index in the triple that each false word replaces
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
-class Sampled(NamedTuple):
+class SampledComponents(NamedTuple):
     """m components of a batch, with up to N words for each; a word put into the component makes it false. rows: (m,)
     indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each. false: (m, N)
     word ids, -1 where there are fewer words. All on the CPU.
@@ -87,10 +101,10 @@ class ComponentBatch(NamedTuple):
     number for each object, pair and triple, in this order.
     """
 
-    objects: Sampled
+    objects: SampledComponents
     absent: Tensor
-    pairs: Sampled
-    triples: Sampled
+    pairs: SampledComponents
+    triples: SampledComponents
     one_each: Tensor
     order: Tensor
 
@@ -100,9 +114,9 @@ class ComponentSource:
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
-        names = ("component_vocabulary", "component_exclusions")
-        vocabulary, excluded = (read_whole_table(config.run, name) for name in names)
-        self.sampler = Sampler(components, vocabulary, excluded, config.false_words)
+        vocabulary = read_whole_table(config.run, "component_vocabulary")
+        exclusions = read_whole_table(config.run, "component_exclusions")
+        self.sampler = Sampler(components, vocabulary, exclusions, config.false_words)
         self.graphs = require_graphs(corpus.texts)
         # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
         words = self.sampler.words
@@ -114,143 +128,251 @@ class ComponentSource:
     def sample(self, captions: Tensor, generator: Generator) -> ComponentBatch:
         """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-        sampler = self.sampler
-        graphs = self.graphs
-        ids = self.ids
-        absent = ids["noun"][sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
-        rows, owner = graphs.objects.known_components(captions)
-        objects = Sampled(rows, owner, absent[owner])
-        rows, owner = graphs.pairs.known_components(captions)
-        attributes = ids["attribute"][sampler.attributes(rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH)]
-        pairs = Sampled(rows, owner, torch.cat([attributes, absent[owner]], 1))
-        rows, owner = graphs.triples.known_components(captions)
-        subjects, others = absent[owner, : 2 * FALSE_ENDS].split(FALSE_ENDS, 1)
-        relations = ids["relation"][sampler.relations(rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)]
-        triples = Sampled(rows, owner, torch.cat([subjects, relations, others], 1))
-        shuffled = torch.from_numpy(rng.permutation(len(owner)))
-        shuffled = shuffled[owner[shuffled].argsort(stable=True)]
-        first = owner[shuffled].diff(prepend=owner.new_full((1,), -1)) != 0
+        # resumed trainings need the same random numbers, so the order of the four draws is fixed
+        absent = self.ids["noun"][self.sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
+
+        known = self.graphs.objects.known_components(captions)
+        objects = SampledComponents(known.rows, known.owner, absent[known.owner])
+
+        known = self.graphs.pairs.known_components(captions)
+        attributes = self.sampler.attributes(known.rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH)
+        false = torch.cat([self.ids["attribute"][attributes], absent[known.owner]], 1)
+        pairs = SampledComponents(known.rows, known.owner, false)
+
+        known = self.graphs.triples.known_components(captions)
+        relations = self.sampler.relations(known.rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)
+        false_subjects = absent[known.owner, :FALSE_ENDS]
+        false_objects = absent[known.owner, FALSE_ENDS : 2 * FALSE_ENDS]
+        false = torch.cat([false_subjects, self.ids["relation"][relations], false_objects], 1)  # as in REPLACED_WORD
+        triples = SampledComponents(known.rows, known.owner, false)
+
+        one_each = random_entry_of_each_owner(triples.owner, rng)
         order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
-        return ComponentBatch(objects, absent, pairs, triples, shuffled[first], order)
+        return ComponentBatch(objects, absent, pairs, triples, one_each, order)
 
 
-def univse_losses(model: UniVSE, batch: Batch, sampled: ComponentBatch, config: UniVseConfig, epoch: int) -> Terms:
+def random_entry_of_each_owner(owner: Tensor, rng: np.random.Generator) -> Tensor:
+    """The index of a random one of the entries of each owner, by ascending owner. owner: (m,), of each entry.
+
+    owner 0 0 2, shuffled 2 0 1 -> sorted by owner 0 1 2 (owners 0 0 2) -> the first of each: 0 2
+    """
+    shuffled = torch.from_numpy(rng.permutation(len(owner)))
+    by_owner = shuffled[owner[shuffled].argsort(stable=True)]
+    owners = owner[by_owner]
+    is_first = owners.diff(prepend=owners.new_full((1,), -1)) != 0
+    return by_owner[is_first]
+
+
+class WordInputs(NamedTuple):
+    """What φ encodes: n words (n,) with a modifier each (n,), ids; a plain noun is its own modifier."""
+
+    words: Tensor
+    modifiers: Tensor
+
+
+class EncodedBatch(NamedTuple):
+    """The vectors of a batch of B captions.
+
+    images: (B, d). regions: (B, R, d). sentences: (B, d). triples, false_triples: (m, d) and (m, N, d), N = 0 if the
+    loss does without relations. words: (u, d), the vectors of all distinct words by φ. nouns, pairs, absent,
+    false_pairs: which of these each object (m,), each pair (p,), each absent noun (B, 16) and each false pair (p, 24)
+    is; the last two are empty if the loss does not need them.
+    """
+
+    images: Tensor
+    regions: Tensor
+    sentences: Tensor
+    triples: Tensor
+    false_triples: Tensor
+    words: Tensor
+    nouns: Tensor
+    pairs: Tensor
+    absent: Tensor
+    false_pairs: Tensor
+
+
+def univse_losses(
+    model: UniVSE, batch: CaptionBatch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
+) -> Terms:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
     `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
     images, if α is learned; `obj`, `attr`, `rel`: of objects, attributed objects and triples against false ones.
     sampled: the components. epoch: from 1.
     """
-    graphs = require_graphs(batch.texts)
-    device = batch.features.device
-    size = len(batch.captions)
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     comp_weight, obj_weight, attr_weight, rel_weight = config.weights
     with_relations = "rel" in config.contrast and epoch > config.relations_after
-    with autocast(config, device):
-        images, regions = model.image.with_regions(batch.features)
-        triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
-        false_triples = _replace_words(graphs.triples.words, sampled.triples, device) if with_relations else triples[:0]
-        sentences, relations = model.sequences(batch.texts, batch.captions, torch.cat([triples, false_triples]))
-        words = _word_encoder_inputs(graphs, sampled, config, device)
-        vectors, which = model.word_encoder.distinct(*(torch.cat(ids) for ids in zip(*words, strict=True)))
-    nouns, pairs, absent, false_pairs = which.split([len(ids) for ids, _ in words])
-    relations, false_relations = relations.split([len(triples), len(false_triples)])
-    terms = {"sent": pair_loss(images @ sentences.T, config.margin, batch.same_image)}
+    encoded = _encode_batch(model, batch, sampled, config, with_relations)
+    images = encoded.images
+
+    terms = {"sent": pair_loss(images @ encoded.sentences.T, config.margin, batch.same_image)}
     if config.components:
-        kinds = {"obj": vectors[nouns], "attr": vectors[pairs], "rel": relations}
-        owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
-        order = dict(zip(kinds, sampled.order.split([len(owner) for owner in owners.values()]), strict=True))
-        composed, present = model.compose(kinds, owners, size, order)
-        without = ~(present[:, None] & present)  # a caption without components neither has negatives nor is one
-        terms["comp"] = comp_weight * pair_loss(images @ composed.T, config.margin, batch.same_image | without)
+        composed = _compose(model, encoded, sampled, len(batch.captions))
+        # a caption without components neither has negatives nor is one
+        without = ~(composed.present[:, None] & composed.present)
+        scores = images @ composed.vectors.T
+        terms["comp"] = comp_weight * pair_loss(scores, config.margin, batch.same_image | without)
         if config.learn_alpha:
-            captions = blend(sentences, composed, present, model.alpha)
+            captions = blend(encoded.sentences, composed.vectors, composed.present, model.alpha)
             terms["cap"] = pair_loss(images @ captions.T, config.margin, batch.same_image)
     if "obj" in config.contrast:
-        of_objects = to_device(sampled.objects.owner, device)
-        of_captions = torch.arange(size, device=device)
-        true = _region_scores(vectors, nouns[:, None], of_objects, regions)[:, 0]
-        false = _region_scores(vectors, absent.view(size, FALSE_NOUNS), of_captions, regions)[of_objects]
-        costs = relevance_hinges(true, false, config.margin, config.temperature)
-        terms["obj"] = obj_weight * _loss(costs, sampled.objects, (FALSE_NOUNS,), size, config.reduce_obj)
+        terms["obj"] = obj_weight * _object_loss(encoded, sampled, config)
     if "attr" in config.contrast:
-        candidates = torch.cat([pairs[:, None], false_pairs.view(*sampled.pairs.false.shape)], 1)
-        scores = _region_scores(vectors, candidates, to_device(sampled.pairs.owner, device), regions)
-        costs = relevance_hinges(scores[:, 0], scores[:, 1:], config.margin, config.temperature)
-        both = (FALSE_ATTRIBUTES, FALSE_NOUNS)
-        terms["attr"] = attr_weight * _loss(costs, sampled.pairs, both, size, config.reduce_attr)
+        terms["attr"] = attr_weight * _attribute_loss(encoded, sampled, config)
     if with_relations:
-        false_relations = false_relations.view(len(relations), len(REPLACED_WORD), relations.shape[1])
-        terms["rel"] = rel_weight * _relation_loss(images, relations, false_relations, sampled, batch, config)
+        terms["rel"] = rel_weight * _relation_loss(encoded, sampled, batch, config)
     elif "rel" in config.contrast:
         terms["rel"] = images.new_zeros(())
     return terms
 
 
+def _encode_batch(
+    model: UniVSE, batch: CaptionBatch, sampled: ComponentBatch, config: UniVseConfig, with_relations: bool
+) -> EncodedBatch:
+    """All vectors that the loss needs: every distinct word by one call of φ, all sentences and triples by one of ψ."""
+    graphs = require_graphs(batch.texts)
+    device = batch.features.device
+    with autocast(config, device):
+        image_vectors = model.image.with_regions(batch.features)
+        # true and false triples and the sentences share the prefix tree of one pass
+        triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
+        false_triples = _replace_words(graphs.triples.words, sampled.triples, device) if with_relations else triples[:0]
+        sequences = model.sequences(batch.texts, batch.captions, torch.cat([triples, false_triples]))
+        inputs = _word_encoder_inputs(graphs, sampled, config, device)
+        words = model.word_encoder.distinct(
+            torch.cat([part.words for part in inputs]), torch.cat([part.modifiers for part in inputs])
+        )
+    nouns, pairs, absent, false_pairs = words.which.split([len(part.words) for part in inputs])
+    true_vectors, false_vectors = sequences.triples.split([len(triples), len(false_triples)])
+    # without relations none was encoded
+    negatives_of_triple = len(REPLACED_WORD) if with_relations else 0
+    return EncodedBatch(
+        images=image_vectors.images,
+        regions=image_vectors.regions,
+        sentences=sequences.sentences,
+        triples=true_vectors,
+        false_triples=false_vectors.view(len(triples), negatives_of_triple, true_vectors.shape[1]),
+        words=words.vectors,
+        nouns=nouns,
+        pairs=pairs,
+        absent=absent.view(-1, FALSE_NOUNS),
+        false_pairs=false_pairs.view(-1, FALSE_ATTRIBUTES + FALSE_NOUNS),
+    )
+
+
 def _word_encoder_inputs(
     graphs: SceneGraphs, sampled: ComponentBatch, config: UniVseConfig, device: torch.device
-) -> list[tuple[Tensor, Tensor]]:
-    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,). A missing
-    word (-1) is replaced by word 0; who adds the costs leaves it out. m: number of pairs, B: of captions.
+) -> list[WordInputs]:
+    """The input of φ: m objects, p pairs, B · 16 absent nouns, p · 24 false pairs; B is the number of captions.
+
+    The last two are empty if the loss does not need them. A missing word (-1) is replaced by word 0; who adds the costs
+    leaves it out.
     """
+    # objects have one word, pairs are (attribute, noun)
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]
-    absent = to_device(sampled.absent.clamp(min=0), device).flatten() if "obj" in config.contrast else nouns[:0]
-    inputs = [(nouns, nouns), (pairs[:, 1], pairs[:, 0]), (absent, absent)]
-    if "attr" not in config.contrast:
-        return [*inputs, (nouns[:0], nouns[:0])]
-    attributes, others = to_device(sampled.pairs.false.clamp(min=0), device).tensor_split([FALSE_ATTRIBUTES], 1)
-    attribute, noun = pairs.T[:, :, None]
-    words = torch.cat([noun.expand_as(attributes), others], 1)
-    modifiers = torch.cat([attributes, attribute.expand_as(others)], 1)
-    return [*inputs, (words.flatten(), modifiers.flatten())]
+    attribute, noun = pairs[:, 0], pairs[:, 1]
+
+    absent = nouns[:0]
+    if "obj" in config.contrast:
+        absent = to_device(sampled.absent.clamp(min=0), device).flatten()
+    false_words = nouns[:0]
+    false_modifiers = nouns[:0]
+    if "attr" in config.contrast:
+        false = to_device(sampled.pairs.false.clamp(min=0), device)
+        other_attributes, other_nouns = false.tensor_split([FALSE_ATTRIBUTES], 1)
+        # the noun with 8 other attributes, then 16 other nouns with the attribute
+        false_words = torch.cat([noun[:, None].expand_as(other_attributes), other_nouns], 1).flatten()
+        false_modifiers = torch.cat([other_attributes, attribute[:, None].expand_as(other_nouns)], 1).flatten()
+    return [
+        WordInputs(nouns, nouns),
+        WordInputs(noun, attribute),
+        WordInputs(absent, absent),
+        WordInputs(false_words, false_modifiers),
+    ]
 
 
-def _replace_words(words: Tensor, triples: Sampled, device: torch.device) -> Tensor:
+def _replace_words(words: Tensor, triples: SampledComponents, device: torch.device) -> Tensor:
     """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples. A
     negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
-    true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
-    places = torch.tensor(REPLACED_WORD, device=device)
+    true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)  # (m, N, 3)
+    position = torch.tensor(REPLACED_WORD, device=device)[None, :, None].expand(len(true), -1, -1)  # (m, N, 1)
     false = to_device(triples.false, device)[..., None]
-    places = places[None, :, None].expand(len(true), -1, -1)
-    return true.scatter(2, places, torch.where(false >= 0, false, true.gather(2, places))).flatten(0, 1)
+    replacement = torch.where(false >= 0, false, true.gather(2, position))
+    return true.scatter(2, position, replacement).flatten(0, 1)
 
 
-def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
-    """Scores (m, N, R) of N words with each of the R regions of an image. vectors: (u, d), distinct words. which: (m,
-    N), the words. owner: (m,), their image in regions (B, R, d).
+def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, captions: int) -> ComponentVectors:
+    """The vectors u_comp of a batch of captions, from those of their components."""
+    vectors = {"obj": encoded.words[encoded.nouns], "attr": encoded.words[encoded.pairs], "rel": encoded.triples}
+    owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
+    orders = sampled.order.split([len(owner) for owner in owners.values()])
+    return model.compose(vectors, owners, captions, dict(zip(owners, orders, strict=True)))
+
+
+def _region_scores(words: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
+    """Scores (m, N, R) of N words with each of the R regions of an image. words: (u, d), distinct ones. which: (m, N),
+    indices into these. owner: (m,), the image of each row in regions (B, R, d).
     """
     if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
-        return (vectors @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
-    return torch.bmm(vectors[which], regions[owner].transpose(1, 2))
+        return (words @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
+    return torch.bmm(words[which], regions[owner].transpose(1, 2))
 
 
-def _loss(
-    costs: Tensor, components: Sampled, kinds: tuple[int, ...], size: int, reduction: str, others: Tensor | None = None
-) -> Tensor:
-    """The sum over a batch of `size` captions of the mean of what `sum_over_kinds` makes of their components' costs.
-    others: (m, N - n) bool, which there are of the negatives behind those that were sampled (m, n).
+def _object_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniVseConfig) -> Tensor:
+    """ℓ_obj, a scalar: each object against the 16 nouns that its image lacks."""
+    device = encoded.regions.device
+    owner = to_device(sampled.objects.owner, device)
+    every_caption = torch.arange(len(encoded.images), device=device)
+    true = _region_scores(encoded.words, encoded.nouns[:, None], owner, encoded.regions)[:, 0]
+    # the absent nouns are scored once for a caption, and serve all of its objects
+    false = _region_scores(encoded.words, encoded.absent, every_caption, encoded.regions)[owner]
+    costs = relevance_hinges(true, false, config.margin, config.temperature)
+    present = to_device(sampled.objects.false >= 0, device)
+    return mean_over_components(
+        sum_over_kinds(costs, present, (FALSE_NOUNS,), config.reduce_obj), owner, len(encoded.images)
+    )
+
+
+def _attribute_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniVseConfig) -> Tensor:
+    """ℓ_attr, a scalar: each pair against its noun with other attributes, and its attribute with other nouns."""
+    device = encoded.regions.device
+    owner = to_device(sampled.pairs.owner, device)
+    candidates = torch.cat([encoded.pairs[:, None], encoded.false_pairs.view(*sampled.pairs.false.shape)], 1)
+    scores = _region_scores(encoded.words, candidates, owner, encoded.regions)
+    costs = relevance_hinges(scores[:, 0], scores[:, 1:], config.margin, config.temperature)
+    present = to_device(sampled.pairs.false >= 0, device)
+    values = sum_over_kinds(costs, present, (FALSE_ATTRIBUTES, FALSE_NOUNS), config.reduce_attr)
+    return mean_over_components(values, owner, len(encoded.images))
+
+
+def _relation_loss(encoded: EncodedBatch, sampled: ComponentBatch, batch: CaptionBatch, config: UniVseConfig) -> Tensor:
+    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption."""
+    device = encoded.images.device
+    owner = to_device(sampled.triples.owner, device)
+    one_each = to_device(sampled.one_each, device)
+    image = encoded.images[owner]  # (m, d)
+    own_negatives = (encoded.false_triples @ image[:, :, None])[:, :, 0]  # (m, N)
+    other_captions = image @ encoded.triples[one_each].T  # (m, b)
+    false = torch.cat([own_negatives, other_captions], 1)
+    true = (image * encoded.triples).sum(1)
+    costs = triple_hinges(true, false, config.margin)
+
+    is_word = to_device(sampled.triples.false >= 0, device)
+    is_of_another_image = ~batch.same_image[owner][:, owner[one_each]]
+    present = torch.cat([is_word, is_of_another_image], 1)
+    values = sum_over_kinds(costs, present, (own_negatives.shape[1], len(one_each)), config.reduce_rel)
+    return mean_over_components(values, owner, len(encoded.images))
+
+
+def mean_over_components(values: Tensor, owner: Tensor, captions: int) -> Tensor:
+    """The sum over captions of the mean value of a caption's components, a scalar. values, owner: (m,), of each
+    component its value and its caption.
     """
-    present, owner = (to_device(part, costs.device) for part in (components.false >= 0, components.owner))
-    values = sum_over_kinds(costs, present if others is None else torch.cat([present, others], 1), kinds, reduction)
-    return (values / torch.bincount(owner, minlength=size).clamp(min=1)[owner]).sum()
-
-
-def _relation_loss(
-    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: UniVseConfig
-) -> Tensor:
-    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
-    images: (B, d). true: (m, d), all triples of the batch. false: (m, N, d), the negatives made of them.
-    """
-    owner, others = (to_device(part, images.device) for part in (sampled.triples.owner, sampled.one_each))
-    own = images[owner]
-    scores = torch.cat([(false @ own[:, :, None])[:, :, 0], own @ true[others].T], 1)
-    costs = triple_hinges((own * true).sum(1), scores, config.margin)
-    different_images = ~batch.same_image[owner][:, owner[others]]
-    kinds = (false.shape[1], len(others))
-    return _loss(costs, sampled.triples, kinds, len(images), config.reduce_rel, different_images)
+    components = torch.bincount(owner, minlength=captions).clamp(min=1)
+    return (values / components[owner]).sum()
 
 
 UNIVSE = Objective(UniVSE, univse_losses, sampler=ComponentSource, needs_components=True)

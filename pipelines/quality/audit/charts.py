@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil, floor, log10
+from math import ceil, floor, log10, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,16 +14,23 @@ from ...report.rows import visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .figures import WordUse
+
+# Lengths are in units of the SVG, about pixels.
 WIDTH = 320
 HEIGHT = 160
-LEFT = 36
+LEFT = 36  # margins around what is plotted
 RIGHT = 8
 TOP = 8
 BOTTOM = 30
 SHOWN = 60  # words plotted
 NAMED = 14  # words labelled with their name
-SPAN = 12  # larger differences in characters go into the bins at the ends
-LIMITS = (55.0, 60.0)  # %: a blind accuracy whose interval is above the first is suspicious, above the second refused
+# Larger differences in characters go into the bins at the ends.
+SPAN = 12
+# The share of texts that the histogram of lengths shows: a few very long ones would squeeze all others.
+MOST_TEXTS = 0.995
+# In %: a blind accuracy whose interval is above the first is suspicious, above the second refused.
+LIMITS = (55.0, 60.0)
 
 
 class Chart(NamedTuple):
@@ -44,10 +51,13 @@ def draw(
 
 def shape(tag: str, text: str = "", kind: str = "", **attributes: object) -> Markup:
     """An SVG element of the CSS class `kind` that says `text`: a text as such, any other as its tooltip."""
-    named = {"class": kind, **attributes}.items()
-    given = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in named if value != "")
-    said = visible(text) if tag == "text" or not text else Markup("<title>{}</title>").format(visible(text))
-    return Markup("<{0}{1}>{2}</{0}>").format(tag, given, said)
+    attribute_list = Markup("").join(
+        Markup(' {}="{}"').format(name, value) for name, value in {"class": kind, **attributes}.items() if value != ""
+    )
+    content: str = visible(text)
+    if text and tag != "text":
+        content = Markup("<title>{}</title>").format(content)
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, attribute_list, content)
 
 
 def line(kind: str, *points: tuple[float, float]) -> Markup:
@@ -65,149 +75,211 @@ def scale(low: float, high: float, start: float, end: float) -> Callable[[float]
     return lambda value: round(start + (value - low) / (high - low or 1.0) * (end - start), 1)
 
 
+class Bin(NamedTuple):
+    """A bar of a histogram, one unit wide. start: on the axis; share: in %; text: its tooltip; kind: its CSS class."""
+
+    start: float
+    share: float
+    text: str
+    kind: str = ""
+
+
+class Tick(NamedTuple):
+    """A label on the axis of a histogram, and where it is."""
+
+    value: float
+    text: str
+
+
 def _histogram(
-    summary: str,
-    axis: str,
-    bins: Sequence[tuple[float, float, str, str]],
-    ticks: Sequence[tuple[float, str]],
-    outline: Sequence[tuple[float, float]] = (),
+    summary: str, axis: str, bins: Sequence[Bin], ticks: Sequence[Tick], outline: Sequence[tuple[float, float]] = ()
 ) -> Chart:
-    """A histogram of bins one unit wide: start, share in %, tooltip, CSS class; outline: points (value, share)."""
-    low = bins[0][0]
-    high = bins[-1][0] + 1
-    top = max(1.0, *(share for _, share, *_ in bins), *(share for _, share in outline))
+    """A histogram of adjacent bins, which ascend.
+
+    Args:
+        summary: what it shows, in words.
+        axis: what its horizontal axis counts.
+        bins: the bars.
+        ticks: labels of the axis.
+        outline: the points (value, share) of a line over the bars.
+    """
+    low = bins[0].start
+    high = bins[-1].start + 1
+    highest = max(1.0, *(bar.share for bar in bins), *(share for _, share in outline))
     x = scale(low, high, LEFT, WIDTH - RIGHT)
-    y = scale(0, top, HEIGHT - BOTTOM, TOP)
-    unit = max(0, ceil(low))
-    wide = round(x(unit + 1) - x(unit) - 1, 1)
-    shapes = [
-        shape("rect", title, kind, x=x(at) + 0.5, y=y(n), width=wide, height=round(y(0) - y(n), 1))
-        for at, n, title, kind in bins
-    ]
+    y = scale(0, highest, HEIGHT - BOTTOM, TOP)
+    one_unit = max(0, ceil(low))
+    # A gap of one pixel between two bars.
+    bar_width = round(x(one_unit + 1) - x(one_unit) - 1, 1)
+    shapes = []
+    for bar in bins:
+        height = round(y(0) - y(bar.share), 1)
+        place = {"x": x(bar.start) + 0.5, "y": y(bar.share), "width": bar_width, "height": height}
+        shapes.append(shape("rect", bar.text, bar.kind, **place))
     if outline:
-        shapes.append(line("outline", *((x(at), y(share)) for at, share in outline)))
+        shapes.append(line("outline", *((x(value), y(share)) for value, share in outline)))
     shapes.append(line("frame", (LEFT, y(0)), (WIDTH - RIGHT, y(0))))
-    step = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= top)
-    shapes += [label(x(at), HEIGHT - 17, text) for at, text in ticks]
-    shapes += [label(LEFT - 4, y(value) + 3, f"{value:g} %", "end") for value in (0, step)]
+    shapes += [label(x(tick.value), HEIGHT - 17, tick.text) for tick in ticks]
+    round_share = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= highest)
+    shapes += [label(LEFT - 4, y(share) + 3, f"{share:g} %", "end") for share in (0, round_share)]
     return Chart(summary, draw(summary, [*shapes, _axis(axis)]))
 
 
 def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
     """Histograms of words per text, in % of pairs, negatives as bars, captions as an outline; given texts by length."""
     both = caption.add(negative, fill_value=0)
-    low = both.index[0]
-    high = both.index[both.cumsum() >= 0.995 * both.sum()][0]
+    shortest = both.index[0]
+    longest = both.index[both.cumsum() >= MOST_TEXTS * both.sum()][0]
     bins = []
     outline = []
-    for n in range(low, high + 1):
-        false, true = (100 * some.get(n, 0) / negative.sum() for some in (negative, caption))
-        bins.append((n - 0.5, false, f"{n} words: negatives {false:.1f} %, captions {true:.1f} %", ""))
-        outline += [(n - 0.5, true), (n + 0.5, true)]
-    mean = [np.average(some.index, weights=some) for some in (caption, negative)]
-    summary = f"Words per text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
-    return _histogram(summary, "words", bins, [(n, str(n)) for n in range(low, high + 1) if n % 5 == 0], outline)
+    for words in range(shortest, longest + 1):
+        negatives = 100 * negative.get(words, 0) / negative.sum()
+        captions = 100 * caption.get(words, 0) / caption.sum()
+        text = f"{words} words: negatives {negatives:.1f} %, captions {captions:.1f} %"
+        bins.append(Bin(words - 0.5, negatives, text))
+        outline += [(words - 0.5, captions), (words + 0.5, captions)]
+    mean_of_captions = np.average(caption.index, weights=caption)
+    mean_of_negatives = np.average(negative.index, weights=negative)
+    summary = f"Words per text: captions {mean_of_captions:.2f} on average, negatives {mean_of_negatives:.2f}"
+    ticks = [Tick(words, str(words)) for words in range(shortest, longest + 1) if words % 5 == 0]
+    return _histogram(summary, "words", bins, ticks, outline)
 
 
 def added(counts: pd.Series) -> Chart:
     """Histogram of the characters that a negative has more than its caption, in % of pairs; the end bins are open."""
     shares = 100 * counts / counts.sum()
-    inside = shares.groupby(shares.index.to_series().clip(-SPAN, SPAN)).sum()
+    in_span = shares.groupby(shares.index.to_series().clip(-SPAN, SPAN)).sum()
     bins = []
-    for n in range(-SPAN, SPAN + 1):
-        share = inside.get(n, 0.0)
-        bins.append((n - 0.5, share, f"{_beyond(n)} characters: {share:.1f} %", "middle" if n == 0 else ""))
-    sides = (shares[some].sum() for some in (shares.index < 0, shares.index == 0, shares.index > 0))
-    summary = "Negatives that are shorter than their caption {:.1f} %, as long {:.1f} %, longer {:.1f} %".format(*sides)
-    return _histogram(summary, "characters more", bins, [(n, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)])
+    for characters in range(-SPAN, SPAN + 1):
+        share = in_span.get(characters, 0.0)
+        text = f"{_with_sign(characters)} characters: {share:.1f} %"
+        bins.append(Bin(characters - 0.5, share, text, "middle" if characters == 0 else ""))
+    shorter = shares[shares.index < 0].sum()
+    as_long = shares[shares.index == 0].sum()
+    longer = shares[shares.index > 0].sum()
+    summary = f"Negatives that are shorter than their caption {shorter:.1f} %, as long {as_long:.1f} %"
+    summary += f", longer {longer:.1f} %"
+    ticks = [Tick(characters, _with_sign(characters)) for characters in (-SPAN, -6, 0, 6, SPAN)]
+    return _histogram(summary, "characters more", bins, ticks)
 
 
-def _beyond(n: int) -> str:
-    sign = "−" if n < 0 else "+" if n > 0 else ""
-    return ("≤ " if n == -SPAN else "≥ " if n == SPAN else "") + f"{sign}{abs(n)}"
+def _with_sign(characters: int) -> str:
+    """A difference in characters: "+3", "0", "−3", and of the bins at the ends "≥ +12", "≤ −12"."""
+    if characters == 0:
+        return "0"
+    text = f"{'−' if characters < 0 else '+'}{abs(characters)}"
+    if abs(characters) < SPAN:
+        return text
+    return f"{'≤' if characters < 0 else '≥'} {text}"
 
 
 def positions(counts: pd.Series, number: int) -> Chart:
     """Histogram of the positions of edits in the caption, in % of edits; counts: by bin, from 0 to `number` - 1."""
     shares = 100 * counts.reindex(range(number), fill_value=0) / max(counts.sum(), 1)
-    bins = [
-        (n, share, f"{100 * n // number}–{100 * (n + 1) // number} % of the caption: {share:.1f} % of the edits", "")
-        for n, share in enumerate(shares)
-    ]
+    bins = []
+    for position, share in enumerate(shares):
+        part = f"{100 * position // number}–{100 * (position + 1) // number} % of the caption"
+        bins.append(Bin(position, share, f"{part}: {share:.1f} % of the edits"))
     first = shares[: number // 2].sum()
     second = shares[number // 2 :].sum()
     summary = f"Edits in the first half of the caption {first:.1f} %, in the second {second:.1f} %"
-    ticks = [(number * share, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))]
+    ticks = [Tick(0, "start"), Tick(0.5 * number, "middle"), Tick(0.96 * number, "end")]  # "end" fits beside the edge
     return _histogram(summary, "place in the caption", bins, ticks)
 
 
-def words(uses: pd.DataFrame) -> Chart | None:
-    """Log-log plot of how often the first 60 words are put in (filled) and out (hollow), by corpus count; or None."""
-    some = uses[uses["corpus"].notna()][:SHOWN]
-    if not len(some):
+def words(uses: Sequence[WordUse]) -> Chart | None:
+    """Log-log plot of how often words are put in (filled) and taken out (hollow), by their count in the corpus.
+
+    The first 60 of them with a count are plotted; None if there are none.
+    """
+    plotted = [(use, use.corpus) for use in uses if use.corpus is not None][:SHOWN]
+    if not plotted:
         return None
     width = 2 * WIDTH
     height = 260
-    numbers = some[["out", "put"]].to_numpy()
-    least = floor(log10(numbers[numbers > 0].min()))
-    zero = least - 0.35  # where 0 is drawn, below the smallest power of ten
-    first = log10(min(some["corpus"])) - 0.1
-    last = log10(max(some["corpus"])) + 0.1
-    top = max(log10(numbers.max()), least + 1) + 0.1
-    x = scale(first, last, LEFT, width - RIGHT)
-    y = scale(zero if 0 in numbers else least, top, height - BOTTOM, TOP)
+    numbers = [number for use, _ in plotted for number in (use.out, use.put)]
+    least = floor(log10(min(filter(None, numbers))))  # the smallest power of ten
+    # Where 0 is drawn, below the smallest power of ten.
+    zero = least - 0.35
+    rarest = log10(min(corpus for _, corpus in plotted)) - 0.1
+    commonest = log10(max(corpus for _, corpus in plotted)) + 0.1
+    most = max(log10(max(numbers)), least + 1) + 0.1
+    x = scale(rarest, commonest, LEFT, width - RIGHT)
+    y = scale(zero if 0 in numbers else least, most, height - BOTTOM, TOP)
 
-    def place(n: int) -> float:
-        return y(log10(n) if n else zero)
+    def height_of(number: int) -> float:
+        return y(log10(number) if number else zero)
 
-    frame = ((LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))
-    stems = [line("frame", *frame)]
+    stems = [line("frame", (LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))]
     dots = []
+    for use, corpus in plotted:
+        left = x(log10(corpus))
+        text = f"{use.word}: {corpus:,} in the corpus, taken out {use.out:,}, put in {use.put:,}"
+        stems.append(line("stem", (left, height_of(use.out)), (left, height_of(use.put))))
+        dots.append(shape("circle", text, "out", cx=left, cy=height_of(use.out), r=3))
+        dots.append(shape("circle", text, "put", cx=left, cy=height_of(use.put), r=3))
     labels = []
-    for word, corpus, out, put in some.itertuples(index=False):
-        at = x(log10(corpus))
-        said = f"{word}: {corpus:,} in the corpus, taken out {out:,}, put in {put:,}"
-        stems.append(line("stem", (at, place(out)), (at, place(put))))
-        dots += [shape("circle", said, kind, cx=at, cy=place(n), r=3) for kind, n in (("out", out), ("put", put))]
-    taken: list[tuple[float, float]] = []
-    lean = ((some["put"] - some["out"]) / (some["put"] + some["out"]) ** 0.5).abs()  # standard deviations of coin flips
-    for word, corpus, out, put, _ in some.assign(lean=-lean).sort_values(["lean", "word"]).itertuples(index=False):
-        at = x(log10(corpus))
-        above = min(place(out), place(put)) - 4
-        if len(taken) < NAMED and all(abs(at - a) > 52 or abs(above - b) > 12 for a, b in taken):
-            taken.append((at, above))
-            labels.append(label(min(max(at, LEFT + 16), width - 22), max(above, 9), word, kind="word"))
-    steps = (1, 2, 5) if last - first < 2 else (1,)
-    for count in (step * 10**power for power in range(floor(first), ceil(last)) for step in steps):
-        if count >= 1 and first <= log10(count) <= last:
-            labels.append(label(x(log10(count)), height - 17, f"{count:,}"))
-    for power in range(least, floor(top) + 1):
+    taken: list[tuple[float, float]] = []  # the places of names
+    # Words that are put in much more or less often than taken out come first: they are worth a name.
+    for use, corpus in sorted(plotted, key=lambda word: (-_one_sidedness(word[0]), word[0].word)):
+        left = x(log10(corpus))
+        above = min(height_of(use.out), height_of(use.put)) - 4
+        is_free = all(abs(left - other) > 52 or abs(above - other_above) > 12 for other, other_above in taken)
+        if len(taken) < NAMED and is_free:
+            taken.append((left, above))
+            labels.append(label(min(max(left, LEFT + 16), width - 22), max(above, 9), use.word, kind="word"))
+    labels += _count_labels(rarest, commonest, x, height)
+    for power in range(least, floor(most) + 1):
         labels.append(label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
     if 0 in numbers:
         labels.append(label(LEFT - 4, y(zero) + 3, "0", "end"))
     labels.append(_axis("occurrences in the corpus", width, height))
-    summary = f"How often the {len(some)} words used most are taken out and put in, over their count in the corpus"
+    summary = f"How often the {len(plotted)} words used most are taken out and put in, over their count in the corpus"
     return Chart(summary, draw(summary, [*stems, *dots, *labels], width, height), double=True)
 
 
+def _one_sidedness(use: WordUse) -> float:
+    """By how many standard deviations of coin flips a word is more often put in or taken out."""
+    return abs(use.put - use.out) / sqrt(use.put + use.out)
+
+
+def _count_labels(low: float, high: float, x: Callable[[float], float], height: float) -> list[Markup]:
+    """Labels of a logarithmic axis from `low` to `high`: 1, 10, 100 …; on a short one 1, 2, 5, 10 …"""
+    steps = (1, 2, 5) if high - low < 2 else (1,)
+    labels = []
+    for power in range(floor(low), ceil(high)):
+        for step in steps:
+            count = step * 10**power
+            if count >= 1 and low <= log10(count) <= high:
+                labels.append(label(x(log10(count)), height - 17, f"{count:,}"))
+    return labels
+
+
 def accuracy(percent: float, low: float, high: float) -> Markup:
-    """A blind accuracy (%) as a bar from 50 %, its 95 % interval as a line, dashed the publish limit. Its colour is
-    that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
+    """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line, and the publish limit dashed.
+
+    Its colour is that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
-    wide = 84
-    tall = 14
-    x = scale(25, 100, 0, wide)
+    width = 84
+    height = 14
+    x = scale(25, 100, 0, width)
     start, end = sorted((x(50), x(max(percent, 25))))
-    apart = max(low - 50, 50 - high)
-    kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"
-    said = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
+    # How far the whole interval is from 50 %, below 0 if it holds 50 %.
+    from_chance = max(low - 50, 50 - high)
+    # One number serves both sides: an accuracy of 20 % tells as much as one of 80 %.
+    kind = "good"
+    if from_chance > LIMITS[1] - 50:
+        kind = "high"
+    elif from_chance > LIMITS[0] - 50:
+        kind = "some"
+    text = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
     shapes = [
-        shape("rect", said, kind, x=start, y=2.5, width=round(max(end - start, 0.5), 1), height=9),
-        line("frame", (x(50), 0), (x(50), tall)),
-        line("limit", (x(LIMITS[1]), 0), (x(LIMITS[1]), tall)),
-        line("interval", (x(max(low, 25)), tall / 2), (x(max(high, 25)), tall / 2)),
+        shape("rect", text, kind, x=start, y=2.5, width=round(max(end - start, 0.5), 1), height=9),
+        line("frame", (x(50), 0), (x(50), height)),
+        line("limit", (x(LIMITS[1]), 0), (x(LIMITS[1]), height)),
+        line("interval", (x(max(low, 25)), height / 2), (x(max(high, 25)), height / 2)),
     ]
-    return draw(said, shapes, wide, tall, "mark")
+    return draw(text, shapes, width, height, "mark")
 
 
 def _axis(text: str, width: float = WIDTH, height: float = HEIGHT) -> Markup:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,13 @@ from pydantic import Field
 
 from ....augment.operators import OPERATORS
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
+from ....schemas.captions import LANGUAGE
 from ....schemas.fields import table_of
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
-from ...tables.columns import check_splits, having
-from ...tables.pairs import earlier
+from ...tables.columns import check_splits, column_filter
+from ...tables.pairs import earlier_draws
+from ..bias.baselines import BlindReport
 from ..bias.measure import Blindness
 
 if TYPE_CHECKING:
@@ -43,19 +46,52 @@ class AuditConfig(Settings):
 
 SWAPPED = " | "
 ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")  # kinds of lexicon entries
-BINS = 10  # parts of a caption that edits are counted in
-EXCHANGES = 100  # the most frequent ones are listed
+# The number of parts of a caption in which edits are counted.
+BINS = 10
+# The most frequent ones are listed, so many of each operator.
+EXCHANGES = 100
 TABLES = ("negatives", "refined", "positives")
 CHANGE = ["replaced", "replacement", "replaced_synset", "replacement_synset"]
 COLUMNS = ("caption_id", "operator", "family", "caption", "text", "edits", "split", *CHANGE)
-Word = tuple[str, str]  # the word and its kind of lexicon entry, "" if unknown
 
 
-class Made(NamedTuple):
-    """What is counted of one operator in a table, of first draws but for `rows` and `p_true`, the mean of `estimates`
-    rows. captions: those with a row. counts: by measure the number of each item: words_caption, words_negative (texts
-    by words), characters_added, edit_position (edits by tenth of the caption). uses, exchanges: see `word_changes`,
-    `exchanges`.
+class Word(NamedTuple):
+    """A word and its kind of lexicon entry, "" if unknown."""
+
+    word: str
+    kind: str
+
+
+class WordUse(NamedTuple):
+    """How often a word is taken out and put in, and its count in the corpus, None if it is not there."""
+
+    word: str
+    corpus: int | None
+    out: int
+    put: int
+
+
+class Exchange(NamedTuple):
+    """How often `old` is replaced by `new` ("": nothing), and in reverse, `new` by `old`."""
+
+    old: str
+    new: str
+    n: int
+    reverse: int
+
+
+class OperatorFigures(NamedTuple):
+    """What is counted of one operator in a table: of first draws, apart from `rows` and `p_true`.
+
+    Attributes:
+        family: of the operator.
+        rows: the number of rows, of all draws.
+        captions: the number of captions with a row.
+        p_true: the mean of `estimates` rows; None if none has an estimate.
+        estimates: the number of rows with an estimate.
+        counts: by measure the number of each item: words_caption, words_negative (texts by words), characters_added,
+            edit_position (edits by tenth of the caption).
+        uses, exchanges: see `word_changes` and `exchanges`.
     """
 
     family: str
@@ -64,30 +100,39 @@ class Made(NamedTuple):
     p_true: float | None = None
     estimates: int = 0
     counts: Mapping[str, pd.Series] = {}
-    uses: Any = None
-    exchanges: Any = None
+    uses: Sequence[WordUse] = ()
+    exchanges: Sequence[Exchange] = ()
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A run's counts: English captions, images, captions `without` negatives; `made`, `refused` by operator."""
+    """A run's counts.
+
+    Attributes:
+        captions, images: numbers of English captions and their images.
+        without: the number of captions without a negative.
+        tables: by table and operator, what is counted of its rows.
+        refused: by operator and reason, the number of refused candidates.
+    """
 
     captions: int
     images: int
     without: int
-    made: Mapping[str, Mapping[str, Made]]
+    tables: Mapping[str, Mapping[str, OperatorFigures]]
     refused: Mapping[str, Mapping[str, int]]
 
     @property
     def families(self) -> dict[str, str]:
         """The family of every operator that has rows or refused candidates, in display order: positives last."""
+        families = dict.fromkeys(self.refused, "")
+        for operators in self.tables.values():
+            families |= {name: figures.family for name, figures in operators.items()}
         order = {name: number for number, name in enumerate(OPERATORS)}
-        found = dict.fromkeys(self.refused, "")
-        found |= {name: made.family for table in self.made.values() for name, made in table.items()}
-        return {
-            name: found[name]
-            for name in sorted(found, key=lambda name: (found[name] == POSITIVE, order.get(name, len(order)), name))
-        }
+
+        def place(name: str) -> tuple[bool, int, str]:
+            return families[name] == POSITIVE, order.get(name, len(order)), name
+
+        return {name: families[name] for name in sorted(families, key=place)}
 
     @property
     def reasons(self) -> list[str]:
@@ -97,172 +142,242 @@ class Figures:
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
-    """Count a run's tables, shard by shard; splits: only these. Raises FileNotFoundError for tables that the run lacks,
-    ValueError for splits, DamagedShardError.
+    """Count a run's tables, shard by shard; splits: only these.
+
+    Raises FileNotFoundError for tables that the run lacks, ValueError for splits, DamagedShardError.
     """
-    captions = images = covered = 0  # all captions of an image are in one shard
-    seen: set[str] = set()
+    in_splits = column_filter({"split": splits})
+    captions = 0
+    images = 0
+    covered = 0
+    stored_splits: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
-        seen.update(rows["split"].unique().to_pylist())
-        english = rows.filter(having({"split": splits}) & (pc.field("language") == "en"))
+        stored_splits.update(rows["split"].unique().to_pylist())
+        english = rows.filter(in_splits & (pc.field("language") == LANGUAGE))
         captions += english.num_rows
+        # All captions of an image are in one shard.
         images += len(english["image_id"].unique())
-    check_splits(splits, seen, run)
+    check_splits(splits, stored_splits, run)
+    # All rows of a caption are in one shard, so that its captions can be added up.
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
-        covered += len(rows.filter(having({"split": splits}))["caption_id"].unique())
-    corpus: dict[Word, int] = {}  # the counts of the lexicon over all places
-    for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
-        plain = rows.filter(pc.field("place") == "").to_pydict()
-        corpus |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
-    made = {table: _made(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
-    return Figures(captions, images, captions - covered, made, _refused(run, splits))
+        covered += len(rows.filter(in_splits)["caption_id"].unique())
+    corpus = _corpus_counts(run)
+    tables = {table: _table_figures(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
+    return Figures(captions, images, captions - covered, tables, _refused(run, splits))
 
 
-def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
+def _corpus_counts(run: Path) -> dict[Word, int]:
+    """How often each word of the lexicon was counted, over all places in a caption."""
+    counts: dict[Word, int] = {}
+    if not has_table(run, "lexicon"):
+        return counts
+    for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]):
+        of_all_places = rows.filter(pc.field("place") == "").to_pydict()
+        words = map(Word, of_all_places["entry"], of_all_places["kind"])
+        counts |= zip(words, map(round, of_all_places["count"]), strict=True)
+    return counts
+
+
+def _table_figures(
+    run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]
+) -> dict[str, OperatorFigures]:
+    """By operator, what is counted of a table of a run; splits: only these; corpus: see `_corpus_counts`."""
     import pandas as pd
 
-    counted = []
-    estimates = []
-    changes = []
+    counts_of_shards = []
+    p_true_of_shards = []
+    changes_of_shards = []
     families: dict[str, str] = {}
+    has_estimates = table != "positives"
     for shard in shards_of(run, table):
-        estimated = [] if table == "positives" else ["p_true"]
-        rows = shard.read([*COLUMNS, *estimated]).filter(having({"split": splits}))
-        if not estimated:
+        rows = shard.read([*COLUMNS, *(["p_true"] if has_estimates else [])]).filter(column_filter({"split": splits}))
+        if not has_estimates:
+            # A column of nulls, so that all tables are counted alike.
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
-        first = rows.filter(pa.array(earlier(rows) == 0))
-        kinds = rows.group_by(["operator", "family"])
-        families |= dict(kinds.aggregate([]).select(["operator", "family"]).to_pandas().to_numpy().tolist())
-        counted.append(_counts(rows, first))
-        estimates.append(rows.group_by("operator").aggregate([("p_true", "sum"), ("p_true", "count")]).to_pandas())
-        changes.append(first.group_by(["operator", *CHANGE]).aggregate([([], "count_all")]).to_pandas().fillna(""))
+        first_draws = rows.filter(pa.array(earlier_draws(rows) == 0))
+        for kind in rows.group_by(["operator", "family"]).aggregate([]).to_pylist():
+            families[kind["operator"]] = kind["family"]
+        counts_of_shards.append(_counts(rows, first_draws))
+        p_true = rows.group_by("operator").aggregate([("p_true", "sum"), ("p_true", "count")])
+        p_true_of_shards.append(p_true.to_pandas())
+        changes = first_draws.group_by(["operator", *CHANGE]).aggregate([([], "count_all")])
+        changes_of_shards.append(changes.to_pandas().fillna(""))
     if not families:
         return {}
-    counts = pd.concat(counted).groupby(level=[0, 1, 2]).sum()
-    p_true = pd.concat(estimates).groupby("operator").sum()
-    change = pd.concat(changes).groupby(["operator", *CHANGE])["count_all"].sum().reset_index(name="n")
-    made = {}
+    counts = pd.concat(counts_of_shards).groupby(level=["operator", "measure", "item"]).sum()
+    p_true = pd.concat(p_true_of_shards).groupby("operator").sum()
+    changes = pd.concat(changes_of_shards).groupby(["operator", *CHANGE])["count_all"].sum().reset_index(name="n")
+    figures = {}
     for name in sorted(families):
-        mine = {measure: some.droplevel(0) for measure, some in counts[name].groupby(level=0)}
-        total, estimated = p_true.loc[name]
-        own = change[change["operator"] == name]
-        size, covered = (int(mine.pop(measure).sum()) for measure in ("rows", "covered"))
-        mean = total / estimated if estimated else None
-        words = word_changes(own, corpus)
-        changed = exchanges(own)
-        made[name] = Made(families[name], size, covered, mean, int(estimated), mine, words, changed)
-    return made
+        by_measure = {measure: items.droplevel("measure") for measure, items in counts[name].groupby(level="measure")}
+        rows_of_operator = int(by_measure.pop("rows").sum())
+        captions = int(by_measure.pop("covered").sum())
+        estimates = int(p_true.loc[name, "p_true_count"])
+        changes_of_operator = changes[changes["operator"] == name]
+        figures[name] = OperatorFigures(
+            family=families[name],
+            rows=rows_of_operator,
+            captions=captions,
+            p_true=p_true.loc[name, "p_true_sum"] / estimates if estimates else None,
+            estimates=estimates,
+            counts=by_measure,
+            uses=word_changes(changes_of_operator, corpus),
+            exchanges=exchanges(changes_of_operator),
+        )
+    return figures
 
 
-def _counts(rows: pa.Table, first: pa.Table) -> pd.Series:
-    """By operator, measure and item the number of rows of a shard, or of first draws or edits of these."""
+def _counts(rows: pa.Table, first_draws: pa.Table) -> pd.Series:
+    """By operator, measure and item the number of rows of a shard, of its first draws, or of edits of these."""
     import pandas as pd
 
-    operator = first["operator"].to_numpy()
-    length = pc.utf8_length(first["caption"]).to_numpy()
-    edits = first["edits"].combine_chunks()
-    of = pc.list_parent_indices(edits).to_numpy()
-    start, end = (pc.struct_field(edits.flatten(), name).to_numpy() for name in ("start", "end"))
-    place = (start + end) / 2 / np.maximum(length[of], 1)
-    measured = {
-        "rows": (rows["operator"].to_numpy(), np.zeros(len(rows), int)),
-        "covered": (operator, np.zeros(len(first), int)),
-        "words_caption": (operator, _words(first["caption"])),
-        "words_negative": (operator, _words(first["text"])),
-        "characters_added": (operator, pc.utf8_length(first["text"]).to_numpy() - length),
-        "edit_position": (operator[of], np.minimum((place * BINS).astype(int), BINS - 1)),
-    }
-    items = [pd.DataFrame({"operator": of, "measure": name, "item": item}) for name, (of, item) in measured.items()]
-    return pd.concat(items).value_counts(["operator", "measure", "item"], sort=False)
+    operator = first_draws["operator"].to_numpy()
+    length = pc.utf8_length(first_draws["caption"]).to_numpy()
+    edits = first_draws["edits"].combine_chunks()
+    row_of_edit = pc.list_parent_indices(edits).to_numpy()
+    start = pc.struct_field(edits.flatten(), "start").to_numpy()
+    end = pc.struct_field(edits.flatten(), "end").to_numpy()
+    # The middle of each edit in its caption, from 0 to 1.
+    middle = (start + end) / 2 / np.maximum(length[row_of_edit], 1)
+    edit_bin = np.minimum((middle * BINS).astype(int), BINS - 1)
+
+    def items(measure: str, operators: np.ndarray, values: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame({"operator": operators, "measure": measure, "item": values})
+
+    all_items = [
+        items("rows", rows["operator"].to_numpy(), np.zeros(len(rows), int)),
+        items("covered", operator, np.zeros(len(first_draws), int)),
+        items("words_caption", operator, _words(first_draws["caption"])),
+        items("words_negative", operator, _words(first_draws["text"])),
+        items("characters_added", operator, pc.utf8_length(first_draws["text"]).to_numpy() - length),
+        items("edit_position", operator[row_of_edit], edit_bin),
+    ]
+    return pd.concat(all_items).value_counts(["operator", "measure", "item"], sort=False)
 
 
 def _words(texts: pa.ChunkedArray) -> np.ndarray:
     return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))).to_numpy()
 
 
-def word_changes(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
-    """How often words are removed (`out`) and inserted (`put`), the most frequent first, and their count in the
-    `corpus` of (word, kind), None if not there; not where words are only reordered. change: columns CHANGE, and `n`
-    rows of each.
+def word_changes(changes: pd.DataFrame, corpus: Mapping[Word, int]) -> list[WordUse]:
+    """How often words are removed and inserted, the most frequent first; not where words are only reordered.
+
+    Args:
+        changes: the columns CHANGE, and `n` rows of each.
+        corpus: how often words occur.
     """
     import pandas as pd
 
-    texts = zip(change["replaced"], change["replacement"], strict=True)
-    changed = change[[sorted(old.split(SWAPPED)) != sorted(new.split(SWAPPED)) for old, new in texts]]
+    reordered = [
+        sorted(old.split(SWAPPED)) == sorted(new.split(SWAPPED))
+        for old, new in zip(changes["replaced"], changes["replacement"], strict=True)
+    ]
+    changed = changes[np.logical_not(np.array(reordered, bool))]
     sides = []
     for side, column in (("out", "replaced"), ("put", "replacement")):
-        some = changed[changed[column] != ""]
-        words = zip(some[column], some[f"{column}_synset"], strict=True)
-        kind = [_kind(word, synset, corpus) for word, synset in words]
-        sides.append(pd.DataFrame({"word": some[column], "kind": kind, side: some["n"]}))
+        rows = changed[changed[column] != ""]
+        synsets = rows[f"{column}_synset"]
+        kinds = [_kind(word, synset, corpus) for word, synset in zip(rows[column], synsets, strict=True)]
+        sides.append(pd.DataFrame({"word": rows[column], "kind": kinds, side: rows["n"]}))
+    # A word that is both a noun and a verb is two of them, as it has a count in the corpus of each.
     counts = pd.concat(sides).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
-    found = counts.assign(corpus=pd.Series([corpus.get(word) for word in counts.index], counts.index, object))
-    order = found.assign(used=-found["out"] - found["put"], seen=found["corpus"].fillna(0).astype(int)).reset_index()
-    return order.sort_values(["used", "word", "seen"])[["word", "corpus", "out", "put"]]
+    uses = []
+    for (word, kind), number in zip(counts.index, counts.to_numpy().tolist(), strict=True):
+        uses.append(WordUse(word, corpus.get(Word(word, kind)), *number))
+    return sorted(uses, key=lambda use: (-use.out - use.put, use.word, use.corpus or 0))
 
 
 def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
     """The kind of lexicon entry that a word of a synset is: "noun" for `dog.n.01`; "" if neither tells."""
-    of_synset = {"n": "noun", "v": "verb"}.get(synset.rpartition(".")[0].rpartition(".")[2], "")
-    return of_synset or next((kind for kind in ENTRIES if (word, kind) in corpus), "")
+    part_of_speech = synset.rpartition(".")[0].rpartition(".")[2]
+    if part_of_speech in ("n", "v"):
+        return {"n": "noun", "v": "verb"}[part_of_speech]
+    return next((kind for kind in ENTRIES if Word(word, kind) in corpus), "")
 
 
-def exchanges(change: pd.DataFrame) -> pd.DataFrame:
-    """The most frequent exchanges of changes, at most EXCHANGES: old, new ("": nothing), n, and reverse: new by old."""
-    counts = change.groupby(["replaced", "replacement"])["n"].sum()
-    found = counts.rename_axis(["old", "new"]).reset_index()
-    found["reverse"] = counts.reindex(list(zip(found["new"], found["old"], strict=True)), fill_value=0).to_numpy()
-    return found.sort_values("n", ascending=False, kind="stable")[:EXCHANGES]
+def exchanges(changes: pd.DataFrame) -> list[Exchange]:
+    """The most frequent exchanges, at most EXCHANGES; changes: as of `word_changes`."""
+    counts = changes.groupby(["replaced", "replacement"])["n"].sum().reset_index()
+    rows = counts.to_numpy().tolist()
+    number = {(old, new): n for old, new, n in rows}
+    exchanged = [Exchange(old, new, n, number.get((new, old), 0)) for old, new, n in rows]
+    return sorted(exchanged, key=lambda exchange: -exchange.n)[:EXCHANGES]
 
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     """The number of refused candidates by operator and reason, the most frequent reason first."""
-    found: dict[str, Counter[str]] = {}
-    for rows in read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ():
-        some = rows.filter(having({"split": splits})).group_by(["operator", "reason"], use_threads=False)
-        for one in some.aggregate([([], "count_all")]).to_pylist():
-            found.setdefault(one["operator"], Counter())[one["reason"]] += one["count_all"]
-    return {name: dict(sorted(of.items(), key=lambda one: (-one[1], one[0]))) for name, of in found.items()}
+    refused: dict[str, Counter[str]] = {}
+    if not has_table(run, "rejections"):
+        return {}
+    for rows in read_table(run, "rejections", ["operator", "reason", "split"]):
+        groups = rows.filter(column_filter({"split": splits})).group_by(["operator", "reason"], use_threads=False)
+        for group in groups.aggregate([([], "count_all")]).to_pylist():
+            refused.setdefault(group["operator"], Counter())[group["reason"]] += group["count_all"]
+    return {
+        operator: dict(sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0])))
+        for operator, reasons in refused.items()
+    }
+
+
+class AuditRow(NamedTuple):
+    """A number of an audit. low, high: its interval; pairs: of how many it is; all three None where unknown."""
+
+    table: str
+    operator: str
+    measure: str
+    item: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    pairs: int | None = None
 
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
     """All numbers of an audit, one per row, in the order of the page; blindness: by table."""
-    return table_of(((*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)), AUDIT)
+    return table_of(_rows(figures, blindness), AUDIT)
 
 
-def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tuple[Any, ...]]:
-    """All figures as rows (table, operator, measure, item, value, low, high, pairs), the last three where known."""
-    yield "captions", "", "captions", "", figures.captions
-    yield "captions", "", "images", "", figures.images
-    yield "negatives", "all", "covered", "", figures.captions - figures.without
-    for table, operators in figures.made.items():
+def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[AuditRow]:
+    yield AuditRow("captions", "", "captions", "", figures.captions)
+    yield AuditRow("captions", "", "images", "", figures.images)
+    yield AuditRow("negatives", "all", "covered", "", figures.captions - figures.without)
+    for table, operators in figures.tables.items():
         for name in figures.families:
             if name in operators:
-                yield from ((table, name, *row) for row in _rows_of_operator(operators[name]))
-        for report in blindness[table].reports.values() if table in blindness else ():
-            for baseline, value in report.baselines.items():
-                yield table, report.name, "blind", baseline, value.percent, value.low, value.high, value.pairs
-            for cue in report.words:
-                yield table, report.name, "word_true", cue.word, cue.true
-                yield table, report.name, "word_negative", cue.word, cue.negative
-            for gram, weight in (*report.true_cues, *report.false_cues):
-                yield table, report.name, "ngram_weight", gram, weight
-    for name, refused in figures.refused.items():
-        yield from (("rejections", name, "refused", reason, n) for reason, n in refused.items())
+                yield from _rows_of_operator(table, name, operators[name])
+        if table in blindness:
+            for report in blindness[table].reports.values():
+                yield from _rows_of_report(table, report)
+    for operator, reasons in figures.refused.items():
+        for reason, number in reasons.items():
+            yield AuditRow("rejections", operator, "refused", reason, number)
 
 
-def _rows_of_operator(made: Made) -> Iterator[tuple[Any, ...]]:
-    yield "covered", "", made.captions
-    yield "rows", "", made.rows
-    if made.p_true is not None:
-        yield "p_true", "", made.p_true, None, None, made.estimates
+def _rows_of_report(table: str, report: BlindReport) -> Iterator[AuditRow]:
+    for baseline, value in report.baselines.items():
+        yield AuditRow(table, report.name, "blind", baseline, value.percent, value.low, value.high, value.pairs)
+    for cue in report.words:
+        yield AuditRow(table, report.name, "word_true", cue.word, cue.true)
+        yield AuditRow(table, report.name, "word_negative", cue.word, cue.negative)
+    for ngram, weight in (*report.true_cues, *report.false_cues):
+        yield AuditRow(table, report.name, "ngram_weight", ngram, weight)
+
+
+def _rows_of_operator(table: str, operator: str, figures: OperatorFigures) -> Iterator[AuditRow]:
+    row = partial(AuditRow, table, operator)
+    yield row("covered", "", figures.captions)
+    yield row("rows", "", figures.rows)
+    if figures.p_true is not None:
+        yield row("p_true", "", figures.p_true, pairs=figures.estimates)
     for measure in ("words_caption", "words_negative", "characters_added"):
-        yield from ((measure, str(item), n) for item, n in made.counts[measure].items())
-    for tenth, n in enumerate(made.counts["edit_position"].reindex(range(BINS), fill_value=0)):
-        yield "edit_position", f"{100 * tenth // BINS}–{100 * (tenth + 1) // BINS} %", n
-    for use in made.uses.itertuples():
+        for item, number in figures.counts[measure].items():
+            yield row(measure, str(item), number)
+    for position, number in enumerate(figures.counts["edit_position"].reindex(range(BINS), fill_value=0)):
+        yield row("edit_position", f"{100 * position // BINS}–{100 * (position + 1) // BINS} %", number)
+    for use in figures.uses:
         if use.corpus is not None:
-            yield "corpus_count", use.word, use.corpus
-        yield "taken_out", use.word, use.out
-        yield "put_in", use.word, use.put
-    yield from (("exchange", f"{one.old} → {one.new}", one.n) for one in made.exchanges.itertuples())
+            yield row("corpus_count", use.word, use.corpus)
+        yield row("taken_out", use.word, use.out)
+        yield row("put_in", use.word, use.put)
+    for exchange in figures.exchanges:
+        yield row("exchange", f"{exchange.old} → {exchange.new}", exchange.n)

@@ -7,11 +7,13 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,144 +32,243 @@ from ...engine.storage import names, refuse_link, write_atomically
 from ...engine.tables import has_table, no_table, package, read_table, shards_of
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
-from ...report.rows import summary
+from ...report.rows import Row, summary
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import having
+from ...tables.columns import column_filter
 from ...tables.images import Images
-from ..accuracy import Accuracy
-from ..bias.baselines import most_telling
+from ..bias.baselines import MostTelling, most_telling
 from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
-from ..strata import Row, sample_strata
+from ..strata import Stratum, sample_strata
 from . import charts
-from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
+from .figures import BINS, AuditConfig, Exchange, Figures, OperatorFigures, WordUse, collect, to_table
 
 PAGE = "audit.html"
 TABLE = "audit.parquet"
-REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
+# For one reason, a third as many refused candidates are shown as negatives.
+REFUSED_SHARE = 3
 SIDE = 320
-QUALITY = 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
-SHOWN = {"exchanges": 12, "words": 40}  # of each operator
+# With these pixels of the longer side and this quality of JPEG, a photo takes about 15 kB.
+QUALITY = 72
+SHOWN_EXCHANGES = 12  # of each operator
+SHOWN_WORDS = 40
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
-    """Write the audit page (HTML), table (Parquet) and what is searched (`rows`) of a run into the folder `output`;
-    returns the paths of the first two. The same run gives the same bytes. Raises FileNotFoundError without a table,
-    ValueError for a missing column or unknown split, NotADirectoryError, ImportError if photos need Pillow,
-    DamagedShardError.
+    """Write the audit page (HTML), table (Parquet) and what is searched (`rows`) of a run into the folder `output`.
+
+    The same run gives the same bytes.
+
+    Returns:
+        The paths of the page and of the table.
+
+    Raises:
+        FileNotFoundError: without a table.
+        ValueError: for a missing column or unknown split.
+        NotADirectoryError: if `output` is a file.
+        ImportError: if photos need Pillow.
+        DamagedShardError: for a shard that cannot be read.
     """
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"output must be a folder, was: {output}")
     figures = collect(run, config.splits)
     table = "refined" if config.refined else "negatives"
-    if table not in figures.made:
+    if table not in figures.tables:
         raise no_table(run, table)
-    blindness: dict[str, Blindness] = {}
-    for name in ("negatives", "refined") if config.blind else ():
-        operators = tuple(operator for operator in figures.families if operator in figures.made.get(name, ()))
-        if operators:
-            how = BlindConfig.of(vars(config), operators=operators, table=name, together=True)
-            try:
-                blindness[name] = measure_table(run, how, progress)
-            except ImportError as error:
-                all_of_them = (*operators, *([ALL] if len(operators) > 1 else []))
-                blindness[name] = Blindness({operator: Unmeasured(str(error), 0) for operator in all_of_them})
+    blindness = _measure(run, config, figures, progress) if config.blind else {}
     manifest = read_manifest(run / table)
     provenance = manifest.identity.provenance() if manifest is not None else package()
-    data = searched(run, config)
-    html = _page(run, config, figures, table, blindness=blindness, provenance=provenance, searched=data)
+    search = searched(run, config)
+    html = _page(run, config, figures, blindness, provenance, search)
     numbers = to_table(figures, blindness)
-    sink = pa.BufferOutputStream()
     check(numbers, AUDIT)
-    pq.write_table(numbers.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})), sink, **PARQUET)
+    sink = pa.BufferOutputStream()
+    schema = AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})
+    pq.write_table(numbers.cast(schema), sink, **PARQUET)
+    # The rows are written before the page that reads them.
     with locked(output):
-        write_files(data["files"], output / FOLDER)
+        write_files(search.files, output / FOLDER)
         write_atomically(output / PAGE, html.encode())
         write_atomically(output / TABLE, memoryview(sink.getvalue()))
     return output / PAGE, output / TABLE
 
 
-def _page(run: Path, config: AuditConfig, figures: Figures, table: str, **given: Any) -> str:
-    """The page as HTML, the same at any time, on any machine. table: whose rows are shown; given: for the template."""
+def _measure(run: Path, config: AuditConfig, figures: Figures, progress: Progress) -> dict[str, Blindness]:
+    """By table, the blind accuracies; without scikit-learn, why there are none."""
+    blindness: dict[str, Blindness] = {}
+    for table in ("negatives", "refined"):
+        operators = tuple(name for name in figures.families if name in figures.tables.get(table, ()))
+        if not operators:
+            continue
+        blind_config = BlindConfig.of(vars(config), operators=operators, table=table, together=True)
+        try:
+            blindness[table] = measure_table(run, blind_config, progress)
+        except ImportError as error:
+            names = [*operators, ALL] if len(operators) > 1 else operators
+            blindness[table] = Blindness({name: Unmeasured(str(error), 0) for name in names})
+    return blindness
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page shows of an operator.
+
+    Attributes:
+        name: of the operator.
+        figures: what is counted of its rows in the table that the page shows.
+        rows: a sample of them.
+        reasons: the number of refused candidates by reason.
+        refused: a sample of them by reason.
+        number: of the section; says: what the operator does. Of negatives alone, as all that follows.
+        refined: what is counted of its refined rows, if there are any.
+        plots: charts with their titles.
+        words, exchanges: the first rows of `figures.uses` and `figures.exchanges`.
+    """
+
+    name: str
+    figures: OperatorFigures
+    rows: Sequence[Row]
+    reasons: Mapping[str, int]
+    refused: Mapping[str, Sequence[Row]]
+    number: int = 0
+    says: str = ""
+    refined: OperatorFigures | None = None
+    plots: Sequence[tuple[str, charts.Chart]] = ()
+    words: Sequence[WordUse] = ()
+    exchanges: Sequence[Exchange] = ()
+
+
+def _page(
+    run: Path,
+    config: AuditConfig,
+    figures: Figures,
+    blindness: Mapping[str, Blindness],
+    provenance: Mapping[str, str],
+    search: Search,
+) -> str:
+    """The page as HTML, the same at any time, on any machine.
+
+    Args:
+        run: the folder of the run.
+        config: what is shown.
+        figures: the run's counts.
+        blindness: by table, the blind accuracies.
+        provenance: how the table that is shown was made.
+        search: what can be searched.
+    """
+    table = "refined" if config.refined else "negatives"
     only = {"split": config.splits}
-    few = -(-config.n // REFUSED_SHARE)
-    made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
+    few = -(-config.n // REFUSED_SHARE)  # rounded up
+    negatives = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
     refused = sample_strata(run, "rejections", ["operator", "reason"], few, config.seed, only=only)
     positives = sample_strata(run, "positives", ["operator"], config.n, config.seed, only=only)
-    shown = chain.from_iterable(rows for strata in (made, refused, positives) for rows in strata.values())
-    captions, photos = _beside(run, {row["image_id"] for row in shown}, config.images)
+    samples = chain(negatives.values(), refused.values(), positives.values())
+    shown_images = {row["image_id"] for rows in samples for row in rows}
+    captions = _captions_of(run, shown_images)
+    photos = None if config.images is None else _photos_of(run, shown_images, config.images)
 
     def siblings(row: Row) -> list[str]:
         return [text for caption_id, text in captions[row["image_id"]].items() if caption_id != row["caption_id"]]
 
-    def section(name: str, of_table: str, rows: Mapping[tuple[str, ...], list[Row]]) -> dict[str, Any]:
-        """What the page shows of any operator; reasons, refused: the number of refused candidates, and a sample."""
-        counts = figures.refused.get(name, {})
-        family = figures.families[name]
-        sample = {reason: refused[name, reason] for reason in counts if (name, reason) in refused}
-        own = figures.made.get(of_table, {}).get(name, Made(family))
-        return {"name": name, "made": own, "rows": rows.get((name,), []), "reasons": counts, "refused": sample}
+    def section(name: str, of_table: str, rows: Mapping[Stratum, Sequence[Row]]) -> Section:
+        reasons = figures.refused.get(name, {})
+        return Section(
+            name=name,
+            figures=figures.tables.get(of_table, {}).get(name, OperatorFigures(figures.families[name])),
+            rows=rows.get((name,), []),
+            reasons=reasons,
+            refused={reason: refused[name, reason] for reason in reasons if (name, reason) in refused},
+        )
 
-    negative = [name for name, family in figures.families.items() if family != POSITIVE]
-    sections = []
-    for number, name in enumerate(negative):
-        one = section(name, table, made) | {"number": number, "says": does(name)}
-        one |= {"refined": figures.made.get("refined", {}).get(name), "plots": _plots(one["made"])}
-        for what, frame in (("words", one["made"].uses), ("exchanges", one["made"].exchanges)):
-            one[what] = () if frame is None else [*frame[: SHOWN[what]].itertuples(index=False)]
-        sections.append(one)
-    controls = {
-        name: section(name, "positives", positives)
-        for name in figures.families
-        if name not in negative or name in figures.made.get("positives", ())
-    }
+    sections: list[Section] = []
+    # Operators whose sentences are true: a model must accept these.
+    controls = {}
+    for name, family in figures.families.items():
+        if family != POSITIVE:
+            of_negatives = section(name, table, negatives)
+            refined = figures.tables.get("refined", {}).get(name)
+            sections.append(replace(of_negatives, number=len(sections), says=does(name), refined=refined))
+        if family == POSITIVE or name in figures.tables.get("positives", ()):
+            controls[name] = section(name, "positives", positives)
     only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
-    code, policy = script(__package__, "rows.js", "search.js")
-    given |= {"config": config, "script": code, "policy": policy, "figures": figures, "shown": table, "all": ALL}
-    given |= {"controls": controls, "sections": sections, "siblings": siblings, "photos": photos}
-    given |= {"reasons": figures.reasons, "meaning": REASONS}
-    given["facts"] = [*corpus_lines(run), *component_lines(run), *only_line]
-    given["missing"] = 0 if photos is None else sum(photo is None for photo in photos.values())
-    given["tiles"] = [(name, *most) for name, found in given["blindness"].items() if (most := most_guessed(found))]
-    page = page_environment(__package__).get_template("page.html.jinja")
-    return page.render(given, accuracy=charts.accuracy, limits=charts.LIMITS)
+    inline_script = script(__package__, "rows.js", "search.js")
+    template = page_environment(__package__).get_template("page.html.jinja")
+    return template.render(
+        config=config,
+        figures=figures,
+        blindness=blindness,
+        provenance=provenance,
+        searched=search,
+        script=inline_script.text,
+        policy=inline_script.source,
+        shown=table,
+        all=ALL,
+        sections=[_with_charts(of_operator) for of_operator in sections],
+        controls=controls,
+        siblings=siblings,
+        photos=photos,
+        missing=0 if photos is None else sum(photo is None for photo in photos.values()),
+        reasons=figures.reasons,
+        meaning=REASONS,
+        facts=[*corpus_lines(run), *component_lines(run), *only_line],
+        tiles=[tile for name, measured in blindness.items() for tile in tiles_of(name, measured)],
+        accuracy=charts.accuracy,
+        limits=charts.LIMITS,
+    )
 
 
-def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
-    if made.uses is None:
-        return []
-    counts = made.counts
+def _with_charts(section: Section) -> Section:
+    """A section with its charts and lists of words; as it is if the table has no row of the operator."""
+    figures = section.figures
+    if not figures.rows:
+        return section
+    counts = figures.counts
     plots = [
         ("Length", charts.lengths(counts["words_caption"], counts["words_negative"])),
         ("Change of length", charts.added(counts["characters_added"])),
         ("Positions of the edits", charts.positions(counts["edit_position"], BINS)),
     ]
-    drawn = charts.words(made.uses)
-    return [*plots, ("Words put in ● and taken out ○, by their count in the corpus", drawn)] if drawn else plots
+    chart_of_words = charts.words(figures.uses)
+    if chart_of_words is not None:
+        plots.append(("Words put in ● and taken out ○, by their count in the corpus", chart_of_words))
+    words = figures.uses[:SHOWN_WORDS]
+    return replace(section, plots=plots, words=words, exchanges=figures.exchanges[:SHOWN_EXCHANGES])
 
 
-def _beside(
-    run: Path, wanted: Iterable[str], folder: Path | None
-) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, Any] | None] | None]:
-    """By image_id of those wanted, English captions by caption_id; and photos, None without a file, or no `folder`."""
-    captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
+def _captions_of(run: Path, image_ids: Collection[str]) -> dict[str, dict[str, str]]:
+    """By image_id, the English captions by caption_id."""
+    captions: dict[str, dict[str, str]] = {image_id: {} for image_id in image_ids}
+    wanted = pc.field("image_id").isin(pa.array(sorted(image_ids), pa.string()))
+    for rows in read_table(run, "captions", ["caption_id", "image_id", "language", "text"]):
+        for row in rows.filter(wanted & (pc.field("language") == LANGUAGE)).to_pylist():
+            captions[row["image_id"]][row["caption_id"]] = row["text"]
+    return captions
+
+
+class Photo(TypedDict):
+    """A photo as a data URI, and its size in pixels."""
+
+    uri: str
+    width: int
+    height: int
+
+
+def _photos_of(run: Path, image_ids: Collection[str], folder: Path) -> dict[str, Photo | None]:
+    """By image_id, the photo in a folder, or None without one."""
     paths: dict[str, str] = {}
-    of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))
-    for rows in read_table(run, "captions", ["caption_id", "image_id", "image", "language", "text"]):
-        for row in rows.filter(of_wanted).to_pylist():
-            paths[row["image_id"]] = row["image"]
-            if row["language"] == LANGUAGE:
-                captions[row["image_id"]][row["caption_id"]] = row["text"]
-    if folder is None:
-        return captions, None
+    wanted = pc.field("image_id").isin(pa.array(sorted(image_ids), pa.string()))
+    for rows in read_table(run, "captions", ["image_id", "image"]):
+        rows = rows.filter(wanted)
+        paths |= zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
     images = Images(folder)
-    return captions, {image_id: _photo(images, path) for image_id, path in paths.items()}
+    return {image_id: _photo(images, path) for image_id, path in paths.items()}
 
 
-def _photo(images: Images, path: str) -> dict[str, Any] | None:
+def _photo(images: Images, path: str) -> Photo | None:
     """The image scaled down; None if it is not inside the folder or cannot be read."""
     require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL")
     try:
-        if (name := images.find(path)) is None:
+        name = images.find(path)
+        if name is None:
             return None
         image = decode(images.read(name))
     except (OSError, ValueError):
@@ -179,43 +280,77 @@ def _photo(images: Images, path: str) -> dict[str, Any] | None:
     return {"uri": uri, "width": image.width, "height": image.height}
 
 
-def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
-    """The operator that is guessed best, by which baseline, and how often (see `most_telling`); None without any."""
-    found = ((name, *most_telling(report.baselines)) for name, report in blindness.reports.items())
-    return max(found, key=lambda one: (one[2].low, one[2].percent), default=None)
+class Tile(NamedTuple):
+    """The operator of a table that is guessed best, and by which baseline."""
+
+    table: str
+    operator: str
+    telling: MostTelling
+
+
+def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
+    """The tile of a table; none if nothing was measured."""
+    operators = [Tile(table, name, most_telling(report.baselines)) for name, report in blindness.reports.items()]
+    if not operators:
+        return []
+    return [max(operators, key=lambda tile: (tile.telling.cue.low, tile.telling.cue.percent))]
 
 
 # The search reads scripts beside the page, since a page that is opened from a disk can read no other file. Each hands
 # over compressed JSON: [image_id, captions as [caption_id, text], rows as [number of the caption, kind, *summary]].
 FOLDER = "rows"
-PER_FILE = 20_000  # rows, at least, of all files but the last
+# Every file but the last has at least so many rows.
+PER_FILE = 20_000
 REFINED = "refined"
+# Tables whose rows can be found.
 HELD = ("negatives", "positives", "rejections")
 
 
-def searched(run: Path, config: AuditConfig) -> dict[str, Any]:
-    """The `files` for the search, whole images, random ones if above `config.search` rows, and the number of `images`.
+class Search(NamedTuple):
+    """The scripts that the search of a page reads, and the number of images in them."""
+
+    files: Sequence[bytes]
+    images: int
+
+
+class SearchedImage(NamedTuple):
+    """An image as it stands in a script: captions as [caption_id, text], rows as [number of the caption, kind, …]."""
+
+    image_id: str
+    captions: list[list[str]]
+    rows: list[list[object]]
+
+
+def searched(run: Path, config: AuditConfig) -> Search:
+    """What can be searched: all images, or random ones that have at most `config.search` rows together.
+
     The bytes do not depend on how the run is sharded.
     """
-    chosen = _chosen(run, config)
+    chosen = _chosen_images(run, config)
     refined = set[str]()
-    for ids in read_table(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
-        refined.update(ids["negative_id"].to_pylist())
+    if chosen and has_table(run, REFINED):
+        for ids in read_table(run, REFINED, ["negative_id"]):
+            refined.update(ids["negative_id"].to_pylist())
     files = list[bytes]()
-    held = list[Any]()
-    rows = 0
+    waiting = list[SearchedImage]()
+    rows_waiting = 0
     images = 0
-    for image in chain(_images(run, config.splits, chosen, refined), [None]):
-        if held and (image is None or rows >= PER_FILE):
-            data = json.dumps(held, ensure_ascii=False, separators=(",", ":")).encode()
-            files.append(b'unpack("%b");\n' % base64.b64encode(zlib.compress(data)))
-            held = []
-            rows = 0
-        if image is not None:
-            held.append(image)
-            rows = rows + len(image[2])
-            images = images + 1
-    return {"files": files, "images": images}
+    for image in _images(run, config.splits, chosen, refined):
+        if rows_waiting >= PER_FILE:
+            files.append(_script(waiting))
+            waiting = []
+            rows_waiting = 0
+        waiting.append(image)
+        rows_waiting += len(image.rows)
+        images += 1
+    if waiting:
+        files.append(_script(waiting))
+    return Search(files, images)
+
+
+def _script(images: Sequence[SearchedImage]) -> bytes:
+    data = json.dumps(images, ensure_ascii=False, separators=(",", ":")).encode()
+    return b'unpack("%b");\n' % base64.b64encode(zlib.compress(data))
 
 
 def write_files(files: Sequence[bytes], folder: Path) -> None:
@@ -229,40 +364,62 @@ def write_files(files: Sequence[bytes], folder: Path) -> None:
             (folder / name).unlink()
 
 
-def _chosen(run: Path, config: AuditConfig) -> set[str]:
+def _chosen_images(run: Path, config: AuditConfig) -> set[str]:
     """The image_ids of the images to show: all, or random ones that have at most `config.search` rows."""
-    counts: dict[str, int] = {}
+    rows_of_image = Counter[str]()
     for table in ("captions", *HELD):
-        for part in read_table(run, table, ["image_id", "split"]) if has_table(run, table) else ():
-            for one in part.filter(having({"split": config.splits}))["image_id"].value_counts().to_pylist():
-                counts[one["values"]] = counts.get(one["values"], 0) + one["counts"] * (table != "captions")
+        if not has_table(run, table):
+            continue
+        for part in read_table(run, table, ["image_id", "split"]):
+            images = part.filter(column_filter({"split": config.splits}))["image_id"]
+            for entry in images.value_counts().to_pylist():
+                # Captions are not counted as rows, but an image without rows can be found, too.
+                rows_of_image[entry["values"]] += 0 if table == "captions" else entry["counts"]
+
+    def random_place(image_id: str) -> bytes:
+        return blake2b(f"{config.seed}\x1f{image_id}".encode()).digest()
+
     left = config.search
     chosen = set[str]()
-    for image_id in sorted(counts, key=lambda name: blake2b(f"{config.seed}\x1f{name}".encode()).digest()):
-        left -= counts[image_id]
+    for image_id in sorted(rows_of_image, key=random_place):
+        left -= rows_of_image[image_id]
         if left < 0:
             break
         chosen.add(image_id)
     return chosen
 
 
-def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[tuple[Any, ...]]:
-    """The chosen images in the order of the captions, each as it stands in a file."""
-    shards = {table: {one.path.name: one for one in shards_of(run, table)} for table in HELD if has_table(run, table)}
-    for owner in shards_of(run, "captions") if chosen else ():
-        images: dict[str, tuple[str, list[list[str]], list[list[Any]]]] = {}
-        number: dict[str, int] = {}
-        for row in _of(owner.read(["caption_id", "image_id", "split", "language", "text"]), splits, chosen):
-            if row["language"] == LANGUAGE:
-                captions = images.setdefault(row["image_id"], (row["image_id"], [], []))[1]
-                number[row["caption_id"]] = len(captions)
-                captions.append([row["caption_id"], row["text"]])
-        for table, of_table in shards.items():
-            for row in _of(of_table[owner.path.name].read(), splits, chosen) if owner.path.name in of_table else ():
+def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str]) -> Iterator[SearchedImage]:
+    """The chosen images in the order of the captions.
+
+    Args:
+        run: the folder of the run.
+        splits: only these.
+        chosen: image_ids.
+        refined: the negative_ids of refined negatives.
+    """
+    if not chosen:
+        return
+    wanted = column_filter({"split": splits, "image_id": sorted(chosen)})
+    # By table, the shards by the name of the file, which is that of the captions' shard.
+    shards = {}
+    for table in HELD:
+        if has_table(run, table):
+            shards[table] = {shard.path.name: shard for shard in shards_of(run, table)}
+    for captions_shard in shards_of(run, "captions"):
+        name = captions_shard.path.name
+        images: dict[str, SearchedImage] = {}
+        number_of_caption: dict[str, int] = {}  # among those of its image
+        captions = captions_shard.read(["caption_id", "image_id", "split", "language", "text"])
+        for row in captions.filter(wanted & (pc.field("language") == LANGUAGE)).to_pylist():
+            image = images.setdefault(row["image_id"], SearchedImage(row["image_id"], [], []))
+            number_of_caption[row["caption_id"]] = len(image.captions)
+            image.captions.append([row["caption_id"], row["text"]])
+        for table, shard_of_name in shards.items():
+            if name not in shard_of_name:
+                continue
+            for row in shard_of_name[name].read().filter(wanted).to_pylist():
                 kind = row.get("reason") or (REFINED if row.get("negative_id") in refined else table)
-                images[row["image_id"]][2].append([number[row["caption_id"]], kind, *summary(row)])
+                row_in_script = [number_of_caption[row["caption_id"]], kind, *summary(row)]
+                images[row["image_id"]].rows.append(row_in_script)
         yield from images.values()
-
-
-def _of(rows: pa.Table, splits: Sequence[str], chosen: set[str]) -> list[dict[str, Any]]:
-    return rows.filter(having({"split": splits, "image_id": sorted(chosen)})).to_pylist()

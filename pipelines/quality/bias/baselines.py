@@ -1,8 +1,9 @@
-"""The blind baselines on pairs of a caption and its negative, and the report on them: a format rule; "the shorter is
-true"; a trigram language model of true captions; and, cross-validated, word log-odds and logistic regressions on n-gram
-differences, with one weight per n-gram: a pair's gap is the weighted sum of the true text's counts minus the
-negative's. "regression by topic" has more weights of each n-gram in each topic of images: it finds what could be
-told if there were only images of few topics.
+"""The blind baselines on pairs of a caption and its negative, and the report on them.
+
+They are a format rule; "the shorter is true"; a trigram language model of true captions; and, cross-validated, word
+log-odds and logistic regressions on n-gram differences, with one weight per n-gram: a pair's gap is the weighted sum of
+the true text's counts minus the negative's. "regression by topic" has further weights for each n-gram in each topic of
+images: it finds what could be told if there were only images of few topics.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ....augment.reproducible import log
 from ...engine.errors import require_libraries
 from ..accuracy import Accuracy, by_image
-from .ngrams import BITS, NgramVocabulary, Texts, differences, train, windows
+from .ngrams import EncodedTexts, NgramDifferences, NgramVocabulary, ngram_differences, train, windows
 from .topics import by_topic, documents, topics_of
 
 if TYPE_CHECKING:
@@ -25,20 +26,33 @@ if TYPE_CHECKING:
 
 
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
+# A report has at most so many words, and n-grams for and against.
 CUES = 15
+# A word is called one-sided beyond so many standard deviations of coin flips.
 SIGNIFICANT = 2.0
 FOLDS = 5
-PENALTY = 1.0
-MIN_PAIRS = 2  # n-grams in fewer pairs have weight 0 in the regression
-STEP = 2.0**-10  # weights are multiples: what the fit rounds differs with the processor, near the 14th digit
+PENALTY = 1.0  # scikit-learn's C
+# n-grams in fewer pairs have weight 0 in the regression.
+MIN_PAIRS = 2
+# Weights are multiples of it: the fit differs from processor to processor near the 14th digit.
+STEP = 2.0**-10
+# (pairs, n-grams) differences -> (n-grams,) weights.
 Fit = Callable[["csr_matrix"], "np.ndarray"]
+NamedWeights = tuple[tuple[str, float], ...]  # n-grams, each with its weight
 
 
-class Pair(NamedTuple):
+class TextPair(NamedTuple):
     """A true caption, its negative, and the image_id of both."""
 
     true: str
     negative: str
+    image_id: str
+
+
+class CorpusText(NamedTuple):
+    """A true caption, and the image_id of its image."""
+
+    text: str
     image_id: str
 
 
@@ -53,17 +67,21 @@ class Cue:
 
 @dataclass(frozen=True)
 class BlindReport:
-    """The accuracies of the blind baselines on some pairs. true_cues, false_cues: the n-grams with the largest weights
-    for and against the true text, with these. words: up to 15 `Cue`s with |true - negative| / sqrt(true + negative)
-    above 2.
+    """The accuracies of the blind baselines on some pairs.
+
+    Attributes:
+        name: of the pairs, usually the operator that made the negatives.
+        format_rule, shorter, ngrams, odds, language_model, topics: the accuracies, see `baselines`.
+        true_cues, false_cues: the n-grams with the largest weights for and against the true text.
+        words: up to 15 words with |true - negative| / sqrt(true + negative) above 2.
     """
 
     name: str
     format_rule: Accuracy
     shorter: Accuracy
     ngrams: Accuracy
-    true_cues: tuple[tuple[str, float], ...]
-    false_cues: tuple[tuple[str, float], ...]
+    true_cues: NamedWeights
+    false_cues: NamedWeights
     odds: Accuracy
     language_model: Accuracy
     words: tuple[Cue, ...] = ()
@@ -87,12 +105,21 @@ class BlindReport:
         }
 
 
-def most_telling(baselines: Mapping[str, Accuracy]) -> tuple[str, Accuracy]:
-    """The baseline with the highest lower bound of its 95 % interval, and its accuracy, each as the cue that it is: 30
-    % for "the shorter is true" is 70 % for "…, reversed".
+class MostTelling(NamedTuple):
+    """The baseline that tells most about which text is true: its name, and its accuracy as a cue."""
+
+    baseline: str
+    cue: Accuracy
+
+
+def most_telling(baselines: Mapping[str, Accuracy]) -> MostTelling:
+    """The baseline with the highest lower bound of its 95 % interval, each taken as the cue that it is: 30 % for "the
+    shorter is true" is 70 % for "the shorter is true, reversed".
     """
-    tried = ((f"{name}, reversed" if found.reversed else name, found.cue) for name, found in baselines.items())
-    return max(tried, key=lambda one: (one[1].low, one[1].percent))
+    cues = []
+    for name, accuracy in baselines.items():
+        cues.append(MostTelling(f"{name}, reversed" if accuracy.reversed else name, accuracy.cue))
+    return max(cues, key=lambda telling: (telling.cue.low, telling.cue.percent))
 
 
 def check_libraries() -> None:
@@ -100,11 +127,19 @@ def check_libraries() -> None:
     require_libraries(NEEDED, "scipy.sparse", "sklearn", "sklearn.linear_model")
 
 
-def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
-    """Measure all baselines on some pairs, one per caption, read as n-grams around what differs. name: of the report;
-    corpus: (text, image_id) of true captions for the language model, but for the fold tested on, and for the topics of
-    images; empty: the pairs' own. Raises ValueError naming `name` for too few pairs or images, ImportError without
-    scikit-learn.
+def blind(name: str, pairs: Sequence[TextPair], seed: int = 0, corpus: Sequence[CorpusText] = ()) -> BlindReport:
+    """Measure all baselines on pairs, one per caption, read as n-grams around what differs.
+
+    Args:
+        name: of the report, and of the pairs in errors.
+        pairs: a true text and a negative each.
+        seed: of the folds, and of the topics.
+        corpus: true captions, for the language model and for the topics of images; if empty, those of the pairs. The
+            language model that reads a pair was not trained on captions of its fold.
+
+    Raises:
+        ValueError: for too few pairs or images, or too many words; it begins with the name.
+        ImportError: without scikit-learn.
     """
     check_libraries()
     images = [pair.image_id for pair in pairs]
@@ -115,75 +150,129 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
         folds = folds_of(images, seed=seed)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    found = features(true, negative)
-    single = words(found)
+    differences = ngram_differences(true, negative)
+    words = differences.take(differences.single_words())
 
     def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
-        return by_image(right(scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)).tolist(), images)
+        gaps = scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)
+        return by_image(right(gaps).tolist(), images)
 
-    weights = regression(found.matrix)
+    if corpus:
+        captions = vocabulary.encode([caption.text for caption in corpus])
+        caption_images = [caption.image_id for caption in corpus]
+    else:
+        # Each caption counts once, although it may have several negatives.
+        own = list(dict.fromkeys((pair.true, pair.image_id) for pair in pairs))
+        captions = vocabulary.encode([text for text, _ in own])
+        caption_images = [image_id for _, image_id in own]
+    topics = topics_of(documents(captions, caption_images, true, windows(true, negative).true, images), seed)
+    weights = regression(differences.matrix)
+    # Without a corpus, the language model reads a caption as often as it has negatives.
+    texts = captions if corpus else true
+    text_images = caption_images if corpus else images
+    language_model = _cross_validated_language_model(
+        texts, text_images, true, negative, images, len(vocabulary.number), seed
+    )
+    return BlindReport(
+        name=name,
+        format_rule=format_rule(pairs),
+        shorter=shorter(pairs),
+        ngrams=cross_validated(differences.matrix, regression),
+        true_cues=_strongest(vocabulary, differences.keys, weights, 1),
+        false_cues=_strongest(vocabulary, differences.keys, weights, -1),
+        odds=cross_validated(words.matrix, log_odds),
+        language_model=language_model,
+        words=_one_sided_words(vocabulary, words),
+        topics=cross_validated(by_topic(differences.matrix, topics), regression),
+    )
+
+
+def _cross_validated_language_model(
+    texts: EncodedTexts,
+    text_images: Sequence[str],
+    true: EncodedTexts,
+    negative: EncodedTexts,
+    images: Sequence[str],
+    entries: int,
+    seed: int,
+) -> Accuracy:
+    """How often a trigram model finds the true text of a pair more probable than the negative.
+
+    Args:
+        texts, text_images: what the models are trained on; the model that reads a pair has not seen its fold.
+        true, negative, images: the texts and the image of each pair.
+        entries: the number of words in the vocabulary.
+        seed: of the folds.
+    """
+    # The images of both are divided at once, so that an image is in the same fold in both.
+    folds = folds_of([*images, *text_images], seed=seed)
+    folds_of_pairs = folds[: len(images)]
+    model = train(texts, folds[len(images) :], FOLDS, entries)
+    return by_image(right(model.gaps(true, negative, folds_of_pairs)).tolist(), images)
+
+
+def _strongest(vocabulary: NgramVocabulary, keys: np.ndarray, weights: np.ndarray, sign: int) -> NamedWeights:
+    """The n-grams whose weights have this sign, the furthest from 0 first, at most CUES; keys, weights: (n-grams,)."""
     order = np.argsort(weights, kind="stable")
-
-    def cues(columns: np.ndarray) -> tuple[tuple[str, float], ...]:
-        return tuple(zip(vocabulary.spell(found.keys[columns]), weights[columns].tolist(), strict=True))
-
-    strongest = [side[weights[side] * sign > 0] for side, sign in ((order[::-1][:CUES], 1), (order[:CUES], -1))]
-    read = vocabulary.encode([text for text, _ in corpus]) if corpus else true
-    parts = folds_of([*images, *(image for _, image in corpus)], seed=seed)
-    model = train(read, parts[len(pairs) if corpus else 0 :], FOLDS, len(vocabulary.number))
-    gaps = model.gaps(true, negative, parts[: len(pairs)])
-    in_true, in_negative = sides(single.matrix)
-    strength = np.abs(in_true - in_negative) / np.sqrt(np.maximum(in_true + in_negative, 1))
-    top = np.argsort(-strength, kind="stable")[:CUES]
-    top = top[strength[top] > SIGNIFICANT]
-    counts = (side[top].astype(int).tolist() for side in (in_true, in_negative))
-    rule = format_rule(pairs)
-    short = shorter(pairs)
-    spelt = tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts))
-    grams = cross_validated(found.matrix, regression)
-    odds = cross_validated(single.matrix, log_odds)
-    captions = corpus or list(dict.fromkeys((pair.true, pair.image_id) for pair in pairs))
-    said = read if corpus else vocabulary.encode([text for text, _ in captions])
-    of = [image for _, image in captions]
-    topic = topics_of(documents(said, of, true, windows(true, negative).true, images), seed)
-    topics = cross_validated(by_topic(found.matrix, topic), regression)
-    likely = by_image(right(gaps).tolist(), images)
-    return BlindReport(name, rule, short, grams, cues(strongest[0]), cues(strongest[1]), odds, likely, spelt, topics)
+    columns = (order[::-1] if sign > 0 else order)[:CUES]
+    columns = columns[weights[columns] * sign > 0]
+    return tuple(zip(vocabulary.spell(keys[columns]), weights[columns].tolist(), strict=True))
 
 
-SPACED = re.compile(r"\s[.,;:!?]")
-LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
+def _one_sided_words(vocabulary: NgramVocabulary, words: NgramDifferences) -> tuple[Cue, ...]:
+    """The words that only one of the two texts of a pair has significantly more often, the most significant first."""
+    only = sides(words.matrix)
+    total = only.true + only.negative
+    deviation = np.abs(only.true - only.negative) / np.sqrt(np.maximum(total, 1))  # in those of coin flips
+    columns = np.argsort(-deviation, kind="stable")[:CUES]
+    columns = columns[deviation[columns] > SIGNIFICANT]
+    spelt = vocabulary.spell(words.keys[columns])
+    true = only.true[columns].astype(int).tolist()
+    negative = only.negative[columns].astype(int).tolist()
+    return tuple(map(Cue, spelt, true, negative))
+
+
+SPACE_BEFORE_PUNCTUATION = re.compile(r"\s[.,;:!?]")
+# "i" or "i'm" as a word of its own; not in "i.e.", "i-beam" or "e.g. i."
+LOWER_CASE_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
 
 
 def format_faults(text: str) -> int:
-    """Count careless scripts' formatting errors. Once: a lower-case start or "i", a double space, a space before
-    punctuation, no final punctuation, `<unk>`. Each time: a wrong a/an, a doubled word.
+    """Count formatting errors as careless scripts make them.
+
+    Once each: a lower-case start, a lower-case "i", a double space, a space before punctuation, no final punctuation,
+    `<unk>`. Each time: a wrong a/an, a doubled word.
     """
     from ....augment.language.grammar import article
 
+    faults = [
+        text[:1].islower(),
+        "  " in text,
+        SPACE_BEFORE_PUNCTUATION.search(text) is not None,
+        "<unk>" in text.lower(),
+        LOWER_CASE_I.search(text) is not None,
+        not text.rstrip().endswith((".", "!", "?", '"')),
+    ]
     words = text.lower().split()
-    faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())
-    faults += bool(LOWER_I.search(text))
-    faults += not text.rstrip().endswith((".", "!", "?", '"'))
     for word, following in zip(words, words[1:], strict=False):
-        faults += word == following and word.isalpha()
-        faults += word in ("a", "an") and following[:1].isalnum() and article(following) != word
-    return faults
+        faults.append(word == following and word.isalpha())
+        faults.append(word in ("a", "an") and following[:1].isalnum() and article(following) != word)
+    return sum(faults)
 
 
-def format_rule(pairs: Sequence[Pair]) -> Accuracy:
+def format_rule(pairs: Sequence[TextPair]) -> Accuracy:
     """Accuracy of guessing that the text with fewer formatting errors is true; a tie counts half."""
     return _fewer(pairs, format_faults)
 
 
-def shorter(pairs: Sequence[Pair]) -> Accuracy:
+def shorter(pairs: Sequence[TextPair]) -> Accuracy:
     """Accuracy of guessing that the text with fewer characters is true; a tie counts half."""
     return _fewer(pairs, len)
 
 
-def _fewer(pairs: Sequence[Pair], measure: Callable[[str], int]) -> Accuracy:
-    gaps = (measure(pair.negative) - measure(pair.true) for pair in pairs)
-    return by_image([(gap > 0) + (gap == 0) / 2 for gap in gaps], [pair.image_id for pair in pairs])
+def _fewer(pairs: Sequence[TextPair], measure: Callable[[str], int]) -> Accuracy:
+    gaps = np.array([measure(pair.negative) - measure(pair.true) for pair in pairs])
+    return by_image(right(gaps).tolist(), [pair.image_id for pair in pairs])
 
 
 def right(gaps: np.ndarray) -> np.ndarray:
@@ -191,69 +280,69 @@ def right(gaps: np.ndarray) -> np.ndarray:
     return (gaps > 0) + (gaps == 0) / 2
 
 
-class Features(NamedTuple):
-    """n-gram differences of pairs. matrix: (pairs, n-grams), sparse; keys: the n-grams of the columns, ascending."""
-
-    matrix: csr_matrix
-    keys: np.ndarray
-
-
-def features(true: Texts, negative: Texts) -> Features:
-    """The n-gram counts of each true text minus those of its negative."""
-    from scipy.sparse import coo_array, csr_matrix
-
-    (rows, columns, values), keys = differences(true, negative)
-    return Features(csr_matrix(coo_array((values, (rows, columns)), (len(true), len(keys)))), keys)
-
-
-def words(found: Features) -> Features:
-    """Only those columns that are single words."""
-    kept = np.flatnonzero(found.keys < 1 << BITS)
-    return Features(found.matrix[:, kept], found.keys[kept])
-
-
 def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:
-    """The random fold, of `count`, of each image's entries: (n,). Raises ValueError for fewer images than folds."""
-    names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
-    if len(names) < count:
-        raise ValueError(f"too few images: {len(names)}, needs {count}")
-    return np.random.default_rng(seed).permutation(np.arange(len(names)) % count)[number]
+    """(entries,): the random fold, 0 to `count` - 1, of the image of each entry; images: of the entries, with repeats.
+
+    All entries of an image are in one fold, so that no baseline is tested on images that it was trained on. Raises
+    ValueError for fewer images than folds.
+    """
+    distinct, image_of_entry = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
+    if len(distinct) < count:
+        raise ValueError(f"too few images: {len(distinct)}, needs {count}")
+    fold_of_image = np.random.default_rng(seed).permutation(np.arange(len(distinct)) % count)
+    return fold_of_image[image_of_entry]
 
 
 def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
-    """(n-grams,): weights of a logistic regression that tells a pair's true text, 0 for n-grams of one pair. matrix:
-    (pairs, n-grams) differences, every second row negated as the other class; penalty: scikit-learn's C.
+    """(n-grams,): weights of a logistic regression that tells a pair's true text, 0 for n-grams of one pair.
+
+    matrix: (pairs, n-grams) differences; penalty: scikit-learn's C.
     """
     from sklearn.linear_model import LogisticRegression
 
     weights = np.zeros(matrix.shape[1])
-    kept = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]) >= MIN_PAIRS)
+    pairs_with_ngram = np.bincount(matrix.indices, minlength=matrix.shape[1])
+    kept = np.flatnonzero(pairs_with_ngram >= MIN_PAIRS)
     if not len(kept) or matrix.shape[0] < 2:
         return weights
+    # A difference "true minus negative" is of class 1. Every second row is negated, "negative minus true", to give the
+    # solver the other class; without an intercept this changes nothing in the model.
     sign = np.where(np.arange(matrix.shape[0]) % 2, -1.0, 1.0)
     signed = matrix[:, kept].multiply(sign[:, None]).tocsr()
     model = LogisticRegression(C=penalty, fit_intercept=False, solver="liblinear", tol=1e-3, random_state=0)
-    weights[kept] = np.rint(model.fit(signed, sign > 0).coef_[0] / STEP) * STEP
+    fitted = model.fit(signed, sign > 0).coef_[0]
+    weights[kept] = np.rint(fitted / STEP) * STEP
     return weights
 
 
 def log_odds(matrix: csr_matrix) -> np.ndarray:
     """(n-grams,): log of (count in true texts only + 1) / (count in negatives only + 1)."""
-    true, negative = sides(matrix)
-    return log((true + 1) / (negative + 1))
+    only = sides(matrix)
+    return log((only.true + 1) / (only.negative + 1))
 
 
-def sides(matrix: csr_matrix) -> tuple[Any, Any]:
-    """Two arrays (n-grams,): how often only the true text has each n-gram, and how often only the negative has it."""
-    up, down = (np.bincount(matrix.indices, np.maximum(n, 0), matrix.shape[1]) for n in (matrix.data, -matrix.data))
-    return up, down
+class Sides(NamedTuple):
+    """How often only the true text of a pair has each n-gram, and how often only the negative: both (n-grams,)."""
+
+    true: np.ndarray
+    negative: np.ndarray
+
+
+def sides(matrix: csr_matrix) -> Sides:
+    """Add up the positive and the negative cells in each column of (pairs, n-grams) differences."""
+    ngrams = matrix.shape[1]
+    true = np.bincount(matrix.indices, np.maximum(matrix.data, 0), ngrams)
+    negative = np.bincount(matrix.indices, np.maximum(-matrix.data, 0), ngrams)
+    return Sides(true, negative)
 
 
 def fold_weights(matrix: csr_matrix, folds: np.ndarray, count: int, fit: Fit) -> np.ndarray:
     """(n-grams, folds): for each fold, the weights that `fit` learns from the pairs of all other folds."""
-    return np.column_stack([fit(matrix[np.flatnonzero(folds != fold)]) for fold in range(count)])
+    training = [np.flatnonzero(folds != fold) for fold in range(count)]
+    return np.column_stack([fit(matrix[rows]) for rows in training])
 
 
 def scores(matrix: csr_matrix, weights: np.ndarray, folds: np.ndarray) -> np.ndarray:
     """(pairs,): the score of every pair by the weights of its fold (a column of `fold_weights`)."""
-    return (matrix @ weights)[np.arange(matrix.shape[0]), folds]
+    by_every_fold = matrix @ weights  # (pairs, folds)
+    return by_every_fold[np.arange(matrix.shape[0]), folds]

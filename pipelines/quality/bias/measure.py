@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow.compute as pc
 from pydantic import Field, TypeAdapter
@@ -21,16 +21,19 @@ from ...engine.manifest import code_of, hash_value
 from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
+from ...report.tables import text_list, text_table
 from ...tables.columns import check_operators, check_splits, kinds_of
 from ...tables.pairs import pair_tables
-from ..accuracy import aligned, wrapped
-from .baselines import BlindReport, Pair, blind, check_libraries
+from ..accuracy import Accuracy
+from .baselines import BlindReport, CorpusText, TextPair, blind, check_libraries
 
 ALL = "all"
 LIMIT = 100_000
-CORPUS = 1_000_000  # captions that the language model is trained on, at most
-Measure = Callable[[str, Sequence[Pair]], BlindReport]
-Row = TypeVar("Row", bound=tuple)
+# The language model is trained on at most so many captions.
+CORPUS = 1_000_000
+# Makes a report of a name on pairs, like `blind`.
+Measure = Callable[[str, Sequence[TextPair]], BlindReport]
+Row = TypeVar("Row", TextPair, CorpusText)
 
 
 class Unmeasured(NamedTuple):
@@ -49,17 +52,19 @@ class Blindness:
     @property
     def reports(self) -> dict[str, BlindReport]:
         """The blind reports."""
-        return {name: one for name, one in self.results.items() if isinstance(one, BlindReport)}
+        return {name: result for name, result in self.results.items() if isinstance(result, BlindReport)}
 
     @property
     def unmeasured(self) -> dict[str, Unmeasured]:
         """Why others could not be measured."""
-        return {name: one for name, one in self.results.items() if isinstance(one, Unmeasured)}
+        return {name: result for name, result in self.results.items() if isinstance(result, Unmeasured)}
 
-    def plain(self) -> dict[str, Any]:
-        """The reports as JSON has them, by name; of those that could not be measured, the reason and the pairs."""
-        left = {name: {"not_measured": one.reason, "pairs": one.pairs} for name, one in self.unmeasured.items()}
-        return {name: asdict(one) for name, one in self.reports.items()} | left
+    def plain(self) -> dict[str, dict[str, object]]:
+        """The reports as JSON has them, by name; then of those that could not be measured, the reason and the pairs."""
+        measured: dict[str, dict[str, object]] = {name: asdict(report) for name, report in self.reports.items()}
+        for name, result in self.unmeasured.items():
+            measured[name] = {"not_measured": result.reason, "pairs": result.pairs}
+        return measured
 
 
 class BlindConfig(Settings):
@@ -76,124 +81,147 @@ class BlindConfig(Settings):
 def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     """As `measure_table`; config: None for the defaults. Raises ValueError, too, if no operator can be measured."""
     config = config or BlindConfig.of({})
-    found = measure_table(run, config)
-    if not found.reports:
-        why = "; ".join(f"{name}: {left.reason}" for name, left in found.unmeasured.items())
+    blindness = measure_table(run, config)
+    if not blindness.reports:
+        why = "; ".join(f"{name}: {result.reason}" for name, result in blindness.unmeasured.items())
         raise ValueError(f"{run / config.table} cannot be measured: {why}; build a run of more images")
-    return found
+    return blindness
 
 
 def measure_table(run: Path, config: BlindConfig, progress: Progress | None = None) -> Blindness:
     """Measure a run's negatives operator by operator, in their configured order; those of fewer than 5 images are
     `unmeasured`. Raises FileNotFoundError without the table, ValueError for an operator or split without rows.
     """
-    table = config.table
-    splits = config.splits
-    operators = config.operators
-    pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.max_pairs)
-    check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
+    table = run / config.table
+    pairs: Mapping[str, Sequence[TextPair]]
+    pairs = read_all(run, config.table, config.splits, config.seed, config.max_pairs)
+    check_operators(config.operators, pairs or (kind.operator for kind in kinds_of(run, config.table)), table)
     if not pairs:
-        raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
-    pairs = {name: pairs[name] for name in operators or pairs}
-    pairs = with_all(pairs) if config.together else pairs
-    measured = cached_reports(run, config.seed, read_corpus(run), config.max_pairs)
+        of_splits = f" of {', '.join(config.splits)}" if config.splits else ""
+        raise ValueError(f"{table} has no negatives{of_splits}")
+    if config.operators:
+        pairs = {name: pairs[name] for name in config.operators}
+    if config.together:
+        pairs = with_all(pairs)
+    cached = cached_reports(run, config.seed, read_corpus(run), config.max_pairs)
     progress = progress or Progress()
 
-    def one(name: str, some: Sequence[Pair]) -> BlindReport:
+    def measure(name: str, pairs_of_operator: Sequence[TextPair]) -> BlindReport:
         try:
-            return measured(name, some)
+            return cached(name, pairs_of_operator)
         finally:
-            progress.advance(0 if name == ALL else len(some))
+            # Those that cannot be measured count, too; the pairs of `all` were counted with their operators.
+            progress.advance(0 if name == ALL else len(pairs_of_operator))
 
-    with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
-        return measure_each(pairs, one)
+    with progress.stage(f"blind {config.table}", len(pairs), unit="pairs"):
+        return measure_each(pairs, measure)
 
 
-def measure_each(pairs: Mapping[str, Sequence[Pair]], one: Measure) -> Blindness:
-    """Measure each list of pairs by `one` (like `blind`); too small ones are `unmeasured`. Needs scikit-learn."""
+def measure_each(pairs: Mapping[str, Sequence[TextPair]], measure: Measure) -> Blindness:
+    """Measure the pairs of each operator; too few are `unmeasured`. measure: see `blind`. Needs scikit-learn."""
     check_libraries()
     results: dict[str, BlindReport | Unmeasured] = {}
-    for name, some in pairs.items():
+    for name, pairs_of_operator in pairs.items():
         try:
-            results[name] = one(name, some)
+            results[name] = measure(name, pairs_of_operator)
         except ValueError as error:
-            results[name] = Unmeasured(str(error).removeprefix(f"{name}: "), len(some))
+            results[name] = Unmeasured(str(error).removeprefix(f"{name}: "), len(pairs_of_operator))
     return Blindness(results)
 
 
-def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
+def with_all(pairs: Mapping[str, Sequence[TextPair]]) -> dict[str, Sequence[TextPair]]:
     """The pairs by operator, and if there are several operators, also those of all together under the key `all`."""
-    together = {ALL: [pair for some in pairs.values() for pair in some]} if len(pairs) > 1 else {}
-    return {**pairs, **together}
+    if len(pairs) < 2:
+        return dict(pairs)
+    return {**pairs, ALL: [pair for pairs_of_operator in pairs.values() for pair in pairs_of_operator]}
 
 
 def read_all(
     run: Path, table: str = "negatives", splits: Sequence[str] = (), seed: int = 0, limit: int = LIMIT
-) -> dict[str, list[Pair]]:
-    """Pairs by operator, one per caption, of a run's table, ordered by caption_id in each shard; splits: only these.
-    Each is the first draw, a fair sample: later draws exclude earlier ones, so that they over-represent unlikely
-    negatives. limit: pairs per operator (see `of_random_images`), which bounds memory. Raises FileNotFoundError without
-    the table, ValueError for a missing column or a split without rows, and as `pair_tables`.
+) -> dict[str, list[TextPair]]:
+    """The pairs of a run by operator, one per caption, ordered by caption_id in each shard.
+
+    Each is of the first draw, a fair sample: later draws exclude earlier ones, so that they over-represent unlikely
+    negatives.
+
+    Args:
+        run: the folder of the run.
+        table: of negatives.
+        splits: only these; all if empty.
+        seed: of the random images that stay within the limit.
+        limit: the most pairs per operator (see `of_random_images`), which bounds memory.
+
+    Raises:
+        FileNotFoundError: without the table.
+        ValueError: for a missing column or a split without rows, and as `pair_tables`.
     """
     check_splits(splits, (kind.split for kind in kinds_of(run, table)) if splits else (), run / table)
-    made: dict[str, list[Pair]] = {}
+    pairs: dict[str, list[TextPair]] = {}
     columns = ("operator", "caption_id", "caption", "negative", "image_id")
     for rows in pair_tables(run, (), splits, table=table, columns=columns, per_operator=1):
         ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
-        for operator, _, *texts in zip(*ordered.values(), strict=True):
-            made.setdefault(operator, []).append(Pair(*texts))
-        for name, some in made.items():
-            if len(some) > 2 * limit:
-                made[name] = of_random_images(some, limit, seed)
-    return {operator: of_random_images(made[operator], limit, seed) for operator in sorted(made)}
+        for operator, _, caption, negative, image_id in zip(*ordered.values(), strict=True):
+            pairs.setdefault(operator, []).append(TextPair(caption, negative, image_id))
+        for operator, read_so_far in pairs.items():
+            # Only at twice the limit, since each time all images are sorted.
+            if len(read_so_far) > 2 * limit:
+                pairs[operator] = of_random_images(read_so_far, limit, seed)
+    return {operator: of_random_images(pairs[operator], limit, seed) for operator in sorted(pairs)}
 
 
-def read_corpus(run: Path, shards: slice = slice(None)) -> list[tuple[str, str]]:
-    """(text, image_id) of the English captions of a run or some shards, of random images if above CORPUS."""
-    corpus: list[tuple[str, str]] = []
-    for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
+def read_corpus(run: Path, shards: slice = slice(None)) -> list[CorpusText]:
+    """The English captions of a run, or of some shards of it; of random images if there are more than CORPUS."""
+    corpus: list[CorpusText] = []
+    if not has_table(run, "captions"):
+        return corpus
+    for shard in shards_of(run, "captions")[shards]:
         rows = shard.read(("text", "image_id", "language")).filter(pc.field("language") == "en")
-        corpus += zip(rows["text"].to_pylist(), rows["image_id"].to_pylist(), strict=True)
+        corpus += map(CorpusText, rows["text"].to_pylist(), rows["image_id"].to_pylist())
         if len(corpus) > 2 * CORPUS:
             corpus = of_random_images(corpus, CORPUS)
     return of_random_images(corpus, CORPUS)
 
 
 def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row]:
-    """All rows (image_id last) if at most `limit`; else those of random images within it. The order of images depends
-    on the seed and their ids alone, so rows may be left out before all are read. Raises ValueError for a limit below 1.
+    """All rows if they are at most `limit`; else those of random images, as many whole images as fit into it.
+
+    The order in which images are taken depends on the seed and their ids alone. So the result is the same if rows of
+    later images were left out before all were read. Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be >= 1, was: {limit}")
     if len(rows) <= limit:
         return list(rows)
-    sizes = Counter(row[-1] for row in rows)
+    sizes = Counter(row.image_id for row in rows)
     images = sorted(sizes, key=lambda image: (shuffle_key(image, seed), image))
     totals = accumulate(sizes[image] for image in images)
     kept = {image for image, total in zip(images, totals, strict=True) if total <= limit}
-    return [row for row in rows if row[-1] in kept]
+    return [row for row in rows if row.image_id in kept]
 
 
 FOLDER = ".cache/blind"
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
-def cached_reports(run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> Measure:
-    """`blind` on pairs of random images up to a limit, with reports kept in `run`/.cache/blind by the hash of all that
-    determines them. A damaged one is measured again; nothing is kept where none can write. corpus: see `blind`.
+def cached_reports(run: Path, seed: int = 0, corpus: Sequence[CorpusText] = (), limit: int = LIMIT) -> Measure:
+    """`blind` on pairs of random images up to a limit, with reports kept in `run`/.cache/blind.
+
+    A report is named by the hash of all that determines it: code, libraries, seed, corpus and pairs. A damaged one is
+    measured again; nothing is kept where none can write. corpus: see `blind`.
     """
     check_libraries()
     folder = scratch_folder(run, FOLDER)
+    # Other versions of the code or of the libraries may give other numbers.
     base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
-    def measure(name: str, pairs: Sequence[Pair]) -> BlindReport:
-        some = of_random_images(pairs, limit, seed)
-        file = folder / f"{hash_value([base, name, some])}.json"
+    def measure(name: str, pairs: Sequence[TextPair]) -> BlindReport:
+        measured_pairs = of_random_images(pairs, limit, seed)
+        file = folder / f"{hash_value([base, name, measured_pairs])}.json"
         with suppress(OSError, ValueError):
             sha256, _, value = file.read_text("utf-8").partition("\n")
             if sha256 == hash_value(value):
                 return TypeAdapter(BlindReport).validate_json(value)
-        report = blind(name, some, seed, corpus)
+        report = blind(name, measured_pairs, seed, corpus)
         value = json.dumps(asdict(report))
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -203,35 +231,47 @@ def cached_reports(run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] =
     return measure
 
 
-def to_text(found: Blindness) -> str:
-    """A table of the accuracies, then by operator the words (only in the true text : only in the negative) and, where
-    the regression is above chance, the n-grams (weights) that identify negatives; why others were not measured.
+def to_text(blindness: Blindness) -> str:
+    """A table of the accuracies, why others were not measured, then by operator the words and n-grams that tell.
+
+    Words stand with (in the true text only : in the negative only), n-grams with their weights, where the regression is
+    above chance.
     """
-    if not found.reports:
+    if not blindness.reports:
         return ""
-    names = next(iter(found.reports.values())).baselines
-    rows = [["blind accuracy, %", "pairs", *names]]
-    for name, one in found.results.items():
-        cells = ["–" for _ in names]
-        if isinstance(one, BlindReport):
-            told = [(found.cue, " reversed" * found.reversed) for found in one.baselines.values()]
-            cells = [f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}{turned}" for cue, turned in told]
-        rows.append([name, f"{one.pairs:,}", *cells])
-    lines = aligned(rows)
-    for name, left in found.unmeasured.items():
-        lines += ["", f"{name}: not measured, {left.reason}"]
-    for report in found.reports.values():
-        lines += ["", *_cues(report)]
+    baselines = next(iter(blindness.reports.values())).baselines
+    rows = [["blind accuracy, %", "pairs", *baselines]]
+    for name, result in blindness.results.items():
+        cells = ["–" for _ in baselines]
+        if isinstance(result, BlindReport):
+            cells = [_with_margin(accuracy) for accuracy in result.baselines.values()]
+        rows.append([name, f"{result.pairs:,}", *cells])
+    lines = text_table(rows)
+    for name, unmeasured in blindness.unmeasured.items():
+        lines += ["", f"{name}: not measured, {unmeasured.reason}"]
+    for report in blindness.reports.values():
+        lines += ["", *_lines_of_words(report), *_lines_of_ngrams(report)]
     return "\n".join(lines)
 
 
-def _cues(report: BlindReport) -> Iterator[str]:
+def _with_margin(accuracy: Accuracy) -> str:
+    """An accuracy as a cue: "62.5 ±4.1", "78.0 ±5.2 reversed"."""
+    cue = accuracy.cue
+    margin = (cue.high - cue.low) / 2
+    return f"{cue.percent:.1f} ±{margin:.1f}{' reversed' if accuracy.reversed else ''}"
+
+
+def _lines_of_words(report: BlindReport) -> list[str]:
     words = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words]
     label = f"{report.name}: words only in the true text : only in the negative:"
-    yield from wrapped(label, words or ["none significantly"])
+    return text_list(label, words or ["none significantly"])
+
+
+def _lines_of_ngrams(report: BlindReport) -> list[str]:
     if report.ngrams.low <= 50:
-        yield f"{report.name}: n-grams that speak for either text: none, the regression is not above chance"
-        return
+        return [f"{report.name}: n-grams that speak for either text: none, the regression is not above chance"]
+    lines = []
     for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
-        grams = [f"{gram!r} {weight:+.1f}" for gram, weight in cues]
-        yield from wrapped(f"{report.name}: n-grams that speak for the {side} text:", grams or ["none"])
+        ngrams = [f"{ngram!r} {weight:+.1f}" for ngram, weight in cues]
+        lines += text_list(f"{report.name}: n-grams that speak for the {side} text:", ngrams or ["none"])
+    return lines

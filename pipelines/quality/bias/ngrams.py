@@ -1,5 +1,11 @@
-"""Word n-grams as integers: those in which the texts of a pair differ, as a sparse row of counts. A word is a number of
-20 bits, an n-gram's key joins up to 3. Only the part around the edit is read: elsewhere both texts agree.
+"""Word n-grams as integers, and what is counted of them: differences between the texts of a pair, and a language model.
+
+A word is a number of 20 bits; the key of an n-gram joins up to 3 of them, the first word in the lowest bits:
+
+    bits   40…59        20…39         0…19
+           third word   second word   first word
+
+Only the part of a pair around its edit is read, its window: outside of it both texts agree.
 """
 
 from __future__ import annotations
@@ -7,18 +13,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ....augment.reproducible import log
 
-ORDER = 3
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+ORDER = 3  # words in the longest n-grams
+# The bits of a word's number; three of them fit into 64.
 BITS = 20
 START = 1
 END = 2
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+# The number of pairs that are compared at once, which bounds memory.
 CHUNK = 50_000
+DISCOUNT = 0.75
 
 
 @dataclass
@@ -26,8 +38,9 @@ class NgramVocabulary:
     """Words and their numbers, which grow as texts are encoded; 0 is no word, 1 and 2 mark start and end of a text."""
 
     number: dict[str, int] = field(default_factory=lambda: {"": 0, "<s>": START, "</s>": END})
+    max_words: int = 1 << BITS
 
-    def encode(self, texts: Sequence[str]) -> Texts:
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """The lower-cased words of texts, "A dog." as <s> a dog . </s>. ValueError for more than 2^20 words."""
         number = self.number
         flat = []
@@ -37,19 +50,22 @@ class NgramVocabulary:
             flat += [number.setdefault(word, len(number)) for word in WORD.findall(text.lower())]
             flat.append(END)
             offsets.append(len(flat))
-        if len(number) > 1 << BITS:
-            raise ValueError(f"texts must have at most {1 << BITS:,} different words, have: {len(number):,}")
-        return Texts(np.array(flat, np.int32), np.array(offsets, np.int64))
+        if len(number) > self.max_words:
+            raise ValueError(f"texts must have at most {self.max_words:,} different words, have: {len(number):,}")
+        return EncodedTexts(np.array(flat, np.int32), np.array(offsets, np.int64))
 
     def spell(self, keys: np.ndarray) -> list[str]:
         """The n-grams as text, from their keys."""
         words = list(self.number)
-        mask = (1 << BITS) - 1
-        parts = [[words[k] for k in (keys >> BITS * place) & mask] for place in range(ORDER)]
-        return [" ".join(filter(None, gram)) for gram in zip(*parts, strict=True)]
+        word_mask = (1 << BITS) - 1
+        spelt = []
+        for key in keys.tolist():
+            numbers = [(key >> BITS * place) & word_mask for place in range(ORDER)]
+            spelt.append(" ".join(words[number] for number in numbers if number))
+        return spelt
 
 
-class Texts(NamedTuple):
+class EncodedTexts(NamedTuple):
     """Texts as word numbers: text i is flat[offsets[i] : offsets[i + 1]]."""
 
     flat: np.ndarray
@@ -58,97 +74,167 @@ class Texts(NamedTuple):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def take(self, rows: np.ndarray) -> Texts:
+    def take(self, rows: np.ndarray) -> EncodedTexts:
         """The texts of these rows, in this order."""
         lengths = np.diff(self.offsets)[rows]
         positions = ragged(self.offsets[rows], lengths)
-        return Texts(self.flat[positions], np.concatenate([[0], np.cumsum(lengths)]))
+        return EncodedTexts(self.flat[positions], np.concatenate([[0], np.cumsum(lengths)]))
+
+
+class Window(NamedTuple):
+    """A part of each text: start and end (texts,) are positions in `EncodedTexts.flat`."""
+
+    start: np.ndarray
+    end: np.ndarray
 
 
 class Windows(NamedTuple):
-    """Where the texts of pairs differ: start and end (pairs,) in `Texts.flat`, of the true texts and the negatives."""
+    """Where the true texts of pairs differ from their negatives, and these from the true texts."""
 
-    true: tuple[np.ndarray, np.ndarray]
-    negative: tuple[np.ndarray, np.ndarray]
+    true: Window
+    negative: Window
 
 
 def ragged(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The numbers start, start + 1, … of all ranges, concatenated: starts (3, 7), lengths (2, 1) -> 3 4 7."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    # Each range is counted on from where the one before ends: what is added brings it to its start.
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total)
 
 
-def windows(true: Texts, negative: Texts) -> Windows:
-    """For each pair, the smallest window outside of which its two texts agree."""
-    n = len(true)
-    common = np.zeros(n, np.int64)
-    behind = np.zeros(n, np.int64)
-    for low in range(0, n, CHUNK):
-        rows = np.arange(low, min(low + CHUNK, n))
+def windows(true: EncodedTexts, negative: EncodedTexts) -> Windows:
+    """For each pair, the smallest windows outside of which its two texts agree."""
+    pairs = len(true)
+    words_before = np.zeros(pairs, np.int64)
+    words_after = np.zeros(pairs, np.int64)
+    for low in range(0, pairs, CHUNK):
+        rows = np.arange(low, min(low + CHUNK, pairs))
         shorter = np.minimum(np.diff(true.offsets)[rows], np.diff(negative.offsets)[rows])
-        front = _agreeing(true, negative, rows, shorter, 0)
-        back = _agreeing(true, negative, rows, shorter, 1)
-        common[rows] = front
-        behind[rows] = np.minimum(back, shorter - front)
-    return Windows(*((texts.offsets[:-1] + common, texts.offsets[1:] - behind) for texts in (true, negative)))
+        from_start = _agreeing(true, negative, rows, shorter, from_end=False)
+        from_end = _agreeing(true, negative, rows, shorter, from_end=True)
+        words_before[rows] = from_start
+        # In "a a" and "a a a" the same words agree from both sides; they are counted once.
+        words_after[rows] = np.minimum(from_end, shorter - from_start)
+    return Windows(
+        Window(true.offsets[:-1] + words_before, true.offsets[1:] - words_after),
+        Window(negative.offsets[:-1] + words_before, negative.offsets[1:] - words_after),
+    )
 
 
-def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarray, side: int) -> np.ndarray:
-    """How many words the texts of each pair in `rows` share at the start (side 0) or the end (1)."""
+def _agreeing(
+    true: EncodedTexts, negative: EncodedTexts, rows: np.ndarray, shorter: np.ndarray, *, from_end: bool
+) -> np.ndarray:
+    """(rows,): how many words the texts of each pair share at the start or the end.
+
+    Args:
+        true, negative: the texts of all pairs.
+        rows: the pairs that are compared.
+        shorter: (rows,) the number of words in the shorter text of each pair.
+        from_end: whether they are compared from the end.
+    """
     steps = np.arange(int(shorter.max(initial=0)))
-    columns = -1 - steps if side else steps
-    first = true.offsets[rows + side]
-    second = negative.offsets[rows + side]
+    # How far each compared word is from the boundary of its text.
+    distance = -1 - steps if from_end else steps
+    true_boundary = true.offsets[rows + from_end]
+    negative_boundary = negative.offsets[rows + from_end]
+    # (rows, steps) words; `clip` reads beyond the last text where a row is shorter, which `inside` masks
+    true_words = true.flat.take(true_boundary[:, None] + distance, mode="clip")
+    negative_words = negative.flat.take(negative_boundary[:, None] + distance, mode="clip")
     inside = steps < shorter[:, None]
-    left = true.flat.take(first[:, None] + columns, mode="clip")
-    right = negative.flat.take(second[:, None] + columns, mode="clip")
-    differ = np.column_stack([(left != right) | ~inside, np.ones(len(rows), bool)])
+    # A last column that always differs: argmax finds it where all words agree.
+    differ = np.column_stack([(true_words != negative_words) | ~inside, np.ones(len(rows), bool)])
     return differ.argmax(axis=1)
 
 
-def grams_of(texts: Texts, window: tuple[np.ndarray, np.ndarray], order: int) -> tuple[np.ndarray, np.ndarray]:
-    """(row, key) of every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
-    low = np.maximum(window[0] - order + 1, texts.offsets[:-1])
-    high = np.minimum(window[1], texts.offsets[1:] - order + 1)
+class Occurrences(NamedTuple):
+    """The text and the key of each occurrence of an n-gram: both (occurrences,)."""
+
+    text: np.ndarray
+    key: np.ndarray
+
+
+def grams_of(texts: EncodedTexts, window: Window, order: int) -> Occurrences:
+    """Every n-gram of `order` words that overlaps its text's window, or spans an empty window."""
+    # An n-gram overlaps the window if it begins at most order - 1 words before, and before its end.
+    low = np.maximum(window.start - order + 1, texts.offsets[:-1])
+    high = np.minimum(window.end, texts.offsets[1:] - order + 1)
     lengths = np.maximum(high - low, 0)
+    # The position of the first word of each n-gram.
     first = ragged(low, lengths)
     key = np.zeros(len(first), np.int64)
     for place in range(order):
         key |= texts.flat[first + place].astype(np.int64) << BITS * place
-    return np.repeat(np.arange(len(texts)), lengths), key
+    return Occurrences(np.repeat(np.arange(len(texts)), lengths), key)
 
 
-def differences(true: Texts, negative: Texts) -> tuple[Sequence[np.ndarray], np.ndarray]:
-    """The n-grams in which pairs differ: ((pair, n-gram, count in the true text minus that in the negative), keys),
-    sorted by pair and n-gram, never 0; keys: (n-grams,) ascending.
+class NgramDifferences(NamedTuple):
+    """The n-gram counts of each pair's true text minus those of its negative.
+
+    matrix: (pairs, n-grams), sparse, sorted by pair and n-gram, without zeros. keys: (n-grams,), ascending.
     """
-    around = windows(true, negative)
-    rows = []
+
+    matrix: csr_matrix
+    keys: np.ndarray
+
+    def single_words(self) -> np.ndarray:
+        """The columns of n-grams that are single words, whose keys have bits in the first place alone."""
+        return np.flatnonzero(self.keys < 1 << BITS)
+
+    def take(self, columns: np.ndarray) -> NgramDifferences:
+        """Only these columns."""
+        return NgramDifferences(self.matrix[:, columns], self.keys[columns])
+
+
+def ngram_differences(true: EncodedTexts, negative: EncodedTexts) -> NgramDifferences:
+    """The n-grams of up to 3 words in which the texts of pairs differ."""
+    from scipy.sparse import coo_array, csr_matrix
+
+    window = windows(true, negative)
+    pairs = []
     keys = []
-    values = []
+    signs = []
     for order in range(1, ORDER + 1):
-        for texts, window, sign in ((true, around.true, 1), (negative, around.negative, -1)):
-            row, key = grams_of(texts, window, order)
-            rows.append(row)
-            keys.append(key)
-            values.append(np.full(len(row), sign, np.int8))
-    names, column = np.unique(np.concatenate(keys), return_inverse=True)
-    row = np.concatenate(rows)
-    value = np.concatenate(values)
-    cell, where = np.unique(row * max(len(names), 1) + column, return_inverse=True)
-    total = np.bincount(where, value, len(cell))
+        for texts, part, sign in ((true, window.true, 1), (negative, window.negative, -1)):
+            occurrences = grams_of(texts, part, order)
+            pairs.append(occurrences.text)
+            keys.append(occurrences.key)
+            signs.append(np.full(len(occurrences.text), sign, np.int8))
+    distinct, column = np.unique(np.concatenate(keys), return_inverse=True)
+    width = max(len(distinct), 1)
+    # Each (pair, n-gram) is the number pair * width + column, so that occurrences of the same cell can be summed.
+    cell, cell_of_occurrence = np.unique(np.concatenate(pairs) * width + column, return_inverse=True)
+    total = np.bincount(cell_of_occurrence, np.concatenate(signs), len(cell))
     cell = cell[total != 0]
     total = total[total != 0]
-    return (cell // max(len(names), 1), cell % max(len(names), 1), total), names
+    matrix = coo_array((total, (cell // width, cell % width)), (len(true), len(distinct)))
+    return NgramDifferences(csr_matrix(matrix), distinct)
 
 
-DISCOUNT = 0.75
+class Lookup(NamedTuple):
+    """Where keys are in a table: `position`, and whether they are there at all, `known`; both (keys,)."""
+
+    position: np.ndarray
+    known: np.ndarray
+
+    def values(self, table: np.ndarray, folds: np.ndarray) -> np.ndarray:
+        """table[position, fold] of each key, 0 where it is not known; table: (n-grams, folds)."""
+        return np.where(self.known, table[self.position, folds], 0)
+
+
+def _find(table: np.ndarray, keys: np.ndarray) -> Lookup:
+    """Find keys in a table of ascending keys."""
+    if not len(table):
+        return Lookup(np.zeros(len(keys), np.int64), np.zeros(len(keys), bool))
+    position = np.minimum(np.searchsorted(table, keys), len(table) - 1)
+    return Lookup(position, table[position] == keys)
 
 
 class Counts(NamedTuple):
-    """Counts of the n-grams of one order (keys: ascending, first word in the low bits), by fold of all others: seen;
-    follow, types: how often it is followed by a word, and by how many different ones; all (n-grams, folds).
+    """Counts of the n-grams of one order, in column f those of all texts outside fold f.
+
+    keys: (n-grams,) ascending. seen: (n-grams, folds) how often an n-gram occurs. follow, types: (n-grams, folds) how
+    often it is followed by a word, and by how many different ones; 0 of the longest n-grams, where nobody asks.
     """
 
     keys: np.ndarray
@@ -156,101 +242,114 @@ class Counts(NamedTuple):
     follow: np.ndarray
     types: np.ndarray
 
-    def find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each key, its position in `keys`, and whether it is there."""
-        if not len(self.keys):
-            return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return at, self.keys[at] == keys
-
 
 class LanguageModel(NamedTuple):
-    """The models of all folds: counts of unigrams, bigrams, trigrams; tokens outside each fold; vocabulary size."""
+    """Trigram models, one for each fold, of all texts outside it.
+
+    orders: counts of unigrams, bigrams, trigrams. words: (folds,) the number of words outside each fold. entries: the
+    size of the vocabulary.
+    """
 
     orders: tuple[Counts, ...]
     words: np.ndarray
     entries: int
 
-    def score(self, texts: Texts, window: tuple[np.ndarray, np.ndarray], folds: np.ndarray) -> np.ndarray:
+    def score(self, texts: EncodedTexts, window: Window, folds: np.ndarray) -> np.ndarray:
         """(texts,): log probability of the words in each text's window and the two after it, whose trigrams overlap it.
-        window: (texts,) starts and ends in `texts.flat`; folds: (texts,) whose model scores the text.
-        """
-        end = np.minimum(window[1] + ORDER - 1, texts.offsets[1:])
-        start = np.maximum(window[0], texts.offsets[:-1] + 1)
-        lengths = np.maximum(end - start, 0)
-        at = ragged(start, lengths)
-        row = np.repeat(np.arange(len(texts)), lengths)
-        logs = log(self._probability(_keys(texts, at, texts.offsets[row]), folds[row]))
-        return np.bincount(row, logs, len(texts))
 
-    def _probability(self, keys: list[np.ndarray], fold: np.ndarray) -> np.ndarray:
-        """p(last word | words before) of n-grams (keys by order) by the models without `fold`: interpolated absolute
-        discounting (Ney, Essen and Kneser 1994), max(c - d, 0) / c(h) + d t(h) / c(h) p_shorter, of counts c, contexts
-        h, and t(h) different words after h.
+        folds: (texts,) the fold of each text, whose model has not seen it.
         """
-        at, found = self.orders[0].find(keys[0])
-        count = np.where(found, self.orders[0].seen[at, fold], 0)
-        probability = (count + 1.0) / (self.words[fold] + self.entries)
+        # The start mark is given, so that the first word after it is the first that is predicted.
+        start = np.maximum(window.start, texts.offsets[:-1] + 1)
+        end = np.minimum(window.end + ORDER - 1, texts.offsets[1:])
+        lengths = np.maximum(end - start, 0)
+        position = ragged(start, lengths)
+        text = np.repeat(np.arange(len(texts)), lengths)
+        keys = _keys_ending_at(texts, position, texts.offsets[text])
+        return np.bincount(text, log(self._probability(keys, folds[text])), len(texts))
+
+    def _probability(self, keys: Sequence[np.ndarray], folds: np.ndarray) -> np.ndarray:
+        """(words,): p(word | the two before it), by the models of these folds (words,); keys: (words,) by order.
+
+        Interpolated absolute discounting (Ney, Essen and Kneser 1994): with counts c, contexts h of one to two words,
+        the number c(h) of words after h and the number t(h) of different ones,
+        p(w | h) = max(c(h w) - d, 0) / c(h) + d t(h) / c(h) p(w | h without its first word). Words alone are counted
+        with one more occurrence of each. Where h was never seen, p(w | h) is that of the shorter context.
+        """
+        unigrams = self.orders[0]
+        seen = _find(unigrams.keys, keys[0]).values(unigrams.seen, folds)
+        probability = (seen + 1.0) / (self.words[folds] + self.entries)
         for order in range(1, ORDER):
-            at, found = self.orders[order].find(keys[order])
-            count = np.where(found, self.orders[order].seen[at, fold], 0)
+            longer = self.orders[order]
             context = self.orders[order - 1]
-            at, found = context.find(keys[order] & ((1 << BITS * order) - 1))
-            follow = np.where(found, context.follow[at, fold], 0)
-            types = np.where(found, context.types[at, fold], 0)
+            seen = _find(longer.keys, keys[order]).values(longer.seen, folds)
+            in_context = _find(context.keys, _without_last_word(keys[order], order))
+            follow = in_context.values(context.follow, folds)
+            types = in_context.values(context.types, folds)
             total = np.maximum(follow, 1)
-            longer = np.maximum(count - DISCOUNT, 0) / total + DISCOUNT * types / total * probability
-            probability = np.where(follow > 0, longer, probability)
+            discounted = np.maximum(seen - DISCOUNT, 0) / total + DISCOUNT * types / total * probability
+            probability = np.where(follow > 0, discounted, probability)
         return probability
 
-    def gaps(self, true: Texts, negative: Texts, folds: np.ndarray) -> np.ndarray:
+    def gaps(self, true: EncodedTexts, negative: EncodedTexts, folds: np.ndarray) -> np.ndarray:
         """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold."""
-        around = windows(true, negative)
-        return self.score(true, around.true, folds) - self.score(negative, around.negative, folds)
+        window = windows(true, negative)
+        return self.score(true, window.true, folds) - self.score(negative, window.negative, folds)
 
 
-def train(texts: Texts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
+def train(texts: EncodedTexts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
     """Train the models of `count` folds; folds: (texts,) the fold of each text; entries: size of the vocabulary."""
+    # Every word is predicted except the start mark.
     lengths = np.diff(texts.offsets) - 1
-    at = ragged(texts.offsets[:-1] + 1, lengths)
-    row = np.repeat(np.arange(len(texts)), lengths)
-    fold = folds[row]
-    tables = []
-    for keys in _keys(texts, at, texts.offsets[row]):
-        names, inverse = np.unique(keys, return_inverse=True)
-        inside = np.bincount(inverse * count + fold, minlength=len(names) * count).reshape(len(names), count)
-        tables.append((names, (inside.sum(axis=1, keepdims=True) - inside).astype(np.int32)))
+    position = ragged(texts.offsets[:-1] + 1, lengths)
+    text = np.repeat(np.arange(len(texts)), lengths)
+    fold = folds[text]
+    keys = []
+    seen = []
+    for occurring in _keys_ending_at(texts, position, texts.offsets[text]):
+        distinct, column = np.unique(occurring, return_inverse=True)
+        inside = np.bincount(column * count + fold, minlength=len(distinct) * count).reshape(len(distinct), count)
+        # (n-grams, folds): all occurrences but those inside the fold
+        outside = inside.sum(axis=1, keepdims=True) - inside
+        keys.append(distinct)
+        seen.append(outside.astype(np.int32))
+    # It is the context of each first word, although it is never predicted.
+    if START not in keys[0]:
+        place = np.searchsorted(keys[0], START)
+        keys[0] = np.insert(keys[0], place, START)
+        seen[0] = np.insert(seen[0], place, 0, axis=0)
     orders = []
-    for order, (names, counts) in enumerate(tables):
-        follow, types = np.zeros((2, len(names), count), np.int32)
-        if order == 0 and START not in names:  # the start mark is only a context, never a predicted word
-            names = np.append(names, START)
-            at_end = np.zeros((1, count), np.int32)
-            counts, follow, types = (np.concatenate([part, at_end]) for part in (counts, follow, types))
-            by = np.argsort(names)
-            names = names[by]
-            counts = counts[by]
-            follow = follow[by]
-            types = types[by]
-        orders.append(Counts(names, counts, follow, types))
-    for order in range(1, ORDER):
-        names, counts = tables[order]
-        context = orders[order - 1]
-        at, found = context.find(names & ((1 << BITS * order) - 1))
+    for order in range(ORDER):
+        follow = np.zeros_like(seen[order])
+        types = np.zeros_like(seen[order])
+        if order + 1 < ORDER:
+            longer = seen[order + 1]
+            context = _find(keys[order], _without_last_word(keys[order + 1], order + 1))
+            # Each longer n-gram adds its occurrences to its context, and itself as one different word after it.
         for number in range(count):
-            held = counts[:, number] * found
-            context.follow[:, number] = np.bincount(at, held, len(context.keys))
-            context.types[:, number] = np.bincount(at, held > 0, len(context.keys))
+            occurrences = longer[:, number] * context.known
+            follow[:, number] = np.bincount(context.position, occurrences, len(keys[order]))
+            types[:, number] = np.bincount(context.position, occurrences > 0, len(keys[order]))
+        orders.append(Counts(keys[order], seen[order], follow, types))
     words = np.bincount(fold, minlength=count)
     return LanguageModel(tuple(orders), words.sum() - words, entries)
 
 
-def _keys(texts: Texts, at: np.ndarray, start: np.ndarray) -> list[np.ndarray]:
-    """By order, keys of n-grams that end at `at` in `texts.flat`; before the text's `start` its first word repeats."""
-    words = [texts.flat[np.maximum(at - back, start)].astype(np.int64) for back in range(ORDER)]
+def _without_last_word(keys: np.ndarray, words: int) -> np.ndarray:
+    """The keys of the first `words` words of n-grams that have one more."""
+    return keys & ((1 << BITS * words) - 1)
+
+
+def _keys_ending_at(texts: EncodedTexts, position: np.ndarray, text_start: np.ndarray) -> list[np.ndarray]:
+    """By order from 1 to 3, the keys of the n-grams whose last word is at each position in `texts.flat`: (positions,).
+
+    Before the start of its text, at `text_start` (positions,), its first word, the start mark, repeats.
+    """
+    # words[k] is the word k places before the position
+    words = [texts.flat[np.maximum(position - back, text_start)].astype(np.int64) for back in range(ORDER)]
     keys = []
     for order in range(1, ORDER + 1):
-        key = np.zeros(len(at), np.int64)
+        key = np.zeros(len(position), np.int64)
         for place in range(order):
             key |= words[order - 1 - place] << BITS * place
         keys.append(key)

@@ -24,8 +24,8 @@ class Sizes(Settings):
         return self
 
 
-class TrainingConfig(Settings):
-    """The schedule of one training run. Raises ValueError for values out of range."""
+class ClozeTrainingConfig(Settings):
+    """The schedule of one training run of a cloze model."""
 
     seed: int = Field(1, description="seed of weights, order and dropout")
     epochs: AtLeastOne = Field(14, description="passes over the captions; 4 with --continue")

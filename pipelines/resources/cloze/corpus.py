@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from ....augment.cloze.states import SPECIAL, Units, by_first_word, joined, normalised
+from ....augment.cloze.states import END, SPECIAL, START, Units, by_first_word, joined, normalised
 from ....augment.data import data_path
 from ....augment.language.parse import load
 from ....augment.language.semantic_classes import prepositions
@@ -21,10 +21,11 @@ from ... import readers
 from ...readers.files import name_of
 from ...readers.record import image_id
 
-MAX_UNITS = 40  # longer captions are cut into pieces of this length
+# Longer captions are cut into pieces of this length.
+MAX_UNITS = 40
 
 
-class Source(NamedTuple):
+class CaptionSource(NamedTuple):
     """What was read from a source. name: its file or folder, without the path. texts: its distinct captions in order.
     left_out, rejected: how many captions were left out for their image, and could not be read.
     """
@@ -35,30 +36,43 @@ class Source(NamedTuple):
     rejected: int
 
 
-def read_source(source: str, left_out: Collection[str] = (), held_out: bool = False) -> Source:
+def read_source(source: str, left_out: Collection[str] = (), held_out: bool = False) -> CaptionSource:
     """Read captions in any format that `negcap build` reads, to train on or, with `held_out`, to measure on.
 
     Of a source with train splits, those are read to train on and the other splits to measure on; of a source without,
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
-    texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
-    without = Counter[bool]()
+    # By whether in a train split; in order, each once.
+    texts: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    captions_left_out = Counter[bool]()
+    has_train_split = False
     rejected = 0
     for record in readers.read(source, readers.detect(source), readers.ReadOptions.of({})):
         if isinstance(record, readers.Rejected):
             rejected += 1
             continue
-        train = record.split in TRAIN_SPLITS
-        known = texts.setdefault(train, {})
+        in_train = record.split in TRAIN_SPLITS
+        has_train_split |= in_train
         if photo_id(str(record.image)) in left_out:
-            without[train] += 1
+            captions_left_out[in_train] += 1
         else:
-            known.setdefault(record.text)
-    part = not held_out and True in texts
-    if not texts.get(part):
+            texts[in_train].setdefault(record.text)
+    read_train = has_train_split and not held_out
+    if not texts[read_train]:
         raise ValueError(f"{source}: must have captions to {'measure' if held_out else 'train'} on, has none")
-    return Source(name_of(source), tuple(texts[part]), without[part], rejected)
+    return CaptionSource(name_of(source), tuple(texts[read_train]), captions_left_out[read_train], rejected)
+
+
+def read_sources(sources: Sequence[str], leave_out: Path | None = None) -> list[CaptionSource]:
+    """Read captions to train on, see `read_source`; leave_out: a file as `read_photo_ids` reads it."""
+    left_out = read_photo_ids(leave_out) if leave_out else frozenset[str]()
+    return [read_source(source, left_out) for source in sources]
+
+
+def distinct_texts(sources: Iterable[CaptionSource]) -> list[str]:
+    """The captions of some sources in order, each once."""
+    return list(dict.fromkeys(text for source in sources for text in source.texts))
 
 
 def photo_id(image: str) -> str:
@@ -83,42 +97,61 @@ def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def phrases() -> list[str]:
     """The phrases that are read as one unit: prepositions of several words, and compounds of the reference lexicon."""
-    rows = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet").select(["kind", "entry", "place"])
-    entries = list(zip(*rows.to_pydict().values(), strict=True))
-    nouns = {entry for kind, entry, _ in entries if kind == "noun" and " " in entry}
-    places = (place for kind, entry, place in entries if kind == "surface" and entry in nouns)
-    compounds = {place.partition(":")[2] for place in places if place.startswith(("nn:", "nns:"))}
+    lexicon = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet").select(["kind", "entry", "place"])
+    rows = lexicon.to_pylist()
+    nouns = {row["entry"] for row in rows if row["kind"] == "noun" and " " in row["entry"]}
+    # The forms of a noun are rows of the kind "surface"; their place is such as "nns:tennis balls".
+    forms = [row["place"] for row in rows if row["kind"] == "surface" and row["entry"] in nouns]
+    compounds = {form.partition(":")[2] for form in forms if form.startswith(("nn:", "nns:"))}
     return sorted(name for name in compounds | prepositions().entries if " " in name)
+
+
+class Vocabulary(NamedTuple):
+    """The units of a model, and how often each occurs in its captions, (units,). The count of UNKNOWN is that of all
+    rarer words; START and END have the number of captions.
+    """
+
+    units: Units
+    counts: np.ndarray
 
 
 def vocabulary(
     captions: Iterable[Sequence[str]], phrases: Iterable[str], min_count: int, known: Sequence[str] = SPECIAL
-) -> tuple[Units, np.ndarray]:
-    """The units of a model of some tokenised captions, and how often each occurs in them, (units,).
+) -> Vocabulary:
+    """The vocabulary of a model of some captions.
 
-    known: the names of units that it has in any case; then come words and phrases that occur `min_count` times, the
-    most frequent first. The count of UNKNOWN is that of all rarer words; START and END have the number of captions.
+    Args:
+        captions: tokenised captions.
+        phrases: what is read as one unit, words with spaces between them.
+        min_count: how often a word or phrase must occur to be a unit; the most frequent come first.
+        known: the names of units that the model has in any case, before the others.
     """
     first = by_first_word(phrases)
     counter = Counter[str]()
     total = 0
     for words in captions:
+        # The number of words of each unit, 0 for a final full stop.
         sizes = joined(words, first)
-        units = (words[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True) if size)
-        counter.update(map(" ".join, units))
+        for size, end in zip(sizes, accumulate(sizes), strict=True):
+            if size:
+                counter[" ".join(words[end - size : end])] += 1
         total += 1
-    frequent = {name for name, n in counter.items() if n >= min_count}.difference(known)
+    frequent = {name for name, count in counter.items() if count >= min_count}.difference(known)
     names = [*known, *sorted(frequent, key=lambda name: (-counter[name], name))]
-    kept = [counter[name] for name in names[len(SPECIAL) :]]
-    return Units(tuple(names)), np.array([total, total, sum(counter.values()) - sum(kept), *kept])
+    counts = [counter[name] for name in names[len(SPECIAL) :]]
+    unknown = sum(counter.values()) - sum(counts)
+    return Vocabulary(Units(tuple(names)), np.array([total, total, unknown, *counts]))
 
 
 def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
     """Each tokenised caption as the numbers of its units, with START and END: int32. Captions without a word are left
     out, those of more than MAX_UNITS units are cut into several.
     """
+    start = SPECIAL.index(START)
+    end = SPECIAL.index(END)
     encoded = []
     for words in captions:
         inner = units.read(words)[0][1:-1]
-        encoded += [np.array([0, *inner[at : at + MAX_UNITS], 1], np.int32) for at in range(0, len(inner), MAX_UNITS)]
+        for first in range(0, len(inner), MAX_UNITS):
+            encoded.append(np.array([start, *inner[first : first + MAX_UNITS], end], np.int32))
     return encoded

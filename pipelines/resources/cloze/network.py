@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -42,7 +42,8 @@ from ...engine.storage import write_atomically
 from .config import Sizes
 
 UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
-FARTHEST = 7  # distances of this many units and more share one bias of the attention
+# Distances of this many units and more share one bias of the attention.
+FARTHEST = 7
 
 
 def log_frequencies(counts: np.ndarray) -> Tensor:
@@ -51,12 +52,14 @@ def log_frequencies(counts: np.ndarray) -> Tensor:
 
 
 class Cloze(nn.Module):
-    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file. fixed_point:
-    whether weights and activations are rounded as in the file and by its reader (see
+    """A cloze model. Its parameters' names are those of the arrays in the shipped file.
+
+    fixed_point: whether weights and activations are rounded as in the file and by its reader (see
     `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
+        """Draw random weights; units: the size of the vocabulary."""
         super().__init__()
         self.sizes = sizes
         self.fixed_point = False
@@ -74,29 +77,38 @@ class Cloze(nn.Module):
 
     def contexts(self, units: Tensor) -> Tensor:
         """The contexts (captions, length - 2, words) of all places in units (captions, length), with START and END."""
-        sizes = self.sizes
-        length = units.shape[1]
+        places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
         after = self._states(self.backward_gru, vectors.flip(1)[:, :-2])
-        after = after.flip(1)  # row i: the state after reading END back to place i + 2
+        # Row i: the state after reading END back to place i + 2.
+        after = after.flip(1)
         before = self.dropout(before)
         after = self.dropout(after)
         both = torch.cat([before, after], -1)
-        n = length - 2
-        heads = sizes.heads
-        width = sizes.states // sizes.heads
-        query = self._linear(self.query, both).view(-1, n, heads, width).transpose(1, 2) * width**-0.5
-        query = self._rounded(query, int(math.log2(ROW // width)), ROW // width)
-        sides = zip(self.memory, (before, after), strict=True)
-        memory = torch.cat([self._linear(cast(nn.Linear, layer), states) for layer, states in sides], 1)
-        memory = self._rounded(memory, MEMORY)
-        key, value = memory.view(-1, 2 * n, heads, 2 * width).transpose(1, 2).chunk(2, -1)
-        shares = self._shares(query @ key.transpose(2, 3) + self._bias(n))
-        attended = self._rounded(shares @ value, FOUND).transpose(1, 2).reshape(-1, n, sizes.states)
+        attended = self._attended(both, (before, after)).transpose(1, 2).reshape(-1, places, self.sizes.states)
         hidden = self._linear(self.hidden, torch.cat([both, self.dropout(attended)], -1))
         hidden = self._tabulated(GELU, hidden, nn.functional.gelu(hidden, approximate="tanh"))
         return self._rounded(self._linear(self.output, self.dropout(hidden)), VECTOR)
+
+    def _attended(self, both: Tensor, sides: tuple[Tensor, Tensor]) -> Tensor:
+        """What each place attends to among the earlier and later states: (captions, heads, places, states / heads).
+
+        Args:
+            both: the states before and after each place, (captions, places, 2 * states).
+            sides: the same two, each (captions, places, states). Each state is also something to attend to.
+        """
+        places = both.shape[1]
+        heads = self.sizes.heads
+        width = self.sizes.states // heads
+        query = self._linear(self.query, both).view(-1, places, heads, width).transpose(1, 2) * width**-0.5
+        query = self._rounded(query, int(math.log2(ROW // width)), ROW // width)
+        # One after the other along the places: first all forward states, then all backward states.
+        memory = torch.cat([self._linear(layer, states) for layer, states in zip(self.memory, sides, strict=True)], 1)
+        memory = self._rounded(memory, MEMORY)
+        key, value = memory.view(-1, 2 * places, heads, 2 * width).transpose(1, 2).chunk(2, -1)
+        shares = self._shares(query @ key.transpose(2, 3) + self._bias(places))
+        return self._rounded(shares @ value, FOUND)
 
     @property
     def vectors(self) -> Tensor:
@@ -108,7 +120,8 @@ class Cloze(nn.Module):
         if not self.fixed_point:
             states: Tensor = gru(vectors)[0]
             return states
-        (from_vector, from_state, bias, state_bias), each_state = gru.all_weights[0], list[Tensor]()
+        each_state: list[Tensor] = []
+        from_vector, from_state, bias, state_bias = gru.all_weights[0]
         gates = vectors @ self._quantised(from_vector).T + bias
         weight = self._quantised(from_state).T
         state = vectors.new_zeros(len(vectors), gru.hidden_size)
@@ -126,6 +139,7 @@ class Cloze(nn.Module):
         return torch.stack(each_state, 1)
 
     def _shares(self, weights: Tensor) -> Tensor:
+        """The softmax of the weights; in fixed point its values are rounded, its gradient is that without rounding."""
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
@@ -140,7 +154,9 @@ class Cloze(nn.Module):
         looked_up = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
         return exact + (looked_up - exact).detach()
 
-    def _linear(self, layer: nn.Linear, values: Tensor) -> Tensor:
+    def _linear(self, layer: nn.Module, values: Tensor) -> Tensor:
+        """A linear layer, with its weight as it is stored."""
+        assert isinstance(layer, nn.Linear)
         return nn.functional.linear(values, self._quantised(layer.weight), layer.bias)
 
     def _quantised(self, weights: Tensor, largest: int = ROW) -> Tensor:
@@ -157,10 +173,11 @@ class Cloze(nn.Module):
         values = values.clamp(-largest / 2**bits, largest / 2**bits)
         return values + (torch.round(values * 2**bits) / 2**bits - values).detach()
 
-    def _bias(self, n: int) -> Tensor:
-        """What attention adds by distance: (heads, n, 2 n); -inf for states that have seen the place itself."""
-        at = torch.arange(n)
-        distance = at[:, None] - at[None]
+    def _bias(self, places: int) -> Tensor:
+        """What attention adds by distance: (heads, places, 2 * places); -inf for states that have seen the place."""
+        position = torch.arange(places)
+        # From a state to a place: positive for what lies before it.
+        distance = position[:, None] - position[None]
         biases = []
         for side, back in ((0, distance), (1, -distance)):
             bias = self.distance[:, side, back.clamp(0, FARTHEST)]
@@ -168,27 +185,36 @@ class Cloze(nn.Module):
         return torch.cat(biases, -1)
 
 
-BATCH = 256  # captions whose perplexity is measured at once
+MEASURED_AT_ONCE = 256  # captions
+
+
+class Perplexity(NamedTuple):
+    """How well a network tells words from each other.
+
+    perplexity: exp of the mean of -log p(word | the rest of its caption), over the words that are units and with p
+        normalised over the whole vocabulary.
+    mean_log_sum: the mean log of the sum of all probabilities, 0 if they need no normalising.
+    """
+
+    perplexity: float
+    mean_log_sum: float
 
 
 @torch.no_grad()
-def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
-    """The perplexity of encoded captions, and the mean log of the sum of all probabilities, which is 0 at best. The
-    perplexity is exp of the mean of -log p(word | the rest of its caption), over the words that are units and with p
-    normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
-    """
+def perplexity(net: Cloze, captions: list[np.ndarray]) -> Perplexity:
+    """Measure a network on encoded captions. Switches dropout off. Raises ValueError if no word is a unit."""
     net.eval()
     loss = 0.0
     log_sum = 0.0
     words = 0
     for _, group in groupby(sorted(captions, key=len), key=len):
         rows = list(group)
-        for at in range(0, len(rows), BATCH):
-            units = torch.from_numpy(np.stack(rows[at : at + BATCH])).long()
+        for start in range(0, len(rows), MEASURED_AT_ONCE):
+            units = torch.from_numpy(np.stack(rows[start : start + MEASURED_AT_ONCE])).long()
             targets = units[:, 1:-1].flatten()
-            known = targets != UNKNOWN_UNIT
-            contexts = net.contexts(units).flatten(0, 1)[known]
-            targets = targets[known]
+            is_known = targets != UNKNOWN_UNIT
+            contexts = net.contexts(units).flatten(0, 1)[is_known]
+            targets = targets[is_known]
             scores = contexts @ net.vectors.T + net.bias
             scores[:, : len(SPECIAL)] = -torch.inf
             total = torch.logsumexp(scores, -1)
@@ -197,7 +223,7 @@ def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
             words += len(targets)
     if not words:
         raise ValueError("the captions to measure perplexity on must have words that the model knows, have none")
-    return math.exp(loss / words), log_sum / words
+    return Perplexity(math.exp(loss / words), log_sum / words)
 
 
 @torch.no_grad()
@@ -208,28 +234,39 @@ def save(
     held_out: list[np.ndarray],
     facts: Mapping[str, object],
     trained_on: list[np.ndarray] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Write a model in the form that `negcap.augment.cloze.file` reads, and return what it records about itself.
 
     The biases of `net` are rounded as in the file, and its `fixed_point` is set, which rounds the rest, so that the
-    perplexity recorded is that of what is written. held_out: encoded captions to measure the perplexity on, if there
-    are any. The biases are shifted so that the log of the sum of all probabilities is 0 on average, on held_out or else
-    on the captions trained_on, if there are any. facts: what else to record (what the model was trained on and how), as
-    JSON has it. The same arguments give the same bytes. Raises ValueError if a parameter is not finite, or too large
-    for sums to be exact (see `negcap.augment.cloze.fixed_point`).
+    perplexity recorded is that of what is written. The biases are shifted so that the log of the sum of all
+    probabilities is 0 on average. The same arguments give the same bytes.
+
+    Args:
+        path: the file to write.
+        net: the network, which is changed.
+        units: its vocabulary.
+        held_out: encoded captions to measure the perplexity on, if there are any; the biases are shifted for them.
+        facts: what else to record, as JSON has it: what the model was trained on and how.
+        trained_on: encoded captions to shift the biases for if none are held out; None: they are not shifted.
+
+    Raises:
+        ValueError: a parameter is not finite, or too large for sums to be exact (see
+            `negcap.augment.cloze.fixed_point`).
     """
     net.fixed_point = True
     if centred_on := held_out or trained_on:
-        net.bias.sub_(perplexity(net, centred_on)[1])
+        net.bias.sub_(perplexity(net, centred_on).mean_log_sum)
     arrays: dict[str, np.ndarray] = {}
     for name, value in net.state_dict().items():
         arrays |= stored(name, value.numpy())
+        # Matrices are rounded whenever they are used.
         if value.ndim != 2:
             value.copy_(value.half())
-    about: dict[str, Any] = {**facts, "negcap_version": version("negcap"), "units": len(units.names)}
+    about = {**facts, "negcap_version": version("negcap"), "units": len(units.names)}
     if held_out:
-        measured, log_sum = perplexity(net, held_out)
-        about |= {"perplexity": round(measured, 3), "mean_log_sum": round(log_sum, 4)}
+        measured = perplexity(net, held_out)
+        about["perplexity"] = round(measured.perplexity, 3)
+        about["mean_log_sum"] = round(measured.mean_log_sum, 4)
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
     write_arrays(path, {**arrays, ABOUT: _as_json(about)})
     return about
@@ -243,21 +280,37 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write the arrays of a model's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     archive = io.BytesIO()
-    np.savez_compressed(archive, allow_pickle=False, **arrays)  # without times: its members' date is always 1980
+    # Without times: its members' date is always 1980.
+    np.savez_compressed(archive, allow_pickle=False, **arrays)
     write_atomically(path, archive.getbuffer())
 
 
 def write_part(
     model: Path, output: Path, prefix: str, part: Mapping[str, np.ndarray], facts: Mapping[str, object]
 ) -> None:
-    """Write a model's file to `output` with another part, whose arrays' names begin with `prefix`, and more facts."""
+    """Write a model's file anew with another part, such as another surrogate.
+
+    Args:
+        model: the file to read.
+        output: the file to write; it may be the same.
+        prefix: with which the names of the part's arrays begin; those that the model has are left out.
+        part: the arrays of the new part, by name.
+        facts: what the file records about it; they replace facts of the same names.
+    """
     with np.load(model) as archive:
         arrays = {name: archive[name] for name in archive.files if not name.startswith(prefix)}
     about = json.loads(arrays[ABOUT].tobytes()) | facts
     write_arrays(output, {**arrays, **part, ABOUT: _as_json(about)})
 
 
-def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
+class LoadedCloze(NamedTuple):
+    """The vocabulary and the network of a model's file."""
+
+    units: Units
+    net: Cloze
+
+
+def load(path: Path, dropout: float = 0.0) -> LoadedCloze:
     """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate. dropout: of the
     network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
     """
@@ -266,10 +319,10 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
     states = len(arrays["query.bias"])
     sizes = Sizes(words=words, states=states, hidden=len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
     net = Cloze(len(units.names), sizes, dropout)
-    own = net.state_dict().keys()
-    net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items() if name in own})
+    parameters = {name: torch.from_numpy(arrays[name]) for name in net.state_dict() if name in arrays}
+    net.load_state_dict(parameters)
     net.fixed_point = True
-    return units, net
+    return LoadedCloze(units, net)
 
 
 def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
@@ -278,14 +331,17 @@ def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
     A new word has the vector of UNKNOWN, a new phrase the mean of those of its words: the network reads them as before.
     Their biases are the logs of their relative frequencies by counts (units,), of `new`.
     """
-    made = Cloze(len(new.names), net.sizes, net.dropout.p)
+    larger = Cloze(len(new.names), net.sizes, net.dropout.p)
     parameters = dict(net.state_dict())
     if added := new.names[len(old.names) :]:
         vectors = parameters["embedding.weight"]
         unknown = old.number[UNKNOWN]
-        rows = [vectors[[old.number.get(word, unknown) for word in name.split(" ")]].mean(0) for name in added]
-        parameters["embedding.weight"] = torch.cat([vectors, torch.stack(rows)])
+        new_rows = []
+        for name in added:
+            numbers = [old.number.get(word, unknown) for word in name.split(" ")]
+            new_rows.append(vectors[numbers].mean(0))
+        parameters["embedding.weight"] = torch.cat([vectors, torch.stack(new_rows)])
         parameters["bias"] = torch.cat([parameters["bias"], log_frequencies(counts)[len(old.names) :].float()])
-    made.load_state_dict(parameters)
-    made.fixed_point = net.fixed_point
-    return made
+    larger.load_state_dict(parameters)
+    larger.fixed_point = net.fixed_point
+    return larger

@@ -6,8 +6,9 @@ there; the model reads the texts that this gives, and the surrogate learns how m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,37 +27,78 @@ from ....augment.lexicon.lexicon import Lexicon
 from ....augment.plausibility import entry_units
 from ....schemas.captions import LEXICON
 from ...tables.corpus import given_table
+from ..progress import report
 from . import corpus, network
 from .config import SurrogateConfig
-from .train import one_cycle, report
+from .one_cycle import one_cycle
 
 FORMS = {"noun": ("nn", "nns"), "preposition": ("",), "attribute": ("",), "verb": ("VBZ", "VBG", "VBD", "VBP", "VB")}
-FLOOR = -6.5  # of log p(new unit | rest)
-PLACES = {"noun": 2, "other": 1}  # of a caption that are tried, at most
-REPLACEMENTS = 4  # of a place, at most
-READ_TOGETHER = 250  # captions
-LEAST = -6.0
-MOST = 8.0  # nats; what a unit loses is cut to these
+# The log of p(new unit | rest) from which a unit is tried.
+LEAST_LIKELY = -6.5
+# How many places of a caption are tried.
+MAX_PLACES = {"noun": 2, "other": 1}
+MAX_REPLACEMENTS = 4  # of a place
+CAPTIONS_AT_ONCE = 250
+PLACES_AT_ONCE = 1000
+# Losses are cut to these, in nats, so that a few extreme ones do not decide the squared error.
+LEAST_LOSS = -6.0
+LARGEST_LOSS = 8.0
 HELD_OUT = 0.05  # of the places
 
 
-class Slot(NamedTuple):
-    """A place of a caption in which units were replaced, and what this did. vectors: of all places of the caption,
-    (places, width). units: of these places. place: the number of this one. lost: of each replacement, the decrease of
-    log p in each place, NaN in its own, (replacements, places). moved: see `state_changes`, (2, replacements, states).
+class ReplacedPlace(NamedTuple):
+    """A place of a caption in which the model has read other units, and what each of these replacements has changed.
+
+    vectors: of all places of the caption, (places, width).
+    units: the numbers of the units that stand there, (places,).
+    place: which of them was replaced.
+    lost: by how much the log p of each place has decreased, NaN at the replaced one, (replacements, places).
+    state_changes: as `negcap.augment.cloze.surrogate.state_changes` has them, (2, replacements, states).
     """
 
     vectors: np.ndarray
     units: np.ndarray
     place: int
     lost: np.ndarray
-    moved: np.ndarray
+    state_changes: np.ndarray
 
 
-class Surrogate(nn.Module):
-    """The estimate in PyTorch; words, states: widths of word vectors, with standard deviation `scale`, and states."""
+class PlaceLosses(NamedTuple):
+    """What the other places of some captions lose by replacements, in nats. A pair is a replacement and one place of
+    its caption. losses: of each pair, (pairs,). replacement: the number of its replacement, (pairs,).
+    """
+
+    losses: Tensor
+    replacement: Tensor
+
+
+class LossComparison(NamedTuple):
+    """Losses as the surrogate estimates them and as the model has read them, without the replaced places themselves.
+
+    estimated, read: of each pair of a replacement and another place, (pairs,).
+    sums: what each replacement takes from all other places, `loss` of `negcap.augment.plausibility.Change`: the
+        estimates and what was read, (2, replacements).
+    """
+
+    estimated: Tensor
+    read: Tensor
+    sums: Tensor
+
+
+class SurrogateNetwork(nn.Module):
+    """The estimate in PyTorch. Its equation is in `negcap.augment.cloze.surrogate`; in its letters, `context` is B,
+    `distance` t, `share` A and c, and `before` and `after` are the two matrices F.
+    """
 
     def __init__(self, words: int, states: int, scale: float, config: SurrogateConfig) -> None:
+        """Draw random weights.
+
+        Args:
+            words: the width of the word vectors.
+            states: the width of the states of each GRU.
+            scale: the standard deviation of the word vectors; they are divided by it.
+            config: the widths of the layers.
+        """
         super().__init__()
         self.scale = scale
         self.context = nn.Linear(4 * words, config.width, bias=False)
@@ -65,39 +107,58 @@ class Surrogate(nn.Module):
         self.before = nn.Linear(states, config.shares, bias=False)
         self.after = nn.Linear(states, config.shares, bias=False)
 
-    def forward(self, slots: Sequence[Slot], embedding: Tensor) -> tuple[Tensor, Tensor]:
-        """What each replacement takes from each place of its text: (pairs,), and the number of the replacement."""
-        contexts = []
-        distances = []
-        pairs = []
-        of = []
-        far = []
-        first = replacement = 0
-        for vectors, units, place, lost, _ in slots:
-            size = len(units)
-            there = np.arange(len(units)) - place
-            words = embedding[torch.from_numpy(units)] / self.scale
-            both = torch.from_numpy(vectors).float(), words
-            one = [its[place].expand(size, -1) for its in both]
-            contexts.append(torch.cat([*both, *one], 1))
-            distances.append(there)
-            pairs.append(np.tile(np.arange(first, first + size), len(lost)))
-            of.append(np.repeat(np.arange(replacement, replacement + len(lost)), size))
-            far.append(np.tile(there > 0, len(lost)))
-            first = first + size
-            replacement = replacement + len(lost)
-        distance = torch.from_numpy(np.concatenate(distances).clip(-FARTHEST, FARTHEST) + FARTHEST)
-        hidden = gelu(self.context(torch.cat(contexts)) + self.distance(distance), approximate="tanh")
-        moved = torch.from_numpy(np.concatenate([slot.moved for slot in slots], 1)).float() * 2.0 ** (1 - STATE)
-        changes = torch.stack([self.before(moved[0]), self.after(moved[1])])
-        side, number, pair = (torch.from_numpy(np.concatenate(its)) for its in (far, of, pairs))
-        return (self.share(hidden)[pair] * changes[side.long(), number]).sum(1), number
+    def forward(self, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> PlaceLosses:
+        """Estimate what each replacement takes from each place of its caption; embedding: the word vectors.
+
+        A row is a place of one of the captions: all places of the first caption, then all of the second. A caption of
+        r replacements and n places has r * n pairs, which share its n rows, since a(i, s) is the same for all of them.
+        """
+        # Each list has an array for each caption. This one: (places, 4 * words).
+        contexts: list[Tensor] = []
+        # This one: (places,).
+        distances: list[np.ndarray] = []
+        # These three: (replacements * places,).
+        row_of_pair: list[np.ndarray] = []
+        replacement_of_pair: list[np.ndarray] = []
+        is_behind: list[np.ndarray] = []
+        rows = 0
+        replacements = 0
+        for caption in replaced:
+            size = len(caption.units)
+            count = len(caption.lost)
+            distance = np.arange(size) - caption.place
+            vectors = torch.from_numpy(caption.vectors).float()
+            words = embedding[torch.from_numpy(caption.units)] / self.scale
+            replaced_vector = vectors[caption.place].expand(size, -1)
+            replaced_word = words[caption.place].expand(size, -1)
+            contexts.append(torch.cat([vectors, words, replaced_vector, replaced_word], 1))
+            distances.append(distance)
+            row_of_pair.append(np.tile(np.arange(rows, rows + size), count))
+            replacement_of_pair.append(np.repeat(np.arange(replacements, replacements + count), size))
+            is_behind.append(np.tile(distance > 0, count))
+            rows += size
+            replacements += count
+
+        bucket = torch.from_numpy(np.concatenate(distances).clip(-FARTHEST, FARTHEST) + FARTHEST)
+        hidden = gelu(self.context(torch.cat(contexts)) + self.distance(bucket), approximate="tanh")
+        shares = self.share(hidden)  # (rows, shares)
+
+        stacked = np.concatenate([caption.state_changes for caption in replaced], 1)
+        state_changes = torch.from_numpy(stacked).float() * 2.0 ** (1 - STATE)
+        projected = torch.stack([self.before(state_changes[0]), self.after(state_changes[1])])
+
+        # A place behind the replaced one sees the change in the forward GRU, a place before it in the backward GRU.
+        side = torch.from_numpy(np.concatenate(is_behind)).long()
+        row = torch.from_numpy(np.concatenate(row_of_pair))
+        replacement = torch.from_numpy(np.concatenate(replacement_of_pair))
+        return PlaceLosses((shares[row] * projected[side, replacement]).sum(1), replacement)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of the model's file, by name. Raises ValueError as `stored`."""
         weights = {name: value.detach().numpy() for name, value in self.named_parameters()}
-        parts = weights["context.weight"].reshape(self.context.out_features, 2, 2, -1)
-        scaled = parts / np.array([1.0, self.scale])[:, None]
+        # The columns of B are [v_i; e_i; v_s; e_s]. The file's reader does not divide the word vectors e by `scale`.
+        columns = weights["context.weight"].reshape(self.context.out_features, 2, 2, -1)
+        scaled = columns / np.array([1.0, self.scale])[:, None]
         weights["context.weight"] = scaled.reshape(self.context.out_features, -1)
         arrays: dict[str, np.ndarray] = {}
         for name, values in weights.items():
@@ -105,124 +166,198 @@ class Surrogate(nn.Module):
         return arrays
 
 
-@single_threaded()
-def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[Slot]:
-    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
-    rng = np.random.default_rng(seed)
-    table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
-    lexicon = Lexicon.from_table(table, model)
-    alike: dict[int, tuple[str, np.ndarray]] = {}  # of each unit, its kind and the units of the same kind and form
-    for kind, forms in reversed(FORMS.items()):  # a unit of several kinds counts as the first
+class Alternatives(NamedTuple):
+    """The units that may replace a unit. kind: a key of MAX_PLACES. units: all of one kind and form, ascending."""
+
+    kind: str
+    units: np.ndarray
+
+
+def alternatives_by_unit(lexicon: Lexicon) -> dict[int, Alternatives]:
+    """What may replace each unit that is an entry of the lexicon, by its number."""
+    alternatives: dict[int, Alternatives] = {}
+    # Later ones replace earlier ones: a unit of two kinds is of the first.
+    for kind, forms in reversed(FORMS.items()):
         for form in forms:
             units = np.unique(entry_units(lexicon, kind, form))
             units = units[units >= 0]
-            alike |= dict.fromkeys(units.tolist(), ("noun" if kind == "noun" else "other", units))
-    for at in range(0, len(captions), READ_TOGETHER):
-        words = captions[at : at + READ_TOGETHER]
+            alternatives |= dict.fromkeys(units.tolist(), Alternatives("noun" if kind == "noun" else "other", units))
+    return alternatives
+
+
+class Replacement(NamedTuple):
+    """A unit that is put into a place of a caption. caption: its number. place: from 1, since START has 0."""
+
+    caption: int
+    place: int
+    unit: int
+
+
+@single_threaded()
+def replaced_places(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[ReplacedPlace]:
+    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
+    rng = np.random.default_rng(seed)
+    table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
+    alternatives = alternatives_by_unit(Lexicon.from_table(table, model))
+    for start in range(0, len(captions), CAPTIONS_AT_ONCE):
+        words = captions[start : start + CAPTIONS_AT_ONCE]
         encodings = model.read(words)
-        tried: list[tuple[int, int, int]] = []  # number of the caption, place, new unit
+        replacements: list[Replacement] = []
         for number, encoding in enumerate(encodings):
-            left = dict(PLACES)
-            for place in (rng.permutation(len(encoding.scores)) + 1).tolist():
-                if (found := alike.get(encoding.units[place])) is None or not left[found[0]]:
-                    continue
-                kind, units = found
-                left[kind] -= 1
-                likely = model.embedding[units] @ encoding.vectors[place - 1] + model.bias[units]
-                open_ = units[(likely >= FLOOR) & (units != encoding.units[place])]
-                drawn = rng.permutation(open_)[:REPLACEMENTS]
-                tried += [(number, place, unit) for unit in drawn.tolist()]
-        yield from _read(model, words, encodings, tried)
+            replacements += _likely_replacements(model, encoding, number, alternatives, rng)
+        yield from _read_replacements(model, words, encodings, replacements)
 
 
-def _read(
+def _likely_replacements(
+    model: ClozeModel,
+    encoding: CaptionEncoding,
+    number: int,
+    alternatives: Mapping[int, Alternatives],
+    rng: np.random.Generator,
+) -> Iterator[Replacement]:
+    """Some replacements in a caption that the model finds likely; number: of the caption."""
+    places_left = dict(MAX_PLACES)
+    for place in (rng.permutation(len(encoding.scores)) + 1).tolist():
+        old = encoding.units[place]
+        if old not in alternatives or not places_left[alternatives[old].kind]:
+            continue
+        kind, units = alternatives[old]
+        places_left[kind] -= 1
+        log_p = model.embedding[units] @ encoding.vectors[place - 1] + model.bias[units]
+        likely = units[(log_p >= LEAST_LIKELY) & (units != old)]
+        for unit in rng.permutation(likely)[:MAX_REPLACEMENTS].tolist():
+            yield Replacement(number, place, unit)
+
+
+class _ReadReplacement(NamedTuple):
+    """A replacement and how the model has read it; state_changes: (2, states)."""
+
+    replacement: Replacement
+    encoding: CaptionEncoding
+    state_changes: np.ndarray
+
+    @property
+    def caption_and_place(self) -> tuple[int, int]:
+        return self.replacement.caption, self.replacement.place
+
+
+def _read_replacements(
     model: ClozeModel,
     words: Sequence[Sequence[str]],
     encodings: Sequence[CaptionEncoding],
-    tried: list[tuple[int, int, int]],
-) -> Iterator[Slot]:
-    """What the model reads in captions after replacements (number of the caption, place, new unit), by place."""
-    if not tried:
+    replacements: Sequence[Replacement],
+) -> Iterator[ReplacedPlace]:
+    """What the model reads after replacements, by place; words, encodings: of the captions, by number."""
+    if not replacements:
         return
     texts = []
-    for number, place, unit in tried:
-        own = words[number]
-        of = encodings[number].place_of
-        first = of.index(place)
-        last = of.index(place) + of.count(place)
-        texts.append([*own[:first], *model.units.names[unit].split(" "), *own[last:]])
-    changed = [encodings[number] for number, *_ in tried]
-    _, places, units = np.array(tried).T
-    beside = np.column_stack([places - 1, places + 1])
-    slots = np.arange(len(units))
-    moved = state_changes(model.network, changed, beside, slots, units).astype(np.int16)
-    read = zip(tried, model.read_edited(changed, texts), moved.transpose(1, 0, 2), strict=True)
-    for (number, place), group in groupby(read, key=lambda one: one[0][:2]):
-        old = encodings[number]
-        lost = []
-        changes = []
-        for (_, _, unit), new, change in group:
-            if list(new.units) == [*old.units[:place], unit, *old.units[place + 1 :]]:  # no phrase has come or gone
-                lost.append(np.array(old.scores) - np.array(new.scores))
-                changes.append(change)
-        if lost:
-            vectors = old.vectors[: len(old.scores)].astype(np.float16)  # without loss: at most 2^10 units
-            of_text = np.array(lost, np.float16)
-            of_text[:, place - 1] = np.nan
-            yield Slot(vectors, np.array(old.units[1:-1]), place - 1, of_text, np.stack(changes, 1))
+    for number, place, unit in replacements:
+        place_of = encodings[number].place_of  # of each token
+        first = place_of.index(place)
+        end = first + place_of.count(place)
+        texts.append([*words[number][:first], *model.units.names[unit].split(" "), *words[number][end:]])
+
+    changed = [encodings[replacement.caption] for replacement in replacements]
+    places = np.array([replacement.place for replacement in replacements])
+    units = np.array([replacement.unit for replacement in replacements])
+    # The GRUs read up to the places before and after.
+    neighbours = np.column_stack([places - 1, places + 1])
+    state_changes_of = state_changes(model.network, changed, neighbours, np.arange(len(units)), units).astype(np.int16)
+    edited = model.read_edited(changed, texts)
+    rows = map(_ReadReplacement, replacements, edited, state_changes_of.transpose(1, 0, 2))
+    for (number, place), group in groupby(rows, key=attrgetter("caption_and_place")):
+        replaced = _replaced_place(encodings[number], place, list(group))
+        if replaced is not None:
+            yield replaced
+
+
+def _replaced_place(old: CaptionEncoding, place: int, rows: Sequence[_ReadReplacement]) -> ReplacedPlace | None:
+    """What all replacements of one place have changed; None if none of them leaves the other units as they are."""
+    before = old.units[:place]
+    behind = old.units[place + 1 :]
+    # With a new word beside it, a unit may join a phrase or leave one. Then the places do not correspond.
+    same = [row for row in rows if list(row.encoding.units) == [*before, row.replacement.unit, *behind]]
+    if not same:
+        return None
+    lost = np.array([np.array(old.scores) - np.array(row.encoding.scores) for row in same], np.float16)
+    lost[:, place - 1] = np.nan
+    return ReplacedPlace(
+        vectors=old.vectors[: len(old.scores)].astype(np.float16),  # exact: they are at most 2^10 units
+        units=np.array(old.units[1:-1]),
+        place=place - 1,
+        lost=lost,
+        state_changes=np.stack([row.state_changes for row in same], 1),
+    )
 
 
 @torch.random.fork_rng(devices=[])
-def fit(model: ClozeModel, slots: Sequence[Slot], config: SurrogateConfig) -> Surrogate:
+def fit(model: ClozeModel, replaced: Sequence[ReplacedPlace], config: SurrogateConfig) -> SurrogateNetwork:
     """Fit a surrogate to what a model has read: the squared error of what each unit loses, and of log(1 + loss)."""
     torch.manual_seed(config.seed)
     embedding = torch.from_numpy(model.embedding)
-    net = Surrogate(embedding.shape[1], slots[0].moved.shape[2], float(embedding.std()), config)
+    states = replaced[0].state_changes.shape[2]
+    net = SurrogateNetwork(embedding.shape[1], states, float(embedding.std()), config)
 
     def error(numbers: np.ndarray) -> Tensor:
-        (estimated, lost), sums = _losses(net, [slots[i] for i in numbers], embedding)
-        return mse_loss(estimated, lost.clamp(LEAST, MOST)) + mse_loss(*sums.log1p())
+        compared = compare_losses(net, [replaced[i] for i in numbers], embedding)
+        of_places = mse_loss(compared.estimated, compared.read.clamp(LEAST_LOSS, LARGEST_LOSS))
+        return of_places + mse_loss(*compared.sums.log1p())
 
-    one_cycle(net, torch.optim.Adam(net.parameters()), len(slots), error, config, report)
+    one_cycle(net, torch.optim.Adam(net.parameters()), len(replaced), error, config, report)
     return net
 
 
-def _losses(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """What units lose as estimated and as read; and both losses (2, replacements), see `…plausibility.Change`."""
-    estimated, number = net(slots, embedding)
-    lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in slots])).float()
-    other = ~lost.isnan()
-    pair = (estimated[other], lost[other])
-    none = torch.zeros(sum(len(slot.lost) for slot in slots))
-    return pair, torch.stack([none.index_add(0, number[other], its.clamp_min(0.0)) for its in pair])
+def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> LossComparison:
+    """Compare what other places lose as the surrogate estimates it with what the model has read."""
+    losses, replacement = net(replaced, embedding)
+    read = torch.from_numpy(np.concatenate([caption.lost.reshape(-1) for caption in replaced])).float()
+    is_other = ~read.isnan()
+    estimated = losses[is_other]
+    read = read[is_other]
+    none = torch.zeros(sum(len(caption.lost) for caption in replaced))
+    # What becomes likelier does not make up for what becomes less likely.
+    sums = [none.index_add(0, replacement[is_other], of_pair.clamp_min(0.0)) for of_pair in (estimated, read)]
+    return LossComparison(estimated, read, torch.stack(sums))
 
 
 @torch.no_grad()
-def correlation(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> float:
+def correlation(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> float:
     """The correlation of the losses that are estimated with those that the model has read."""
-    found = [_losses(net, slots[at : at + 1000], embedding)[1] for at in range(0, len(slots), 1000)]
-    return float(torch.corrcoef(torch.cat(found, 1))[0, 1])
+    blocks = [replaced[start : start + PLACES_AT_ONCE] for start in range(0, len(replaced), PLACES_AT_ONCE)]
+    sums = [compare_losses(net, block, embedding).sums for block in blocks]
+    return float(torch.corrcoef(torch.cat(sums, 1))[0, 1])
 
 
 def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path | None, config: SurrogateConfig) -> None:
     """Give a cloze model a new surrogate, fitted to captions of some sources, and write the model to `output`.
-    captions, leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. Raises OSError or ValueError for bad
-    input.
+
+    Args:
+        captions: sources that `negcap build` reads.
+        model: the file of the model.
+        output: the file to write; it may be the same.
+        leave_out: a file with ids of photos whose captions are not read.
+        config: how it is fitted.
+
+    Raises:
+        OSError, ValueError: the input is missing or bad, or too few words of the captions can be replaced.
     """
     torch.set_num_threads(1)
-    left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()
-    read = [corpus.read_source(name, left_out) for name in captions]
-    texts = list(dict.fromkeys(text for source in read for text in source.texts))
+    texts = corpus.distinct_texts(corpus.read_sources(captions, leave_out))
     order = np.random.default_rng(config.seed).permutation(len(texts))[: config.captions]
     words = list(corpus.tokenised(texts[i] for i in order))
     loaded = ClozeModel.load(model)
-    slots = list(slots_of(loaded, [its for its in words if len(its) <= corpus.MAX_UNITS], config.seed))
-    apart = int(len(slots) * HELD_OUT)
-    if not apart:
-        raise ValueError(f"captions must have words of the lexicon to replace in 20 places or more, was: {len(slots)}")
-    report(f"{len(order)} captions, {len(slots)} places, {sum(len(slot.lost) for slot in slots)} replacements")
-    net = fit(loaded, slots[apart:], config)
-    r = correlation(net, slots[:apart], torch.from_numpy(loaded.embedding))
+    # Longer captions are cut into pieces when a model is trained, so it has never read one as a whole.
+    short = [tokens for tokens in words if len(tokens) <= corpus.MAX_UNITS]
+    replaced = list(replaced_places(loaded, short, config.seed))
+    held_out = int(len(replaced) * HELD_OUT)
+    if not held_out:
+        raise ValueError(
+            f"captions must have words of the lexicon to replace in 20 places or more, was: {len(replaced)}"
+        )
+    replacements = sum(len(place.lost) for place in replaced)
+    report(f"{len(order)} captions, {len(replaced)} places, {replacements} replacements")
+    net = fit(loaded, replaced[held_out:], config)
+    r = correlation(net, replaced[:held_out], torch.from_numpy(loaded.embedding))
     about = {"captions": len(order), "correlation": round(r, 3), "training": config.model_dump()}
     network.write_part(model, output, PREFIX, net.arrays(), {"surrogate": about})
     report(f"{output}: correlation of the losses {r:.3f}")

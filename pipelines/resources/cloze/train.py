@@ -3,50 +3,63 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ....augment.cloze.file import read_about
-from ....augment.cloze.states import SPECIAL
+from ....augment.cloze.states import SPECIAL, Units
 from ....augment.data import data_path
 from ....augment.settings import given_only
-from ...models.fit import Line, Say, Step, fit, silent
+from ...models.fit import Line, Say, TrainingStep, fit
+from ..progress import report
 from . import corpus, network
-from .config import JudgementConfig, Sizes, SurrogateConfig, TrainingConfig
+from .config import ClozeTrainingConfig, Sizes
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
-MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
+# Units of a caption, with START and END: what turns a batch of captions into one of words.
+MEAN_LENGTH = 13
 SMALLEST_BATCH = 8
 
 
-def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities.
+class SampledLoss(NamedTuple):
+    """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities: scalars."""
+
+    loss: Tensor
+    squared_log_sum: Tensor
+
+
+def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_q: Tensor) -> SampledLoss:
+    """The loss of a sampled softmax.
 
     With s(w) for the score of unit w in a context, t for its target, D for the drawn units and q(w) for the chance that
     w is among them, the sum of all probabilities is estimated as Z = exp s(t) + sum of exp s(w) / q(w) over D without
     t, and the loss is log Z - s(t): Jean, Cho, Memisevic and Bengio, "On Using Very Large Target Vocabulary for Neural
     Machine Translation", 2015. If D is the whole vocabulary, this is the softmax.
 
-    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_q: log q of each unit, (units,).
+    Args:
+        net: the model, whose word vectors and biases give the scores.
+        contexts: (n, words).
+        targets: the unit that stands in each context, (n,).
+        drawn: the units of D, distinct, (samples,).
+        log_q: log q of each unit of the vocabulary, (units,).
     """
     vectors = net.vectors
-    true = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
-    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_q[drawn]
-    others = others.masked_fill(drawn[None] == targets[:, None], -torch.inf)
-    total = torch.logaddexp(true, torch.logsumexp(others, -1))
-    return (total - true).mean(), (total**2).mean()
+    true_scores = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
+    other_scores = contexts @ vectors[drawn].T + net.bias[drawn] - log_q[drawn]
+    other_scores = other_scores.masked_fill(drawn[None] == targets[:, None], -torch.inf)
+    log_sum = torch.logaddexp(true_scores, torch.logsumexp(other_scores, -1))
+    return SampledLoss((log_sum - true_scores).mean(), (log_sum**2).mean())
 
 
-class Drawing(NamedTuple):
-    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own. rates:
-    (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
+class UnitSampler(NamedTuple):
+    """Draws the units that a batch's targets are told from: each by itself, with a chance of its own. rates: (units,),
+    float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
     """
 
     rates: Tensor
@@ -58,21 +71,25 @@ class Drawing(NamedTuple):
         return (keys < self.rates).nonzero()[:, 0]
 
 
-def drawing(counts: np.ndarray, samples: int) -> Drawing:
+def unit_sampler(counts: np.ndarray, samples: int) -> UnitSampler:
     """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones. counts:
     of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
     """
     weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
     weights[: len(SPECIAL)] = 0.0
     samples = min(samples, len(weights) - len(SPECIAL))
+    # The scale of the rates, by bisection: a chance is not proportional to its rate, but grows with it.
     low = 0.0
     high = 1e12
     for _ in range(200):
         scale = (low + high) / 2
         expected = float((1 - torch.exp(-weights * scale)).sum())
-        low, high = (scale, high) if expected < samples else (low, scale)
+        if expected < samples:
+            low = scale
+        else:
+            high = scale
     chance = 1 - torch.exp(-weights * low)
-    return Drawing(weights * low, torch.log(chance.clamp_min(1e-12)).float())
+    return UnitSampler(weights * low, torch.log(chance.clamp_min(1e-12)).float())
 
 
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
@@ -82,13 +99,14 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     stacked = []
     for length, group in groupby(order, key=lambda i: len(captions[i])):
         numbers = list(group)
-        rows = max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
-        stacked += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
+        size_of_batch = max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
+        for start in range(0, len(numbers), size_of_batch):
+            stacked.append(np.stack([captions[i] for i in numbers[start : start + size_of_batch]]))
     return [stacked[i] for i in generator.permutation(len(stacked))]
 
 
 @torch.random.fork_rng(devices=[])
-def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
+def new_network(counts: np.ndarray, sizes: Sizes, config: ClozeTrainingConfig) -> Cloze:
     """A network with random weights, whose biases are the logs of the units' frequencies by counts (units,)."""
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)
@@ -102,40 +120,54 @@ def train(
     net: Cloze,
     captions: list[np.ndarray],
     counts: np.ndarray,
-    config: TrainingConfig,
+    config: ClozeTrainingConfig,
     report: Say,
     after_epoch: Callable[[Cloze, int], None] = lambda net, epoch: None,
 ) -> Cloze:
-    """Train `net` in place on encoded captions, and return it with the moving average of its weights. counts: of each
-    unit, (units,). report: called with lines of progress. after_epoch(net, epoch): called with the average after each
-    epoch. The same arguments give the same weights on the same machine with the same number of threads.
+    """Train `net` in place on encoded captions, and return it with the moving average of its weights.
+
+    The same arguments give the same weights on the same machine with the same number of threads.
+
+    Args:
+        net: the network to train.
+        captions: as `negcap.pipelines.resources.cloze.corpus.encode` gives them.
+        counts: how often each unit occurs, (units,).
+        config: the schedule.
+        report: called with lines of progress.
+        after_epoch: called after each epoch with the averaged network and the number of the epoch, from 1.
     """
-    torch.manual_seed(config.seed)  # of dropout, which takes no generator
+    # For dropout, which takes no generator.
+    torch.manual_seed(config.seed)
     order = np.random.default_rng(config.seed)
     generator = torch.Generator().manual_seed(config.seed)
-    sampling = drawing(counts, config.samples)
+    sampler = unit_sampler(counts, config.samples)
     average = copy.deepcopy(net)
-    done = count(1)
-    per_epoch = len(batches(captions, config.batch, np.random.default_rng(0)))
+    step_numbers = count(1)
+    steps_per_epoch = len(batches(captions, config.batch, np.random.default_rng(0)))
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
 
     def epoch_batches(epoch: int) -> Iterator[Tensor]:
         net.train()
-        net.fixed_point = average.fixed_point = epoch > config.epochs - config.fixed_point
-        told = (batch for batch in batches(captions, config.batch, order) if (batch[:, 1:-1] != UNKNOWN_UNIT).any())
-        return (torch.from_numpy(batch).long() for batch in told)
+        net.fixed_point = epoch > config.epochs - config.fixed_point
+        average.fixed_point = net.fixed_point
+        for batch in batches(captions, config.batch, order):
+            # A batch of unknown words has no target, and no loss.
+            if (batch[:, 1:-1] != UNKNOWN_UNIT).any():
+                yield torch.from_numpy(batch).long()
 
-    def step(units: Tensor, epoch: int) -> Step:
-        loss, normal = _losses(net, units, sampling, config, generator)
-        return Step(loss + config.normalise * normal, {"loss": loss, "squared log of the sum": normal})
+    def step(units: Tensor, epoch: int) -> TrainingStep:
+        loss, squared_log_sum = _batch_loss(net, units, sampler, config, generator)
+        terms = {"loss": loss, "squared log of the sum": squared_log_sum}
+        return TrainingStep(loss + config.normalise * squared_log_sum, terms)
 
-    def after_step(units: Tensor) -> None:
-        number = next(done)
+    def move_average(units: Tensor) -> None:
+        number = next(step_numbers)
+        # At first the weights move fast: a long memory would keep the random ones.
         decay = min(config.average, (1 + number) / (10 + number))
         with torch.no_grad():
             torch._foreach_lerp_([*average.parameters()], [*net.parameters()], 1 - decay)
 
-    def after(line: Line) -> Line:
+    def evaluate(line: Line) -> Line:
         terms = ", ".join(f"{name} {value:.3f}" for name, value in line["terms"].items())
         report(f"epoch {line['epoch']} of {config.epochs}: {terms}")
         after_epoch(average, line["epoch"])
@@ -148,12 +180,12 @@ def train(
         step,
         config.epochs,
         clip=1.0,
-        rate=lambda epoch, before: config.learning_rate * rate(before, config.epochs * per_epoch, config.warm_up),
-        after_step=after_step,
-        evaluate=after,
+        rate=lambda epoch, before: config.learning_rate * rate(before, config.epochs * steps_per_epoch, config.warm_up),
+        after_step=move_average,
+        evaluate=evaluate,
         say=report,
         about=f"{len(captions):,} captions",
-        length=per_epoch,
+        length=steps_per_epoch,
     )
     net.load_state_dict(average.state_dict())
     return net
@@ -162,28 +194,33 @@ def train(
 def rate(step: int, steps: int, warm_up: int) -> float:
     """The share of the learning rate at a step, from 0: it rises for `warm_up` steps or a tenth of all, then falls."""
     warm_up = min(warm_up, steps // 10)
-    return min((step + 1) / max(warm_up, 1), (steps - step) / max(steps - warm_up, 1))
+    rising = (step + 1) / max(warm_up, 1)
+    falling = (steps - step) / max(steps - warm_up, 1)
+    return min(rising, falling)
 
 
-def _losses(
-    net: Cloze, units: Tensor, sampling: Drawing, config: TrainingConfig, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """What `sampled_loss` returns for a batch of captions, (captions, length)."""
+def _batch_loss(
+    net: Cloze, units: Tensor, sampler: UnitSampler, config: ClozeTrainingConfig, generator: torch.Generator
+) -> SampledLoss:
+    """The loss of a batch of captions, (captions, length)."""
     read = units
     if config.forget:
+        # The reader must also cope with words that it does not know, of which the training captions have few.
         forgotten = torch.rand(units.shape, generator=generator) < config.forget
-        forgotten[:, [0, -1]] = False
+        forgotten[:, [0, -1]] = False  # START and END
         read = units.masked_fill(forgotten, UNKNOWN_UNIT)
     targets = units[:, 1:-1].flatten()
-    known = targets != UNKNOWN_UNIT
-    drawn = sampling.draw(generator)
+    is_known = targets != UNKNOWN_UNIT
+    drawn = sampler.draw(generator)
     contexts = net.contexts(read).flatten(0, 1)
-    return sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
+    return sampled_loss(net, contexts[is_known], targets[is_known], drawn, sampler.log_chance)
 
 
 SHIPPED = "shipped"
-CENTRED_ON = 5_000  # captions of the training set, at most, where none are held out
-CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given and they are not
+# How many captions of the training set are measured, at most, where none are held out.
+CENTRED_ON = 5_000
+# The values with --continue, if they are not given.
+CONTINUED = {"epochs": 4, "learning_rate": 5e-4}
 
 
 def train_on(
@@ -194,13 +231,21 @@ def train_on(
     leave_out: Path | None = None,
     source: str = "",
     continued: Path | None = None,
-    **given: Any,
+    **given: object,
 ) -> None:
     """Train a model on the captions of some sources, or train the model `continued` on, and write it to `output`.
 
-    captions, held_out: sources that `negcap build` reads; the perplexity is measured on those held out. leave_out: a
-    file with ids of photos. source: what the captions are; default: their names. continued: a model, or SHIPPED. given:
-    fields of `Sizes` and `TrainingConfig`; None is not given. Raises OSError or ValueError for bad input.
+    Args:
+        captions: sources that `negcap build` reads.
+        output: the file to write.
+        held_out: sources whose captions the perplexity is measured on.
+        leave_out: a file with ids of photos whose captions are not trained on.
+        source: what the captions are, for the model's metadata; default: the names of the sources.
+        continued: a model's file, or SHIPPED for that of the package; None: a new network.
+        given: fields of `Sizes` and `ClozeTrainingConfig`; None is not given.
+
+    Raises:
+        OSError, ValueError: the input is missing or bad.
     """
     given = given_only(given)
     if continued and (resized := [f"--{name}" for name in Sizes.model_fields if name in given]):
@@ -209,37 +254,27 @@ def train_on(
         raise ValueError(f"output must be a file, is a folder: {output}")
     if continued == Path(SHIPPED):
         continued = data_path("cloze") / "model.npz"
-    config = TrainingConfig.of({**(CONTINUED if continued else {}), **given})
+    config = ClozeTrainingConfig.of({**(CONTINUED if continued else {}), **given})
     sizes = Sizes.of(given)
     # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
     # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
     torch.set_num_threads(config.threads)
 
-    left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()
-    trained_on = [corpus.read_source(name, left_out) for name in captions]
+    trained_on = corpus.read_sources(captions, leave_out)
     kept_apart = [corpus.read_source(name, held_out=True) for name in held_out]
     for read in (*trained_on, *kept_apart):
-        found = f"{len(read.texts)} distinct captions, {read.left_out} left out for their photos"
-        report(f"{read.name}: {found}, {read.rejected} unreadable")
-    texts = list(dict.fromkeys(text for read in trained_on for text in read.texts))
-    held_out_texts = list(dict.fromkeys(text for read in kept_apart for text in read.texts))
+        counted = f"{len(read.texts)} distinct captions, {read.left_out} left out for their photos"
+        report(f"{read.name}: {counted}, {read.rejected} unreadable")
+    texts = corpus.distinct_texts(trained_on)
+    held_out_texts = corpus.distinct_texts(kept_apart)
     if held_out_texts and set(held_out_texts) <= set(texts):
         raise ValueError("the captions held out must differ from those to train on, all of them are among these")
 
     words = list(corpus.tokenised(texts))
-    old_units, old_net = network.load(continued, config.dropout) if continued else (None, None)
-    known = old_units.names if old_units else SPECIAL
-    phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
-    units, counts = corpus.vocabulary(words, phrases, config.min_count, known)
-    if not counts[len(SPECIAL) :].any():
-        raise ValueError(f"a word must occur at least {config.min_count} times (--set min_count), none does")
-    if old_units and old_net:
-        net = network.enlarged(old_net, old_units, units, counts)
-    else:
-        net = new_network(counts, sizes, config)
-    encoded = corpus.encode(words, units)
-    measured = corpus.encode(corpus.tokenised(held_out_texts), units)
-    report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(held_out_texts)} captions held out")
+    start = _start(words, config, sizes, continued)
+    encoded = corpus.encode(words, start.units)
+    measured = corpus.encode(corpus.tokenised(held_out_texts), start.units)
+    report(f"{len(texts)} distinct captions, {len(start.units.names)} units, {len(held_out_texts)} captions held out")
 
     def after_epoch(net: Cloze, epoch: int) -> None:
         if measured:
@@ -247,39 +282,41 @@ def train_on(
             report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
     output.parent.mkdir(parents=True, exist_ok=True)
-    after_epoch(net, 0)  # what cannot be measured is said before training
-    train(net, encoded, counts, config, report, after_epoch)
-    trained, apart = (", ".join(read.name for read in its) for its in (trained_on, kept_apart))
-    facts = {"source": source or trained, "captions": len(texts), "held_out": apart}
-    facts |= {"captions_left_out": sum(read.left_out for read in trained_on), "held_out_captions": len(held_out_texts)}
-    facts |= {"training": config.model_dump(), "continues": read_about(continued) if continued else None}
-    about = network.save(output, net, units, measured, facts, encoded[:: -(-len(encoded) // CENTRED_ON)])
+    # What cannot be measured is said before training.
+    after_epoch(start.net, 0)
+    net = train(start.net, encoded, start.counts, config, report, after_epoch)
+    facts = {
+        "source": source or ", ".join(read.name for read in trained_on),
+        "captions": len(texts),
+        "held_out": ", ".join(read.name for read in kept_apart),
+        "captions_left_out": sum(read.left_out for read in trained_on),
+        "held_out_captions": len(held_out_texts),
+        "training": config.model_dump(),
+        "continues": read_about(continued) if continued else None,
+    }
+    every = -(-len(encoded) // CENTRED_ON)  # rounded up
+    about = network.save(output, net, start.units, measured, facts, encoded[::every])
     report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
 
 
-def report(line: str) -> None:
-    """Print a line of progress."""
-    print(line, file=sys.stderr, flush=True)
+class _Start(NamedTuple):
+    """What a training starts from; counts: how often each unit occurs in the captions, (units,)."""
+
+    units: Units
+    counts: np.ndarray
+    net: Cloze
 
 
-def one_cycle(
-    net: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    rows: int,
-    error: Callable[[np.ndarray], Tensor],
-    config: SurrogateConfig | JudgementConfig,
-    say: Say = silent,
-) -> None:
-    """Train a network on random batches of `rows` rows in one cycle of the learning rate; error: of a batch's rows."""
-    steps = max(1, rows // config.batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
-    order = np.random.default_rng(config.seed)
-    fit(
-        {"net": net},
-        {"optimizer": optimizer},
-        lambda epoch: np.array_split(order.permutation(rows), steps),
-        lambda numbers, epoch: Step(error(numbers)),
-        config.epochs,
-        after_step=lambda numbers: schedule.step(),
-        report=lambda past: say(f"epoch {len(past)} of {config.epochs}: error {past[-1]['loss']:.4f}"),
-    )
+def _start(words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: Sizes, continued: Path | None) -> _Start:
+    """A new network, or that of a file, with a vocabulary of the tokenised captions."""
+    old = network.load(continued, config.dropout) if continued else None
+    known = old.units.names if old else SPECIAL
+    phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
+    units, counts = corpus.vocabulary(words, phrases, config.min_count, known)
+    if not counts[len(SPECIAL) :].any():
+        raise ValueError(f"a word must occur at least {config.min_count} times (--set min_count), none does")
+    if old:
+        net = network.enlarged(old.net, old.units, units, counts)
+    else:
+        net = new_network(counts, sizes, config)
+    return _Start(units, counts, net)

@@ -13,17 +13,28 @@ from .tree import Tree, read_conllu
 
 WORDS = tomllib.loads(Path(__file__).with_name("clear.toml").read_text("utf-8"))
 RENAMED = {ud: clear for clear, labels in WORDS["renamed"].items() for ud in labels.split()}
-CLAUSE_LEVEL, DEGREE, GERUND_PREPOSITIONS = (
-    frozenset(WORDS[name].split()) for name in ("clause_level", "degree", "gerund_prepositions")
-)
+CLAUSE_LEVEL = frozenset(WORDS["clause_level"].split())
+DEGREE = frozenset(WORDS["degree"].split())
+GERUND_PREPOSITIONS = frozenset(WORDS["gerund_prepositions"].split())
 UNCONVERTIBLE = {"goeswith", "reparandum", "orphan", "dislocated"}
 WANTING = {"want", "like", "love", "hate", "need", "prefer", "expect"}
 NOMINAL_DEPS = {"nsubj", "nsubjpass", "dobj", "pobj", "attr", "dative", "conj", "ROOT", "appos"}
 CLAUSE_MARKERS = ("cop", "aux", "aux:pass", "nsubj", "nsubj:pass", "nsubj:outer", "csubj", "expl")
 FINITE = ("VBD", "VBZ", "VBP", "MD")
+WITHIN_VERB = (
+    "nsubj",
+    "nsubj:pass",
+    "aux",
+    "aux:pass",
+    "mark",
+    "obl",
+    "advmod",
+    "advcl",
+)  # stay with a verbal predicate
 LEADING = ("advmod", "obl:unmarked", "nmod:unmarked", "obl:npmod", "obl:tmod", "nummod")
 ROOT_LEVEL = ("punct", "discourse", "vocative", "parataxis", "advcl", "cc", "mark", "list", "nsubj", "aux", "expl")
-OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list")  # labels that a preposition takes over
+# Labels that a preposition takes over.
+OWN_LABEL = ("root", "conj", "parataxis", "ccomp", "appos", "list")
 
 
 def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
@@ -56,30 +67,34 @@ def expand_fixed(tree: Tree) -> None:
     """
     for first in range(len(tree)):
         rest = tree.children(first, "fixed")
-        if not rest:
-            continue
-        phrase = " ".join(tree.forms[word].lower() for word in [first, *rest])
-        head = tree.heads[first]
-        dep = tree.deps[first]
-        if phrase in ("each other", "one another"):
-            _replace(tree, first, rest[0])
-            tree.attach(first, rest[0], "det")
-        elif phrase in ("as well", "as well as", "rather than", "rather then"):
-            previous = first
-            for word in rest:
-                _replace(tree, previous, word)
-                tree.attach(previous, word, "advmod")
-                previous = word
-        elif dep in ("case", "mark"):
-            for word in rest:
-                tree.attach(word, head, dep)
-        elif head >= 0 and tree.tags[head] == "CD":
-            for word in rest:
-                tree.attach(word, head, "quantmod")
-            tree.deps[first] = "amod" if len(rest) == 1 and tree.tags[first].startswith("JJ") else "quantmod"
-        else:
-            for word in rest:
-                tree.attach(word, first, "advmod" if tree.tags[word] != "NN" else "pobj")
+        if rest:
+            _expand_expression(tree, first, rest)
+
+
+def _expand_expression(tree: Tree, first: int, rest: list[int]) -> None:
+    """Replace the flat analysis of one fixed expression, of the word `first` and the words `rest` below it."""
+    phrase = " ".join(tree.forms[word].lower() for word in [first, *rest])
+    head = tree.heads[first]
+    dep = tree.deps[first]
+    if phrase in ("each other", "one another"):
+        _replace(tree, first, rest[0])
+        tree.attach(first, rest[0], "det")
+    elif phrase in ("as well", "as well as", "rather than", "rather then"):
+        previous = first
+        for word in rest:
+            _replace(tree, previous, word)
+            tree.attach(previous, word, "advmod")
+            previous = word
+    elif dep in ("case", "mark"):  # "because of": `raise_prepositions` makes a chain of them
+        for word in rest:
+            tree.attach(word, head, dep)
+    elif head >= 0 and tree.tags[head] == "CD":  # "more than 20"
+        for word in rest:
+            tree.attach(word, head, "quantmod")
+        tree.deps[first] = "amod" if len(rest) == 1 and tree.tags[first].startswith("JJ") else "quantmod"
+    else:  # "of course"
+        for word in rest:
+            tree.attach(word, first, "pobj" if tree.tags[word] == "NN" else "advmod")
 
 
 def _replace(tree: Tree, old: int, new: int) -> None:
@@ -121,17 +136,21 @@ def invert_copulas(tree: Tree) -> None:
 
 
 def _predicate_label(tree: Tree, predicate: int) -> str:
+    """Return the label of a predicate below its copula."""
     if any(tree.tags[child] != "POS" for child in tree.children(predicate, "case")):
-        return "obl"
+        return "obl"  # with a preposition
     tag = tree.tags[predicate]
     pos = tree.pos[predicate]
     if tag.startswith("VB") and pos != "ADJ":
         if tree.children(predicate, "nsubj", "nsubj:pass"):
             return "ccomp"
         return "xcomp" if tree.children(predicate, "mark") or tag == "VB" else "acomp"
-    if pos == "AUX":  # the predicate is itself a copular clause
+    # The predicate is itself a copular clause.
+    if pos == "AUX":
         return "ccomp" if tree.children(predicate, "nsubj") else "xcomp"
-    return {"ADJ": "acomp", **dict.fromkeys(("ADV", "ADP", "SCONJ", "PART"), "advmod")}.get(pos, "attr")
+    if pos == "ADJ":
+        return "acomp"
+    return "advmod" if pos in ("ADV", "ADP", "SCONJ", "PART") else "attr"
 
 
 def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
@@ -139,21 +158,23 @@ def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
     dep = tree.deps[child]
     if child == copula or dep not in CLAUSE_LEVEL:
         return False
-    after_copula = copula < child < predicate
+    between = copula < child < predicate
     verbal = tree.tags[predicate].startswith("VB") and tree.pos[predicate] != "ADJ"
+    # A conjoined clause, but not a conjoined predicate ("is old and tired").
     if dep == "conj":
         return bool(tree.children(child, *CLAUSE_MARKERS)) or tree.tags[child] in FINITE
-    within = ("nsubj", "nsubj:pass", "aux", "aux:pass", "mark", "obl", "advmod", "advcl")
-    if verbal and child > copula and dep in within:
+    # "the plan is to go there": there -> go.
+    if verbal and child > copula and dep in WITHIN_VERB:
         return dep == "nsubj" and not tree.children(predicate, "mark", "nsubj:outer")
     if verbal and dep == "nsubj" and tree.children(predicate, "nsubj:outer"):
         return False
     if dep in ("mark", "punct"):
-        return not after_copula
+        return not between
     if dep == "advmod":
         return _adverb_belongs_to_clause(tree, child, copula, predicate)
+    # "is full of it": of -> full.
     if tree.pos[predicate] in ("ADJ", "ADV") and dep.startswith("obl"):
-        return child < copula if dep in ("obl", "obl:agent") else not after_copula
+        return child < copula if dep in ("obl", "obl:agent") else not between
     return True
 
 
@@ -172,7 +193,8 @@ def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: i
     if tree.pos[predicate] in ("ADJ", "ADV"):
         return not (word in DEGREE or word.endswith("ly") and adverb + 1 == predicate)
     cases = [case for case in tree.children(predicate, "case") if case < predicate]
-    if cases:  # "is right in front": `raise_prepositions` attaches it to the preposition
+    # "is right in front": `raise_prepositions` attaches it to the preposition.
+    if cases:
         return adverb + 1 != cases[0]
     inner = [child for child in tree.children(predicate, "det", "amod", "nummod", "nmod:poss") if child < predicate]
     return not inner or adverb < inner[0]
@@ -216,29 +238,40 @@ def raise_gerund_markers(tree: Tree) -> None:
         if tree.deps[mark] != "mark" or tree.tags[mark] not in ("IN", "RB", "VBG", "TO"):
             continue
         verb = tree.heads[mark]
-        word = tree.forms[mark].lower()
         if verb < 0 or verb < mark:
             continue
+        word = tree.forms[mark].lower()
         subjects = tree.children(verb, "nsubj", "nsubj:pass", "nsubj:outer")
-        finite = tree.tags[verb] in ("VBD", "VBZ", "VBP", "VB") or bool(tree.children(verb, "aux"))
-        absolute = word in ("with", "without", "w/") and subjects and not finite
-        gerund = tree.tags[verb] == "VBG" and not subjects and not finite and word in GERUND_PREPOSITIONS
-        if not absolute and not gerund:
+        is_finite = tree.tags[verb] in ("VBD", "VBZ", "VBP", "VB") or bool(tree.children(verb, "aux"))
+        if is_finite:
             continue
-        tag = tree.tags[verb]
-        label = "pcomp"
-        if absolute:
-            label = "acl" if tag.startswith("VB") else "amod" if tag.startswith("JJ") else "advmod"
-            if tree.deps[verb] == "prep" or tree.children(verb, "prep", "pobj") and tag in ("IN", "TO"):
-                label = "prep"
-        tree.attach(mark, tree.heads[verb], tree.deps[verb] if gerund and tree.deps[verb] in OWN_LABEL else "prep")
-        _move_left_commas(tree, verb, mark)
-        if absolute:
+        if subjects and word in ("with", "without", "w/"):
+            label = _label_after_subject(tree, verb)
+            tree.attach(mark, tree.heads[verb], "prep")
+            _move_left_commas(tree, verb, mark)
             tree.attach(subjects[0], mark, "pobj")
-        tree.attach(verb, subjects[0] if absolute else mark, label)
+            tree.attach(verb, subjects[0], label)
+        elif not subjects and tree.tags[verb] == "VBG" and word in GERUND_PREPOSITIONS:
+            tree.attach(mark, tree.heads[verb], tree.deps[verb] if tree.deps[verb] in OWN_LABEL else "prep")
+            _move_left_commas(tree, verb, mark)
+            tree.attach(verb, mark, "pcomp")
+
+
+def _label_after_subject(tree: Tree, predicate: int) -> str:
+    """Return the label of what is said of the object of "with": "with a dog running", "with its mouth open"."""
+    tag = tree.tags[predicate]
+    if tree.deps[predicate] == "prep":
+        return "prep"
+    # "with a dog on the table".
+    if tree.children(predicate, "prep", "pobj") and tag in ("IN", "TO"):
+        return "prep"
+    if tag.startswith("VB"):
+        return "acl"
+    return "amod" if tag.startswith("JJ") else "advmod"
 
 
 def _move_left_commas(tree: Tree, old: int, new: int) -> None:
+    """Attach commas and conjunctions of the word `old` that stand before its new head `new` to the head of that."""
     head = tree.heads[new]
     for child in tree.children(old, "punct", "cc"):
         if child < new and head >= 0:
@@ -252,7 +285,11 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
     outer = cases[0]
     head = tree.heads[nominal]
     dep = tree.deps[nominal]
-    label = "agent" if dep == "obl:agent" else dep if dep in OWN_LABEL else "prep"
+    if dep == "obl:agent":
+        label = "agent"
+    else:
+        label = dep if dep in OWN_LABEL else "prep"
+    # "in the park and on the street": on -> in, not on -> park.
     if dep == "conj":
         previous = _conjoined_preposition(tree, head)
         if previous is not None:
@@ -260,28 +297,41 @@ def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
                 if head < child < outer:
                     tree.attach(child, previous)
             head = previous
-    if len(cases) > 1 and tree.forms[outer].lower() == "such":  # such -> as (amod), as -> head (prep)
+    # "such as": such -> as (amod), as -> head (prep).
+    if len(cases) > 1 and tree.forms[outer].lower() == "such":
         tree.attach(outer, cases[1], "amod")
         outer = cases[1]
         cases = cases[1:]
     if label == "prep" and tree.tags[outer] in ("RB", "JJ") and len(cases) > 1:
-        label = "advmod"  # instead of, next to: the preposition depends on the adverb
+        # "instead of", "next to": the preposition depends on the adverb.
+        label = "advmod"
     tree.attach(outer, head, label)
     last = outer
     for case in cases[1:]:
-        tree.attach(case, last if case < nominal else outer, "prep")
-        last = case if case < nominal else last
+        # "out of the box": a chain.
+        if case < nominal:
+            tree.attach(case, last, "prep")
+            last = case
+        else:
+            tree.attach(case, outer, "prep")
     _move_leading(tree, nominal, outer)
     if label != "prep" and dep in ("root", "parataxis", "ccomp", "list", "conj"):
-        for child in tree.children(nominal, *ROOT_LEVEL):
-            if child < outer or child > nominal and tree.deps[child] in ("punct", "discourse", "parataxis", "advcl"):
-                tree.attach(child, outer)
+        _move_clause_dependents(tree, nominal, outer)
     _move_left_commas(tree, nominal, outer)
-    verbal = tree.tags[nominal] in ("VBG", "VB", "WRB", "RB")
-    tree.attach(nominal, last, "pcomp" if verbal else "pobj")
+    is_verbal = tree.tags[nominal] in ("VBG", "VB", "WRB", "RB")
+    tree.attach(nominal, last, "pcomp" if is_verbal else "pobj")
+
+
+def _move_clause_dependents(tree: Tree, nominal: int, preposition: int) -> None:
+    """Attach what belongs to a whole phrase, which was labelled as below its nominal, to the preposition."""
+    for child in tree.children(nominal, *ROOT_LEVEL):
+        follows = child > nominal and tree.deps[child] in ("punct", "discourse", "parataxis", "advcl")
+        if child < preposition or follows:
+            tree.attach(child, preposition)
 
 
 def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
+    """Return the preposition of the first of two conjoined phrases, of a chain the outermost; None if it has none."""
     if tree.deps[nominal] not in ("pobj", "pcomp"):
         return None
     preposition = tree.heads[nominal]
@@ -293,13 +343,14 @@ def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
 
 
 def _move_leading(tree: Tree, nominal: int, preposition: int) -> None:
+    """Attach what stands right before a preposition to it: "right in the middle", "three feet above"."""
     first_word = preposition
     for child in reversed(tree.children(nominal)):
         if child >= preposition or tree.deps[child] not in LEADING:
             continue
-        if max(tree.subtree(child)) + 1 == first_word and tree.pos[child] not in ("NUM", "DET"):
-            dep = tree.deps[child]
-            tree.attach(child, preposition, dep if dep == "advmod" else "npadvmod")
+        is_adjacent = max(tree.subtree(child)) + 1 == first_word
+        if is_adjacent and tree.pos[child] not in ("NUM", "DET"):
+            tree.attach(child, preposition, "advmod" if tree.deps[child] == "advmod" else "npadvmod")
             first_word = min(tree.subtree(child))
 
 
@@ -393,6 +444,7 @@ def reattach_punctuation(tree: Tree) -> None:
 
 
 def _crosses(tree: Tree, word: int) -> bool:
+    """Return whether the arc from a word to its head crosses another arc, or leaves the span of one around the word."""
     low, high = sorted((word, tree.heads[word]))
     for other, head in enumerate(tree.heads):
         if head < 0 or other == word:

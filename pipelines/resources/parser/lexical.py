@@ -20,7 +20,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
-from spacy.lookups import load_lookups
+from spacy.lookups import Table, load_lookups
 
 WORDS = tomllib.loads(Path(__file__).with_name("lexical.toml").read_text("utf-8"))
 TAG_TO_POS = {pair.rpartition(":")[0]: pair.rpartition(":")[2] for pair in WORDS["tags"].split()}
@@ -45,12 +45,18 @@ RULES: dict[str, list[list[str]]] = {
     **{pos: [IDENTITY] for pos in "adp adv aux cconj det intj num part pron punct sconj sym x".split()},
 }  # fmt: skip
 OPEN = ("noun", "verb", "adj")
-OWN_LEMMA = {"noun": ("s",), "verb": ("s", "ed", "ing")}  # lemmas that end so look inflected: exceptions
+# Lemmas with these endings look inflected, and must be exceptions.
+LOOKS_INFLECTED = {"noun": ("s",), "verb": ("s", "ed", "ing")}
+
+# As spaCy has it: {"patterns": [[attributes of a token]], "attrs": what it gets}.
+Pattern = dict[str, Any]
+# A table has an entry for each part of speech.
+LemmaTable = dict[str, object]
 
 
-def attribute_patterns() -> list[dict[str, Any]]:
+def attribute_patterns() -> list[Pattern]:
     """Return the patterns for `AttributeRuler.add_patterns`; if several match a word, the last one applies."""
-    tokens = [({"TAG": tag}, pos) for tag, pos in TAG_TO_POS.items()]
+    tokens: list[tuple[dict[str, str], str]] = [({"TAG": tag}, pos) for tag, pos in TAG_TO_POS.items()]
     tokens += [({"TAG": tag, "DEP": dep}, "AUX") for tag in VERB_TAGS for dep in ("aux", "auxpass")]
     tokens += [({"TAG": tag, "LOWER": form}, "AUX") for tag in VERB_TAGS for form in BE]
     tokens += [({"TAG": "DT", "DEP": dep}, "PRON") for dep in NOMINAL_DEPS]
@@ -62,47 +68,64 @@ def attribute_patterns() -> list[dict[str, Any]]:
 
 
 @cache
-def lemma_tables() -> dict[str, dict[str, Any]]:
+def lemma_tables() -> dict[str, LemmaTable]:
     """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which is needed only for training."""
     lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
     published = lookups.get_table("lemma_index")
     index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}
-    published = lookups.get_table("lemma_exc")
+    exceptions = _exceptions(lookups.get_table("lemma_exc"), index)
+    for pos in OPEN:
+        _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
+        index[pos] = _prune(pos, exceptions[pos], index[pos])
+    indexed: LemmaTable = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
+    return {"lemma_rules": {**RULES}, "lemma_exc": {**exceptions}, "lemma_index": indexed}
+
+
+def _exceptions(published: Table, index: Mapping[str, set[str]]) -> dict[str, dict[str, list[str]]]:
+    """The lemmas of irregular forms, by part of speech. Later ones replace earlier ones of the same form.
+
+    Args:
+        published: the exceptions of spacy-lookups-data, with several lemmas for some forms, the usual one first.
+        index: the known lemmas, by part of speech.
+    """
     exceptions: dict[str, dict[str, list[str]]] = {}
     for pos in (*OPEN, "adv"):
-        items = published.get(pos).items()
-        exceptions[pos] = {form: found[:1] for form, found in items if form.isalpha() and "_" not in found[0]}
-    for pos, endings in OWN_LEMMA.items():
+        exceptions[pos] = {
+            form: lemmas[:1] for form, lemmas in published.get(pos).items() if form.isalpha() and "_" not in lemmas[0]
+        }
+    for pos, endings in LOOKS_INFLECTED.items():
         for word in sorted(index[pos]):
             if word.endswith(endings) and not _is_plural(word, index[pos]):
                 exceptions[pos][word] = [word]
     for pos, pairs in WORDS["forms"].items():
-        exceptions[pos].update({form: [lemma] for form, lemma in (pair.split(":") for pair in pairs.split())})
+        for pair in pairs.split():
+            form, lemma_of_form = pair.split(":")
+            exceptions[pos][form] = [lemma_of_form]
     exceptions["noun"].update({word: [word] for word in WORDS["plural_words"].split()})
     for pos in ("aux", "pron", "part"):
         exceptions[pos] = {form: [lemma] for lemma, forms in WORDS[pos].items() for form in forms.split()}
-    for pos in OPEN:
-        _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
-        index[pos] = _prune(pos, exceptions[pos], index[pos])
-    indexed = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
-    return {"lemma_rules": RULES, "lemma_exc": exceptions, "lemma_index": indexed}
+    return exceptions
 
 
 def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:
     """Return the lemma that spaCy's rule lemmatizer finds for a form with these tables of one part of speech."""
-    indexed: list[str] = []
+    in_index: list[str] = []
     unknown: list[str] = []
     for old, new in rules:
-        if form.endswith(old):
-            result = form[: len(form) - len(old)] + new
-            if result in index:
-                indexed = [result, *(other for other in indexed if other != result)]
-            elif result:
-                (unknown if result.isalpha() else indexed).append(result)
-    for result in exceptions.get(form, []):
-        if result not in indexed:
-            indexed.insert(0, result)
-    return (indexed or unknown or [form])[0]
+        if not form.endswith(old):
+            continue
+        candidate = form[: len(form) - len(old)] + new
+        # The last one that is in the index comes first.
+        if candidate in index:
+            in_index = [candidate, *(other for other in in_index if other != candidate)]
+        elif candidate and not candidate.isalpha():
+            in_index.append(candidate)
+        elif candidate:
+            unknown.append(candidate)
+    for candidate in exceptions.get(form, []):
+        if candidate not in in_index:
+            in_index.insert(0, candidate)
+    return (in_index or unknown or [form])[0]
 
 
 def _is_plural(word: str, index: set[str]) -> bool:
@@ -123,13 +146,16 @@ def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], 
 def _prune(pos: str, exceptions: Mapping[str, list[str]], index: set[str]) -> set[str]:
     """Return a small subset of the index that gives every regular inflection the same lemma as the whole index."""
     rules = RULES[pos]
-    wanted = {form: lemma(form, rules, exceptions, index) for word in sorted(index) for form in _inflections(word, pos)}
-    kept: set[str] = set()
+    forms = (form for word in sorted(index) for form in _inflections(word, pos))
+    wanted = {form: lemma(form, rules, exceptions, index) for form in forms}
+    subset: set[str] = set()
+    # A lemma that is added may take the place of another one.
     while True:
-        wrong = {result for form, result in wanted.items() if lemma(form, rules, exceptions, kept) != result}
-        if wrong & index <= kept:
-            return kept
-        kept |= wrong & index
+        wrong = {result for form, result in wanted.items() if lemma(form, rules, exceptions, subset) != result}
+        missing = wrong & index
+        if missing <= subset:
+            return subset
+        subset |= missing
 
 
 def _inflections(word: str, pos: str) -> Iterator[str]:

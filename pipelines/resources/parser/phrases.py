@@ -1,7 +1,9 @@
 """Noun phrases, objects and places of the caption grammar, as trees."""
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -10,13 +12,18 @@ from .lexical import TAG_TO_POS
 from .tree import Tree
 
 
-def _split(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _split(entries) for name, entries in value.items()}
-    return value.split() if isinstance(value, str) else value
+def _read_words(path: Path) -> dict[str, Any]:
+    """The vocabulary: its strings are lists of words, with "_" inside an entry of several words."""
+
+    def split(value: object) -> object:
+        if isinstance(value, dict):
+            return {name: split(entries) for name, entries in value.items()}
+        return value.split() if isinstance(value, str) else value
+
+    return {name: split(value) for name, value in tomllib.loads(path.read_text("utf-8")).items()}
 
 
-WORDS: dict[str, Any] = _split(tomllib.loads(Path(__file__).with_name("captions.toml").read_text("utf-8")))
+WORDS = _read_words(Path(__file__).with_name("captions.toml"))
 IRREGULAR = {tag: dict(pair.split(":") for pair in pairs) for tag, pairs in WORDS["irregular"].items()}
 
 
@@ -28,15 +35,22 @@ def inflected(word: str, tag: str) -> str:
         return IRREGULAR[tag][word]
     ends_in_y = word.endswith("y") and word[-2] not in "aeou"
     stem = word + word[-1] if word in WORDS["doubling"] else word
-    if tag == "VBG":
-        return (word[:-1] if word.endswith("e") and not word.endswith("ee") else stem) + "ing"
-    if tag == "VBN":
-        return word[:-1] + "ied" if ends_in_y else stem + ("d" if stem.endswith("e") else "ed")
-    if tag not in ("VBZ", "NNS"):
-        return word
-    if word.endswith(("s", "x", "z", "ch", "sh")):
-        return word + "es"
-    return word[:-1] + "ies" if ends_in_y else word + "s"
+    match tag:
+        case "VBG" if word.endswith("e") and not word.endswith("ee"):
+            return word[:-1] + "ing"
+        case "VBG":
+            return stem + "ing"
+        case "VBN" if ends_in_y:
+            return word[:-1] + "ied"
+        case "VBN":
+            return stem + ("d" if stem.endswith("e") else "ed")
+        case "VBZ" | "NNS" if word.endswith(("s", "x", "z", "ch", "sh")):
+            return word + "es"
+        case "VBZ" | "NNS" if ends_in_y:
+            return word[:-1] + "ies"
+        case "VBZ" | "NNS":
+            return word + "s"
+    return word
 
 
 @dataclass
@@ -81,6 +95,7 @@ def flatten(root: Node) -> Tree:
     tree = Tree([], [], [], [], [], [])
 
     def visit(node: Node) -> int:
+        """Add a node and all below it; returns its index."""
         lefts = [visit(child) for child in node.left]
         index = len(tree)
         tree.forms.append(node.form)
@@ -93,8 +108,9 @@ def flatten(root: Node) -> Tree:
         return index
 
     visit(root.labelled("ROOT"))
-    followed = zip(tree.forms, tree.forms[1:], strict=False)
-    tree.spaces = [form != "-" and after not in (".", ",", "'s", "'", "-") for form, after in followed] + [True]
+    for form, following in pairwise(tree.forms):
+        tree.spaces.append(form != "-" and following not in (".", ",", "'s", "'", "-"))
+    tree.spaces.append(True)
     return tree
 
 
@@ -102,12 +118,13 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
     """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with conjunction and
     comma, becomes a dependent of the previous one. oxford: with a comma before the conjunction of more than two.
     """
+    # From the last, so that each becomes a dependent when it is complete.
     for index in range(len(parts) - 1, 0, -1):
         previous = parts[index - 1]
-        last = index == len(parts) - 1
-        if not last or oxford and len(parts) > 2:
+        is_last = index == len(parts) - 1
+        if not is_last or (oxford and len(parts) > 2):
             previous.after(comma())
-        if last:
+        if is_last:
             previous.after(leaf("and/CC/cc"))
         previous.after(parts[index].labelled("conj"))
     return parts[0]
@@ -135,13 +152,12 @@ NOUNS = WORDS["nouns"]
 ADJECTIVES = WORDS["adjectives"]
 OBJECTS = WORDS["objects"]
 COLOURS = ADJECTIVES["colour"]
-ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}  # the adjectives of these are those of others
-PLAIN_NOUNS = [
-    word
-    for entries in (*map(NOUNS.get, ("thing", "place", "vehicle", "food")), WORDS["food_mass"], WORDS["mass"],
-                    NOUNS["animal"])
-    for word in entries if not set("_-") & set(word)
-]  # fmt: skip
+# These have the adjectives of another kind.
+ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}
+_NOUN_LISTS = (
+    NOUNS["thing"], NOUNS["place"], NOUNS["vehicle"], NOUNS["food"], WORDS["food_mass"], WORDS["mass"], NOUNS["animal"],
+)  # fmt: skip
+PLAIN_NOUNS = [word for entries in _NOUN_LISTS for word in entries if not set("_-") & set(word)]
 
 
 def chance(rng: Random, probability: float) -> bool:
@@ -149,7 +165,7 @@ def chance(rng: Random, probability: float) -> bool:
     return rng.random() < probability
 
 
-def weighted(rng: Random, weights: dict[T, float]) -> T:
+def weighted(rng: Random, weights: Mapping[T, float]) -> T:
     """Return one of the keys at random, in proportion to their values."""
     return rng.choices(list(weights), list(weights.values()))[0]
 
@@ -159,16 +175,18 @@ def noun(rng: Random, word: str, many: bool = False) -> Node:
     if "_of_" in word:
         head, inner = word.split("_of_")
         return of(noun(rng, head, many), Node(inner, "NN"))
-    first, dash, last = word.rpartition("-")
+    before_dash, dash, last = word.rpartition("-")
     *before, head = last.split("_")
-    if not before and not dash and word not in NOUNS["person"] and chance(rng, 0.10):
+    is_plain = not before and not dash and word not in NOUNS["person"]
+    # A compound of any two nouns.
+    if is_plain and chance(rng, 0.10):
         before = [rng.choice(PLAIN_NOUNS)]
     tag = "NNS" if many else "NN"
     node = Node(inflected(head, tag), tag)
     for part in before:
         node.left.append(leaf(f"{part}/JJ/amod" if part in WORDS["adjective_first"] else f"{part}/NN/compound"))
     if dash:
-        node.left += [Node(first, "NN", "compound"), leaf("-/HYPH/punct")]
+        node.left += [Node(before_dash, "NN", "compound"), leaf("-/HYPH/punct")]
     return node
 
 
@@ -183,52 +201,73 @@ def adjectives(word: str) -> list[Node]:
         first, second = word.split("_and_")
         return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
     first, _, last = word.partition("_")
-    if last in WORDS["participles_after"]:  # "snow covered", "neatly made"
+    # "snow covered", "neatly made".
+    if last in WORDS["participles_after"]:
         role = "RB/advmod" if first.endswith("ly") or first == "well" else "NN/npadvmod"
         return [Node(last, "VBN", "amod", [leaf(f"{first}/{role}")])]
-    if last:
-        return [Node(part, "JJ", "amod") for part in (first, last)]
-    if "-" in word:
+    if last:  # two adjectives
+        return [Node(first, "JJ", "amod"), Node(last, "JJ", "amod")]
+    if "-" in word:  # "snow-covered", "long-haired"
         first, last = word.split("-")
-        verbal = last in ("covered", "lined", "eaten", "dressed")
+        tag = "VBN" if last in ("covered", "lined", "eaten", "dressed") else "JJ"
         roles = {"snow": "NN/npadvmod", "tree": "NN/npadvmod", "half": "RB/advmod", "well": "RB/advmod"}
         front = [leaf(f"{first}/{roles.get(first, 'JJ/amod')}"), leaf("-/HYPH/punct")]
-        return [Node(last, "VBN" if verbal else "JJ", "amod", front)]
-    if word in WORDS["participial"]:
-        return [Node(word, "VBG" if word.endswith("ing") else "VBN" if word == "parked" else "JJ", "amod")]
+        return [Node(last, tag, "amod", front)]
+    if word in WORDS["participial"] and word.endswith("ing"):
+        return [Node(word, "VBG", "amod")]
+    if word in WORDS["participial"] and word == "parked":
+        return [Node(word, "VBN", "amod")]
     return [Node(word, "JJ", "amod")]
 
 
 def modified(rng: Random, kind: str, node: Node) -> Node:
     """Add zero to two adjectives (or a colour, a material, an age) that suit the kind before the noun `node`."""
     suitable = ADJECTIVES[ADJECTIVE_KINDS.get(kind, kind)]
-    front = list[Node]()
+    front: list[Node] = []
     if chance(rng, 0.42):
-        front += adjectives(rng.choice(suitable))
-        if chance(rng, 0.25) and kind != "place":
-            if chance(rng, 0.2):
-                front.append(comma())
-            front += adjectives(rng.choice(COLOURS if kind != "person" else WORDS["person_colours"]))
-        if chance(rng, 0.05):
-            front[0].before(Node(rng.choice(["very", "brightly", "really", "extremely"]), "RB", "advmod"))
-    if chance(rng, 0.025):  # "a snowy, icy, empty street"
-        front = []
-        for _ in range(rng.choice([2, 2, 3])):
-            front += [*adjectives(rng.choice(suitable)), comma()]
-        front.pop()
-        if chance(rng, 0.4):
-            colours = rng.sample(COLOURS, rng.choice([2, 3]))
-            front = [coordinate([Node(word, "JJ", "amod") for word in colours], oxford=True)]
+        front += _one_or_two_adjectives(rng, kind, suitable)
+    if chance(rng, 0.025):
+        front = _many_adjectives(rng, suitable)
     if kind == "person" and chance(rng, 0.02):
-        year = leaf("year/NN/npadvmod").before(Node(rng.choice(["two", "three", "5"]), "CD", "nummod"))
-        front = [Node("old", "JJ", "amod", [year])]
-        if chance(rng, 0.6):
-            year.left.append(leaf("-/HYPH/punct"))
-            front[0].left.append(leaf("-/HYPH/punct"))
+        front = [_years_old(rng)]
     if kind in ("thing", "vehicle", "place") and chance(rng, 0.1):
         materials = rng.sample(WORDS["materials"], 2 if chance(rng, 0.3) else 1)
         front.append(coordinate([Node(word, "NN") for word in materials]).labelled("compound"))
     return node.before(*front)
+
+
+def _one_or_two_adjectives(rng: Random, kind: str, suitable: list[str]) -> list[Node]:
+    """Return "big", "big red", "big, red", "very big"."""
+    front = adjectives(rng.choice(suitable))
+    if chance(rng, 0.25) and kind != "place":
+        if chance(rng, 0.2):
+            front.append(comma())
+        front += adjectives(rng.choice(COLOURS if kind != "person" else WORDS["person_colours"]))
+    if chance(rng, 0.05):
+        front[0].before(Node(rng.choice(["very", "brightly", "really", "extremely"]), "RB", "advmod"))
+    return front
+
+
+def _many_adjectives(rng: Random, suitable: list[str]) -> list[Node]:
+    """Return "snowy, icy, empty", or "red, white, and blue"."""
+    front: list[Node] = []
+    for _ in range(rng.choice([2, 2, 3])):
+        front += [*adjectives(rng.choice(suitable)), comma()]
+    front.pop()  # the last comma
+    if chance(rng, 0.4):
+        colours = rng.sample(COLOURS, rng.choice([2, 3]))
+        return [coordinate([Node(word, "JJ", "amod") for word in colours], oxford=True)]
+    return front
+
+
+def _years_old(rng: Random) -> Node:
+    """Return "two year old", "two-year-old"."""
+    year = leaf("year/NN/npadvmod").before(Node(rng.choice(["two", "three", "5"]), "CD", "nummod"))
+    old = Node("old", "JJ", "amod", [year])
+    if chance(rng, 0.6):
+        year.left.append(leaf("-/HYPH/punct"))
+        old.left.append(leaf("-/HYPH/punct"))
+    return old
 
 
 def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
@@ -244,6 +283,7 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
         if number.tag == "CD" and chance(rng, 0.06):
             return node.before(number, leaf("other/JJ/amod"))
         return node.before(number)
+    # The first word of the phrase.
     following = node
     while following.left:
         following = following.left[0]
@@ -254,26 +294,33 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
 
 
 def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 0.04) -> Node:
-    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes. many: plural, None for
-    a random choice; bare: probability of no determiner.
+    """Return a base noun phrase.
+
+    Args:
+        rng: chooses.
+        kind: person, animal, vehicle, thing, place, food or clothes.
+        many: whether it is plural; None for a random choice.
+        bare: the probability that it has no determiner.
     """
     if many is None:
         many = chance(rng, 0.22) and kind not in ("place", "clothes")
     if kind == "person" and many and chance(rng, 0.6):
         people = Node(rng.choice(WORDS["people"]), "NNS")
         return determined(rng, modified(rng, kind, people), True, max(bare, 0.3))
-    if kind == "clothes" and chance(rng, 0.3):
+    if kind == "clothes" and chance(rng, 0.3):  # "jeans"
         return determined(rng, modified(rng, kind, Node(rng.choice(WORDS["clothes_plural"]), "NNS")), True, 0.85)
-    if kind in ("food", "thing", "place") and chance(rng, 0.08):
+    if kind in ("food", "thing", "place") and chance(rng, 0.08):  # "grass"
         mass = noun(rng, rng.choice(WORDS["food_mass" if kind == "food" else "mass"]))
         return determined(rng, mass, False, 0.6) if chance(rng, 0.8) else modified(rng, kind, mass)
-    if kind == "food" and chance(rng, 0.12) or kind == "thing" and chance(rng, 0.03):
-        plural = not chance(rng, 0.5)
-        inner = noun(rng, rng.choice(NOUNS["food"] if plural else WORDS["food_mass"]), plural)
+    # "a bowl of apples".
+    if (kind == "food" and chance(rng, 0.12)) or (kind == "thing" and chance(rng, 0.03)):
+        is_mass = chance(rng, 0.5)
+        inner = noun(rng, rng.choice(WORDS["food_mass"] if is_mass else NOUNS["food"]), not is_mass)
         return of(determined(rng, noun(rng, rng.choice(WORDS["portions"])), False, bare), inner)
     node = modified(rng, kind, noun(rng, rng.choice(NOUNS[kind]), many))
-    node = determined(rng, node, many, 0.3 if many and bare < 0.3 else bare)
-    if kind in ("thing", "place", "vehicle") and chance(rng, 0.03):  # "the man 's hat"
+    node = determined(rng, node, many, max(bare, 0.3) if many else bare)
+    # "the man 's hat".
+    if kind in ("thing", "place", "vehicle") and chance(rng, 0.03):
         owner = noun(rng, rng.choice(NOUNS["person"] + NOUNS["animal"]))
         owner = determined(rng, owner, False, 0.0).after(leaf("'s/POS/case"))
         node.left = [owner.labelled("poss"), *(part for part in node.left if part.dep in ("amod", "compound"))]
@@ -303,9 +350,9 @@ def object_of(rng: Random, kind: str) -> Node:
     if kind not in OBJECTS:
         return determined(rng, noun(rng, kind), False, 0.1)
     word = rng.choice(OBJECTS[kind])
-    if word[0] == "@":
+    if word[0] == "@":  # without a determiner
         return noun(rng, word[1:])
-    if word[0] == "^":
+    if word[0] == "^":  # always plural
         return determined(rng, Node(word[1:], "NNS"), True, 0.5)
     many = chance(rng, 0.1)
     return determined(rng, modified(rng, "thing", noun(rng, word, many)), many, 0.08)
@@ -314,23 +361,16 @@ def object_of(rng: Random, kind: str) -> Node:
 def location(rng: Random, name: str = "") -> Node:
     """Return a place: simple, complex, "at the edge of NP", "in the background"; name: the preposition, "": random."""
     if not name and chance(rng, 0.08):
-        first, *before, head = rng.choice(WORDS["settings"]).split("_")
-        described = {"the": "DT/det", "a": "DT/det", "sunny": "JJ/amod", "mid": "JJ/amod"}
-        front = [leaf(f"{word}/{described.get(word, 'NN/amod')}") for word in before]
-        return preposition(first, Node(head, "NN", left=front))
+        return _setting(rng)
     if not name and chance(rng, 0.1):
-        first, part = rng.choice(WORDS["location_nouns"]).split(":")
-        head = Node(part, "NN", left=[Node(rng.choice(["the", "the", "the", "a"]), "DT", "det")])
-        return preposition(first, of(head, noun_phrase(rng, rng.choice(["place", "thing", "vehicle"]))))
+        return _part_of_place(rng)
     name = name or rng.choice(WORDS["prepositions"])
     kinds = WORDS["targets"].get(name, ["place", "thing", "vehicle", "person", "animal"])
     if name in ("between", "in_between"):
         return preposition(name, coordinate([noun_phrase(rng, "thing"), noun_phrase(rng, "thing")]))
     target = noun_phrase(rng, rng.choice(kinds))
     if chance(rng, 0.05) and name in ("with", "at", "around", "near", "against"):
-        each = Node(rng.choice(["each", "each", "the"]), "DT", "det")
-        pronouns = [leaf("other/JJ").before(each), leaf("another/DT").before(leaf("one/CD/det"))]
-        target = rng.choice([*pronouns, leaf("it/PRP"), leaf("them/PRP"), leaf("him/PRP")])
+        target = _pronoun(rng)
     elif chance(rng, 0.08):
         target.after(location(rng, rng.choice(["in", "of", "with", "near", "on"])))
     elif chance(rng, 0.06):
@@ -339,6 +379,29 @@ def location(rng: Random, name: str = "") -> Node:
     if chance(rng, 0.02) and phrase.tag == "IN":
         phrase.left.append(Node(rng.choice(["right", "just", "directly", "halfway", "all"]), "RB", "advmod"))
     return phrase
+
+
+def _setting(rng: Random) -> Node:
+    """Return "in the background", "on a sunny day"."""
+    first, *before, head = rng.choice(WORDS["settings"]).split("_")
+    roles = {"the": "DT/det", "a": "DT/det", "sunny": "JJ/amod", "mid": "JJ/amod"}
+    front = [leaf(f"{word}/{roles.get(word, 'NN/amod')}") for word in before]
+    return preposition(first, Node(head, "NN", left=front))
+
+
+def _part_of_place(rng: Random) -> Node:
+    """Return "at the edge of NP", "on top of NP"."""
+    first, part = rng.choice(WORDS["location_nouns"]).split(":")
+    head = Node(part, "NN", left=[Node(rng.choice(["the", "the", "the", "a"]), "DT", "det")])
+    return preposition(first, of(head, noun_phrase(rng, rng.choice(["place", "thing", "vehicle"]))))
+
+
+def _pronoun(rng: Random) -> Node:
+    """Return "each other", "one another", "it", "them" or "him"."""
+    each = Node(rng.choice(["each", "each", "the"]), "DT", "det")
+    each_other = leaf("other/JJ").before(each)
+    one_another = leaf("another/DT").before(leaf("one/CD/det"))
+    return rng.choice([each_other, one_another, leaf("it/PRP"), leaf("them/PRP"), leaf("him/PRP")])
 
 
 def coloured(rng: Random) -> Node:

@@ -1,9 +1,10 @@
-"""The dependency tree of a sentence, and a reader of CoNLL-U files.
+"""The dependency tree of a sentence, and where trees come from: CoNLL-U files, other trees, and parses of captions.
 
-More training sentences: random changes that make sentences more like captions, and captions that models parse alike.
-
-The changes are lower case, no full stop, fragments and pairs.
+Other trees: random changes make sentences of treebanks more like captions. They are lower case, no full stop, fragments
+and pairs. Parses: those captions are trained on that two models parse alike.
 """
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
@@ -43,9 +44,8 @@ class Tree:
 
     def children(self, head: int, *deps: str) -> list[int]:
         """Return the dependents of word `head` from left to right; only those labelled with one of `deps`, if given."""
-        return [
-            index for index, other in enumerate(self.heads) if other == head and (not deps or self.deps[index] in deps)
-        ]
+        children = [word for word, other in enumerate(self.heads) if other == head]
+        return [word for word in children if self.deps[word] in deps] if deps else children
 
     def attach(self, word: int, head: int, dep: str | None = None) -> None:
         """Set the head of a word (indices from 0) and its label; None keeps the label."""
@@ -63,7 +63,7 @@ class Tree:
             stack += new
         return sorted(below)
 
-    def copy(self) -> "Tree":
+    def copy(self) -> Tree:
         """Return a deep copy."""
         return Tree(*(list(column) for column in vars(self).values()))
 
@@ -76,39 +76,53 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
     """Yield the sentences of a CoNLL-U file, plain or gzipped, with its labels. hosts: if given, only documents whose
     `meta::sourceURL` is on one of these. Raises ValueError for another line, with the file and the line.
     """
-    wanted = hosts is None
-    rows = list[list[str]]()
-    glued: dict[int, bool] = {}  # by the number of a word that is part of a token: whether no space follows
+    is_wanted = hosts is None
+    rows: list[list[str]] = []
+    # By the number of a word that is part of a token: whether no space follows it.
+    is_joined: dict[int, bool] = {}
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as lines:
+        # The last sentence may lack its empty line.
         for number, line in enumerate(chain(lines, ["\n"]), 1):
             columns = line.rstrip("\n").split("\t")
             if line.startswith("# newdoc"):
-                wanted = hosts is None
+                is_wanted = hosts is None
             elif line.startswith("# meta::sourceURL") and hosts is not None:
-                wanted = any(f"//{host}/" in line for host in hosts)
+                is_wanted = any(f"//{host}/" in line for host in hosts)
             elif line == "\n":
-                if wanted and rows:
-                    forms, lemmas, pos, tags, _, heads, deps, _, notes = list(zip(*rows, strict=True))[1:]
-                    spaces = [not glued.get(i, "SpaceAfter=No" in note) for i, note in enumerate(notes, 1)]
-                    yield Tree([*forms], spaces, [*tags], [*pos], [int(head) - 1 for head in heads], [*deps],
-                               [lemma.lower() for lemma in lemmas])  # fmt: skip
+                if is_wanted and rows:
+                    yield _tree_of_rows(rows, is_joined)
                 rows = []
-                glued = {}
+                is_joined = {}
             elif line.startswith("#"):
                 continue
             elif len(columns) != 10:
                 raise ValueError(f"{path}:{number}: a CoNLL-U line must have 10 columns, has: {len(columns)}")
             elif "-" in columns[0]:  # a multi-word token: its parts are written together
                 first, last = map(int, columns[0].split("-"))
-                glued |= {part: True for part in range(first, last)} | {last: "SpaceAfter=No" in columns[9]}
-            elif "." not in columns[0]:
+                is_joined |= dict.fromkeys(range(first, last), True)
+                is_joined[last] = "SpaceAfter=No" in columns[9]
+            elif "." not in columns[0]:  # "8.1" is a word that was left out of the sentence
                 rows.append(columns)
 
 
-def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
+def _tree_of_rows(rows: list[list[str]], is_joined: dict[int, bool]) -> Tree:
+    """Return the tree of the lines of a sentence, each ten columns; is_joined: see `read_conllu`."""
+    _, forms, lemmas, pos, tags, _, heads, deps, _, notes = zip(*rows, strict=True)
+    return Tree(
+        forms=list(forms),
+        spaces=[not is_joined.get(word, "SpaceAfter=No" in note) for word, note in enumerate(notes, 1)],
+        tags=list(tags),
+        pos=list(pos),
+        heads=[int(head) - 1 for head in heads],
+        deps=list(deps),
+        lemmas=[lemma.lower() for lemma in lemmas],
+    )
+
+
+def to_doc(trees: Iterable[Tree], vocab: Vocab) -> Doc:
     """Return one spaCy document with one or more sentences and their gold annotation."""
     joined = Tree([], [], [], [], [], [])
-    starts = list[bool | int | None]()
+    starts: list[bool | int | None] = []
     for tree in trees:
         offset = len(joined)
         joined.forms += tree.forms
@@ -116,18 +130,33 @@ def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
         joined.tags += tree.tags
         joined.pos += tree.pos
         joined.deps += tree.deps
-        joined.heads += [offset + (index if head < 0 else head) for index, head in enumerate(tree.heads)]
-        starts += [index == 0 for index in range(len(tree))]
-    return Doc(vocab, words=joined.forms, spaces=joined.spaces, tags=joined.tags, pos=joined.pos, heads=joined.heads,
-               deps=joined.deps, sent_starts=starts)  # fmt: skip
+        for index, head in enumerate(tree.heads):
+            # In spaCy a root is its own head.
+            joined.heads.append(offset + (index if head < 0 else head))
+            starts.append(index == 0)
+    return Doc(
+        vocab,
+        words=joined.forms,
+        spaces=joined.spaces,
+        tags=joined.tags,
+        pos=joined.pos,
+        heads=joined.heads,
+        deps=joined.deps,
+        sent_starts=starts,
+    )
 
 
+# Shares of the sentences that are changed in an epoch.
 LOWER = 0.30
 UNSTOPPED = 0.35
+# The share of those that keep their full stop.
 SPACED_STOP = 0.50
 JOINED = 0.12
+# How many words the first sentence of a pair may have.
+LONGEST_JOINED = 24
+# Words of a caption that is trained on as models parse it.
 SHORTEST = 5
-LONGEST = 30  # words of a caption that is trained on as models parse it
+LONGEST = 30
 
 
 def augment(tree: Tree, rng: Random) -> Tree:
@@ -146,7 +175,7 @@ def joined(trees: list[Tree], rng: Random) -> Iterator[list[Tree]]:
     """Yield documents of mostly one sentence and sometimes two, so that the parser learns sentence boundaries."""
     pending: list[Tree] = []
     for tree in trees:
-        if not pending and rng.random() < JOINED and len(tree) < 25:
+        if not pending and rng.random() < JOINED and len(tree) <= LONGEST_JOINED:
             pending = [tree]
         else:
             yield [*pending, tree]
@@ -168,39 +197,55 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
     running" from "a dog is running" (the participle becomes the subject's acl), or else a whole noun phrase.
     """
     for verb in range(len(tree)):
-        if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
-            continue
-        auxiliaries = tree.children(verb, "aux", "neg", "mark")
-        subjects = tree.children(verb, "nsubj", "nsubjpass")
-        if len(auxiliaries) != 1 or len(subjects) != 1 or tree.children(verb, "conj", "parataxis"):
-            continue
-        (auxiliary,), (subject,) = auxiliaries, subjects
-        if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:
-            continue
-        if tree.tags[subject][:2] == "NN" and subject < verb:
-            kept = set(tree.subtree(verb)) - {auxiliary, *tree.children(verb, "cc", "punct")}
-            headless = tree.copy()
-            headless.attach(subject, tree.heads[verb])
-            headless.attach(verb, subject, "acl")
-            yield select(headless, sorted(kept), subject)
+        fragment = _without_auxiliary(tree, verb)
+        if fragment is not None:
+            yield fragment
             return
     deps = ("dobj", "pobj", "nsubj", "attr")
     nouns = [word for word in range(len(tree)) if tree.tags[word] in ("NN", "NNS") and tree.deps[word] in deps]
     rng.shuffle(nouns)
     for noun in nouns:
         phrase = tree.subtree(noun)
-        if 3 <= len(phrase) <= 14 and phrase[-1] - phrase[0] + 1 == len(phrase):
+        is_contiguous = phrase[-1] - phrase[0] + 1 == len(phrase)
+        if 3 <= len(phrase) <= 14 and is_contiguous:
             yield select(tree, phrase, noun)
             return
+
+
+def _without_auxiliary(tree: Tree, verb: int) -> Tree | None:
+    """Return the noun phrase "a dog running" of a clause "a dog is running", given the verb's index; None if the word
+    is no such verb.
+    """
+    if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
+        return None
+    auxiliaries = tree.children(verb, "aux", "neg", "mark")
+    subjects = tree.children(verb, "nsubj", "nsubjpass")
+    if len(auxiliaries) != 1 or len(subjects) != 1 or tree.children(verb, "conj", "parataxis"):
+        return None
+    auxiliary = auxiliaries[0]
+    subject = subjects[0]
+    # Generated trees have no lemmas.
+    if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:
+        return None
+    if tree.tags[subject][:2] != "NN" or subject > verb:
+        return None
+    words = set(tree.subtree(verb)) - {auxiliary, *tree.children(verb, "cc", "punct")}
+    phrase = tree.copy()
+    phrase.attach(subject, tree.heads[verb])
+    phrase.attach(verb, subject, "acl")
+    return select(phrase, sorted(words), subject)
 
 
 def select(tree: Tree, kept: list[int], root: int) -> Tree:
     """Return the subtree of the words `kept` (indices) with the new root `root`; all must be its descendants."""
     new_index = {old: new for new, old in enumerate(kept)}
-    part = Tree(*([column[old] for old in kept] if column else [] for column in vars(tree).values()))
-    part.heads = [new_index.get(head, new_index[root]) for head in part.heads]
-    part.attach(new_index[root], -1, "ROOT")
-    return part
+    # `lemmas` may be empty.
+    columns = vars(tree).values()
+    selected = Tree(*([column[old] for old in kept] if column else [] for column in columns))
+    # What depended on a word that is gone depends on the new root.
+    selected.heads = [new_index.get(head, new_index[root]) for head in selected.heads]
+    selected.attach(new_index[root], -1, "ROOT")
+    return selected
 
 
 def coco_captions(path: Path, held_out: bool = False) -> list[str]:
@@ -214,30 +259,42 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
         record = json.load(stream)
     if "annotations" not in record:
         raise ValueError(f"{path}: a COCO caption file must have 'annotations', has: {sorted(record)}")
-    kept = (found for found in record["annotations"] if (found["image_id"] % 10 == 0) == held_out)
-    return [" ".join(found["caption"].split()) for found in kept]
+    chosen = (entry for entry in record["annotations"] if (entry["image_id"] % 10 == 0) == held_out)
+    return [" ".join(entry["caption"].split()) for entry in chosen]
 
 
-def agreed_trees(first: "Language", second: "Language", captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
+def agreed_trees(first: Language, second: Language, captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
     """Return up to `count` parses of random captions on which both models agree in every tag, head and label."""
     texts = sorted(set(captions))
-    agreed = list[Tree]()
-    for one, other in zip(first.pipe(texts), second.pipe(texts), strict=True):
-        pairs = zip(one, other, strict=True)
-        if all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs) and _is_plausible(one):
-            forms = [token.text for token in one]
-            spaces = [bool(token.whitespace_) for token in one]
-            tags = [token.tag_ for token in one]
-            pos = [token.pos_ for token in one]
-            heads = [-1 if token.head.i == token.i else token.head.i for token in one]
-            agreed.append(Tree(forms, spaces, tags, pos, heads, [token.dep_ for token in one]))
+    agreed = [
+        _tree_of_parse(parse)
+        for parse, other in zip(first.pipe(texts), second.pipe(texts), strict=True)
+        if _agree(parse, other) and _is_plausible(parse)
+    ]
     return agreed if len(agreed) <= count else rng.sample(agreed, count)
 
 
-def _is_plausible(doc: "Doc") -> bool:
+def _agree(parse: Doc, other: Doc) -> bool:
+    pairs = zip(parse, other, strict=True)
+    return all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs)
+
+
+def _tree_of_parse(parse: Doc) -> Tree:
+    return Tree(
+        forms=[token.text for token in parse],
+        spaces=[bool(token.whitespace_) for token in parse],
+        tags=[token.tag_ for token in parse],
+        pos=[token.pos_ for token in parse],
+        heads=[-1 if token.head.i == token.i else token.head.i for token in parse],
+        deps=[token.dep_ for token in parse],
+    )
+
+
+def _is_plausible(parse: Doc) -> bool:
     """Return whether a parse has 5 to 30 words, one root, and no determiner outside a noun chunk."""
-    if not SHORTEST <= len(doc) <= LONGEST or sum(token.head.i == token.i for token in doc) != 1:
+    roots = sum(token.head.i == token.i for token in parse)
+    if not SHORTEST <= len(parse) <= LONGEST or roots != 1:
         return False
-    inside = {token.i for chunk in doc.noun_chunks for token in chunk}
-    determiners = [token for token in doc if token.tag_ in ("DT", "PRP$") and token.dep_ in ("det", "poss")]
-    return all(token.i in inside for token in determiners)
+    in_chunk = {token.i for chunk in parse.noun_chunks for token in chunk}
+    determiners = [token for token in parse if token.tag_ in ("DT", "PRP$") and token.dep_ in ("det", "poss")]
+    return all(token.i in in_chunk for token in determiners)

@@ -1,8 +1,11 @@
+"""Components: their rows, the vocabulary with its rivals, what may be true of an image, and samples that are false."""
+
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +20,6 @@ from negcap.augment.components.vocabulary import (
     are_incompatible,
     inverses,
     relations_are_incompatible,
-    tabulate,
     verb_and_preposition,
 )
 from negcap.augment.language import semantic_classes
@@ -31,7 +33,7 @@ from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
-from tests.augment.fixtures import parse, sample_parses
+from tests.augment.fixtures import sample_parses
 
 CONFIG = ComponentsConfig(min_count=3)
 
@@ -46,33 +48,46 @@ class Kept:
         return self.table
 
 
-def made(parses: pa.Table, config: ComponentsConfig = CONFIG) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """The three tables of one shard."""
-    components = read(parses, config).tables["components"]
-    vocabulary = chosen([components], config).tables["component_vocabulary"]
-    excluded = find_exclusions(parses, config, Kept(vocabulary)).tables["component_exclusions"]
-    check(components, COMPONENTS)
-    check(vocabulary, COMPONENT_VOCABULARY)
-    check(excluded, COMPONENT_EXCLUSIONS)
-    return components, vocabulary, excluded
+class Tables(NamedTuple):
+    components: pa.Table
+    vocabulary: pa.Table
+    exclusions: pa.Table
+
+
+def components_of(parses: pa.Table, config: ComponentsConfig = CONFIG) -> pa.Table:
+    return read(parses, config).tables["components"]
 
 
 def chosen(parts: Sequence[pa.Table], config: ComponentsConfig = CONFIG) -> StageResult:
     return choose(add_counts([count_shard(part, config) for part in parts], config), config)
 
 
+def exclusions_of(parses: pa.Table, vocabulary: pa.Table, config: ComponentsConfig = CONFIG) -> pa.Table:
+    return find_exclusions(parses, config, Kept(vocabulary)).tables["component_exclusions"]  # type: ignore[arg-type]
+
+
+def tables_of(parses: pa.Table, config: ComponentsConfig = CONFIG) -> Tables:
+    """The three tables of one shard."""
+    components = components_of(parses, config)
+    vocabulary = chosen([components], config).tables["component_vocabulary"]
+    tables = Tables(components, vocabulary, exclusions_of(parses, vocabulary, config))
+    for table, schema in zip(tables, (COMPONENTS, COMPONENT_VOCABULARY, COMPONENT_EXCLUSIONS), strict=True):
+        check(table, schema)
+    return tables
+
+
 @pytest.fixture(scope="module")
-def tables() -> tuple[pa.Table, pa.Table, pa.Table]:
-    return made(sample_parses())
+def tables() -> Tables:
+    return tables_of(sample_parses())
 
 
 @pytest.fixture(scope="module")
 def images() -> dict[str, list[tuple[Caption, SceneGraph]]]:
     """Every image's captions with their graphs."""
-    found: dict[str, list[tuple[Caption, SceneGraph]]] = {}
+    images: dict[str, list[tuple[Caption, SceneGraph]]] = {}
     for caption in from_parses(sample_parses()):
-        found.setdefault(caption.image_id, []).append((caption, scene_graph(caption)))
-    return found
+        images.setdefault(caption.image_id, []).append((caption, scene_graph(caption)))
+    return images
 
 
 def relation_may_be_same(one: str, other: str) -> bool:
@@ -84,74 +99,59 @@ def relation_may_be_same(one: str, other: str) -> bool:
     return may_be and (not preposition or not prepositions().exclude(preposition, preposition2))
 
 
-def test_a_row_is_the_graph_of_its_caption() -> None:
-    caption = parse(["A man in front of a red car wears the dog's hat."])[0]
-    parses = pa.table({"caption_id": ["s:1:0"], "image_id": ["1"], "split": ["train"]})
-    (row,) = tabulate(parses, [scene_graph(caption)]).to_pylist()
-    assert [(thing["object"], caption.tokens[thing["token"]].text) for thing in row["objects"]] == [
-        (word, word) for word in ("man", "car", "dog", "hat")
-    ]
-    (attribute,) = row["attributes"]
-    assert (attribute["attribute"], attribute["object"]) == ("red", "car")
-    assert [caption.tokens[attribute[key]].text for key in ("token", "object_token")] == ["red", "car"]
-    said = {(r["subject"], r["relation"], r["object"]): [caption.tokens[t].text for t in r["tokens"]]
-            for r in row["relations"]}  # fmt: skip
-    assert said == {
-        ("man", "in front of", "car"): ["in", "front", "of"],
-        ("man", "wear", "hat"): ["wears"],
-        ("dog", "have", "hat"): [],
-    }
-
-
-def test_rows_hold_every_component_and_counters_are_those_of_the_rows() -> None:
+def test_rows_hold_every_component_with_its_tokens_and_counters_are_those_of_the_rows() -> None:
     result = read(sample_parses(), CONFIG)
     rows = result.tables["components"].to_pylist()
     for row, caption in zip(rows, from_parses(sample_parses()), strict=True):
         graph = scene_graph(caption)
+        name = {thing.token: thing.name for thing in graph.objects}
         assert row["caption_id"] == caption.caption_id
-        assert [thing["object"] for thing in row["objects"]] == [thing.name for thing in graph.objects]
-        assert [a["attribute"] for a in row["attributes"]] == [a.value for a in graph.attributes]
-        assert [tuple(r["tokens"]) for r in row["relations"]] == [r.tokens for r in graph.relations]
+        assert [(thing["token"], thing["object"]) for thing in row["objects"]] == list(name.items())
+        assert [tuple(attribute.values()) for attribute in row["attributes"]] == [
+            (it.value, name[it.object], it.token, it.object) for it in graph.attributes
+        ]
+        assert [(*list(it.values())[:3], tuple(it["tokens"])) for it in row["relations"]] == [
+            (name[it.subject], it.name, name[it.object], it.tokens) for it in graph.relations
+        ]
     assert result.counts["captions"] == len(rows)
     for kind in ("objects", "attributes", "relations"):
         assert result.counts[kind] == sum(len(row[kind]) for row in rows) > 0
         assert result.counts[f"without.{kind}"] == sum(not row[kind] for row in rows)
-    assert [table.num_rows for table in made(sample_parses().slice(0, 0))] == [0, 0, 0]
+    assert [table.num_rows for table in tables_of(sample_parses().slice(0, 0))] == [0, 0, 0]
 
 
-def test_the_vocabulary_counts_what_the_components_say(tables: tuple) -> None:
-    rows = tables[0].to_pylist()
-    pairs = [(a["attribute"], a["object"]) for row in rows for a in row["attributes"]]
-    triples = [(r["subject"], r["relation"], r["object"]) for row in rows for r in row["relations"]]
-    said = {
+def test_the_vocabulary_counts_what_the_components_say(tables: Tables) -> None:
+    rows = tables.components.to_pylist()
+    pairs = [(it["attribute"], it["object"]) for row in rows for it in row["attributes"]]
+    triples = [(it["subject"], it["relation"], it["object"]) for row in rows for it in row["relations"]]
+    counts = {
         "noun": Counter((thing["object"],) for row in rows for thing in row["objects"]),
         "attribute": Counter(pair[:1] for pair in pairs),
         "attribute_noun": Counter(pairs),
         "relation": Counter(triple[1:2] for triple in triples),
         "triple": Counter(triples),
     }
-    for entry in tables[1].to_pylist():
-        assert entry["count"] == said[entry["kind"]][tuple(entry["words"])] >= (3 if len(entry["words"]) == 1 else 2)
-        assert entry["kind"] != "noun" or entry["words"][0] not in overlaps().vague
     by_kind: dict[str, list[dict]] = {}
-    for entry in tables[1].to_pylist():
+    for entry in tables.vocabulary.to_pylist():
         by_kind.setdefault(entry["kind"], []).append(entry)
-    for its in by_kind.values():  # ids count from the most frequent
-        assert [entry["id"] for entry in its] == [*range(len(its))]
-        assert its == sorted(its, key=lambda entry: -entry["count"])
-    for kind, of in {"attribute_noun": ("attribute", "noun"), "triple": ("noun", "relation", "noun")}.items():
+        assert entry["count"] == counts[entry["kind"]][tuple(entry["words"])] >= (3 if len(entry["words"]) == 1 else 2)
+        assert entry["kind"] != "noun" or entry["words"][0] not in overlaps().vague
+    for entries in by_kind.values():  # ids count from the most frequent
+        assert [entry["id"] for entry in entries] == [*range(len(entries))]
+        assert entries == sorted(entries, key=lambda entry: -entry["count"])
+    for kind, parts in {"attribute_noun": ("attribute", "noun"), "triple": ("noun", "relation", "noun")}.items():
         for entry in by_kind[kind]:
-            assert entry["words"] == [by_kind[k][i]["words"][0] for k, i in zip(of, entry["parts"], strict=True)]
+            assert entry["words"] == [by_kind[k][i]["words"][0] for k, i in zip(parts, entry["parts"], strict=True)]
 
 
-def test_rivals_exclude_one_another(tables: tuple) -> None:
-    entries = tables[1].to_pylist()
+def test_rivals_exclude_one_another(tables: Tables) -> None:
+    rows = tables.vocabulary.to_pylist()
     for kind, excluding in (("attribute", are_incompatible), ("relation", relations_are_incompatible)):
-        its = [entry for entry in entries if entry["kind"] == kind]
-        assert any(entry["rivals"] for entry in its)
-        for entry, other in product(its, its):
+        entries = [entry for entry in rows if entry["kind"] == kind]
+        assert any(entry["rivals"] for entry in entries)
+        for entry, other in product(entries, entries):
             assert (other["id"] in entry["rivals"]) == excluding(other["words"][0], entry["words"][0])
-    assert not [entry for entry in entries if entry["kind"] not in ("attribute", "relation") and entry["rivals"]]
+    assert not [entry for entry in rows if entry["kind"] not in ("attribute", "relation") and entry["rivals"]]
 
 
 PAIRS = {  # function: pairs of words of which it is true, and others
@@ -187,119 +187,118 @@ def test_only_the_train_split_is_counted_where_there_is_one() -> None:
     parses = sample_parses()
     splits = ["train" if i < 300 else "test" for i in range(parses.num_rows)]
     marked = parses.set_column(parses.column_names.index("split"), parses.schema.field("split"), pa.array(splits))
-    both = chosen([read(marked, CONFIG).tables["components"]])
-    alone = chosen([read(marked.slice(0, 300), CONFIG).tables["components"]])
+    both, alone = (chosen([components_of(part)]) for part in (marked, marked.slice(0, 300)))
     assert both.counts == alone.counts and both.counts["captions"] == 300 and both.counts["train_only"] == 1
     assert both.tables["component_vocabulary"] == alone.tables["component_vocabulary"]
 
 
-def test_shards_and_their_order_change_nothing(tables: tuple) -> None:
-    parses, cuts = sample_parses(), [0, 150, 300, sample_parses().num_rows]
-    parts = [parses.slice(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
-    components = [read(part, CONFIG).tables["components"] for part in parts]
-    assert pa.concat_tables(components).combine_chunks() == tables[0].combine_chunks()
+def test_shards_and_their_order_change_nothing(tables: Tables) -> None:
+    parts = [sample_parses().slice(start, size) for start, size in ((0, 150), (150, 150), (300, 1000))]
+    components = [components_of(part) for part in parts]
+    assert pa.concat_tables(components).combine_chunks() == tables.components.combine_chunks()
     Random(1).shuffle(components)
     vocabulary = chosen(components).tables["component_vocabulary"]
-    assert vocabulary == tables[1]
-    rows = [find_exclusions(part, CONFIG, Kept(vocabulary)).tables["component_exclusions"] for part in parts]
-    assert pa.concat_tables(rows).combine_chunks() == tables[2].combine_chunks()
+    assert vocabulary == tables.vocabulary
+    exclusions = pa.concat_tables([exclusions_of(part, vocabulary) for part in parts])
+    assert exclusions.combine_chunks() == tables.exclusions.combine_chunks()
 
 
-def ragged_of(rows: Iterable[list[int]]) -> Ragged:
-    return Ragged.from_lists(pa.array(list(rows), pa.list_(pa.int32())))
+def ragged_of(rows: Sequence[Sequence[int]]) -> Ragged:
+    return Ragged.from_lists(pa.array(rows, pa.list_(pa.int32())))
 
 
 @settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
-def test_draws_lie_outside_a_row_or_inside_and_follow_an_order(rows: list[set[int]], seed: int) -> None:
-    ragged, rng = ragged_of(map(sorted, rows)), np.random.default_rng(seed)
+def test_samples_lie_outside_a_row_or_inside_and_follow_an_order(rows: list[set[int]], seed: int) -> None:
+    ragged, rng = ragged_of([sorted(row) for row in rows]), np.random.default_rng(seed)
     wanted, pool, order = rng.integers(0, len(rows), 7), rng.permutation(10)[:6], rng.permutation(10)
-    every = set(range(10))
-    for drawn, allowed in (
-        (ragged.sample_outside(wanted, 20, rng, 10), lambda row: every - row),
+    for samples, allowed in (
+        (ragged.sample_outside(wanted, 20, rng, 10), lambda row: set(range(10)) - row),
         (ragged.sample_from(wanted, 20, rng, pool), lambda row: set(pool.tolist()) - row),
         (ragged.sample_inside(wanted, 20, rng), lambda row: row),
     ):
-        for row, some in zip(wanted, drawn, strict=True):
-            assert set(some.tolist()) <= (allowed(rows[row]) or {NOTHING})
-    for row, drawn in zip(wanted, ragged.sample_first(wanted, 4, order), strict=True):
+        for row, ids in zip(wanted, samples, strict=True):
+            assert set(ids.tolist()) <= (allowed(rows[row]) or {NOTHING})
+    for row, ids in zip(wanted, ragged.sample_first(wanted, 4, order), strict=True):
         first = sorted(rows[row], key=lambda id: order[id])[:4]
-        assert drawn.tolist() == [*first, *[NOTHING] * (4 - len(first))]
+        assert ids.tolist() == [*first, *[NOTHING] * (4 - len(first))]
 
 
-def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_false(tables: tuple) -> None:
-    sampler, rng = Sampler(*tables, "any"), np.random.default_rng(0)
-    rows = tables[0].to_pylist()
-    for kind, draw, papers in (("attribute", sampler.attributes, True), ("relation", sampler.relations, False)):
-        said: dict[str, set[str]] = {}
-        for row in rows:
-            said.setdefault(row["image_id"], set()).update(item[kind] for item in row[f"{kind}s"])
-        images = [row["image_id"] for row in rows for _ in row[f"{kind}s"]]
-        words = set(sampler.words[kind])
-        words &= set(semantic_classes.attributes().univse) if papers else words
-        drawn = draw(np.arange(len(images)), 200, rng)
-        for image, ids in list(zip(images, drawn, strict=True))[:40]:
-            assert {sampler.words[kind][id] for id in ids} <= words - said[image]
-        assert len({id for ids in drawn for id in ids}) == len(words) > 1
-        assert len({id for ids in draw(np.arange(len(images)), 200, rng, 2) for id in ids} - {NOTHING}) == 2
-
-
-def test_draws_are_uniform() -> None:
+def test_samples_are_uniform() -> None:
     """Over calls, too, though the words of one call share their pool or order."""
     ragged, rng, calls = ragged_of([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0), range(3000)
-    row, said, others = np.array([1]), [0, 3, 4, 9], [1, 2, 5, 6, 7, 8]
-    for drawn, among in (
-        (ragged.sample_outside(row, 6000, rng, 10)[0], others),
-        (np.concatenate([ragged.sample_from(row, 2, rng, rng.permutation(10)[:6])[0] for _ in calls]), others),
-        (ragged.sample_inside(row, 4000, rng)[0], said),
-        (np.concatenate([ragged.sample_first(row, 2, rng.permutation(10))[0] for _ in calls]), said),
+    row, inside, outside = np.array([1]), [0, 3, 4, 9], [1, 2, 5, 6, 7, 8]
+    for samples, among in (
+        (ragged.sample_outside(row, 6000, rng, 10)[0], outside),
+        (np.concatenate([ragged.sample_from(row, 2, rng, rng.permutation(10)[:6])[0] for _ in calls]), outside),
+        (ragged.sample_inside(row, 4000, rng)[0], inside),
+        (np.concatenate([ragged.sample_first(row, 2, rng.permutation(10))[0] for _ in calls]), inside),
     ):
-        counts = np.bincount(drawn[drawn != NOTHING], minlength=10)
+        counts = np.bincount(samples[samples != NOTHING], minlength=10)
         assert counts[among].sum() == counts.sum() and np.all(abs(counts[among] - counts.sum() / len(among)) < 180)
+
+
+def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_false(tables: Tables) -> None:
+    sampler, rng = Sampler(*tables, "any"), np.random.default_rng(0)
+    rows = tables.components.to_pylist()
+    for kind, sample in (("attribute", sampler.attributes), ("relation", sampler.relations)):
+        stated: dict[str, set[str]] = {}
+        for row in rows:
+            stated.setdefault(row["image_id"], set()).update(item[kind] for item in row[f"{kind}s"])
+        images = [row["image_id"] for row in rows for _ in row[f"{kind}s"]]
+        words = set(sampler.words[kind])
+        if kind == "attribute":
+            words &= set(semantic_classes.attributes().univse)
+        samples = sample(np.arange(len(images)), 200, rng)
+        for image, ids in list(zip(images, samples, strict=True))[:40]:
+            assert {sampler.words[kind][id] for id in ids} <= words - stated[image]
+        assert len(np.unique(samples)) == len(words) > 1
+        assert len(set(np.unique(sample(np.arange(len(images)), 200, rng, 2))) - {NOTHING}) == 2
 
 
 @pytest.mark.parametrize("simple", [False, True])
 def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, images: dict) -> None:
-    components, vocabulary, excluded = made(sample_parses(), ComponentsConfig(simple=simple, min_count=2))
-    sampler, rng = Sampler(components, vocabulary, excluded), np.random.default_rng(1)
-    rows = components.to_pylist()
+    tables = tables_of(sample_parses(), ComponentsConfig(simple=simple, min_count=2))
+    sampler, rng = Sampler(*tables), np.random.default_rng(1)
+    rows = tables.components.to_pylist()
     nouns = sampler.nouns(np.arange(len(rows)), 16, rng)
     assert nouns.shape == (len(rows), 16) and (nouns >= 0).all()
-    for row, drawn in zip(rows, nouns, strict=True):
-        said = frozenset().union(*(mentioned_nouns(caption) for caption, _ in images[row["image_id"]]))
-        assert not [id for id in drawn if CoreferenceIndex((sampler.words["noun"][id],)).with_any(frozenset(said)).all]
+    for row, ids in zip(rows, nouns, strict=True):
+        mentioned = frozenset().union(*(mentioned_nouns(caption) for caption, _ in images[row["image_id"]]))
+        for id in ids:
+            assert not CoreferenceIndex((sampler.words["noun"][id],)).with_any(mentioned).all
 
-    def negatives(kind: str, draw: Callable, n: int) -> Iterator[tuple[str, str, str, str]]:
+    def negatives(kind: str, sample: Callable, n: int) -> Iterator[tuple[str, str, str, str]]:
         """Image, word, noun and a negative of the word, of every pair or triple."""
-        every = [(row["image_id"], one[kind], one["object"]) for row in rows for one in row[f"{kind}s"]]
-        drawn = draw(np.arange(len(every)), n, rng)
-        assert (drawn[:, 0] >= 0).mean() > 0.35
-        for one, ids in zip(every, drawn, strict=True):
-            yield from ((*one, sampler.words[kind][id]) for id in set(ids.tolist()) - {NOTHING})
+        every = [(row["image_id"], item[kind], item["object"]) for row in rows for item in row[f"{kind}s"]]
+        samples = sample(np.arange(len(every)), n, rng)
+        assert (samples[:, 0] >= 0).mean() > 0.35
+        for item, ids in zip(every, samples, strict=True):
+            yield from ((*item, sampler.words[kind][id]) for id in set(ids.tolist()) - {NOTHING})
 
     for image, word, thing, new in negatives("attribute", sampler.attributes, 8):
         assert are_incompatible(new, word)
         for caption, graph in images[image]:
             names = {o.token: o.name for o in graph.objects}
-            said = {(names[a.object], a.value) for a in graph.attributes} | mentioned_attributes(caption)
-            of = [value for owner, value in said if owner in ("", thing) or may_corefer(owner, thing)]
-            assert not [value for value in of if semantic_classes.may_be_same(new, value)]
+            stated = {(names[a.object], a.value) for a in graph.attributes} | mentioned_attributes(caption)
+            values = [value for owner, value in stated if owner in ("", thing) or may_corefer(owner, thing)]
+            assert not [value for value in values if semantic_classes.may_be_same(new, value)]
     for image, word, thing, new in negatives("relation", sampler.relations, 4):
         assert relations_are_incompatible(new, word)
         for _, graph in images[image]:
             names = {o.token: o.name for o in graph.objects}
-            of = [r.name for r in graph.relations if may_corefer(names[r.object], thing)]
-            assert simple or not [name for name in of if relation_may_be_same(new, name)]  # simple graphs have fewer
+            stated = [r.name for r in graph.relations if may_corefer(names[r.object], thing)]
+            # Simple graphs have fewer objects and relations.
+            assert simple or not [name for name in stated if relation_may_be_same(new, name)]
 
 
-def test_what_cannot_be_is_named(tables: tuple) -> None:
-    with pytest.raises(ValueError, match="min_count must be >= 1, was: 0"):
-        ComponentsConfig(min_count=0)
+@pytest.mark.parametrize("rows", [1, 550])
+def test_an_image_without_exclusions_is_named(tables: Tables, rows: int) -> None:
     with pytest.raises(KeyError, match="noun"):
-        Sampler(tables[0], tables[1], tables[2].slice(0, 0))  # an image without exclusions
+        Sampler(tables.components.slice(0, rows), tables.vocabulary, tables.exclusions.slice(0, 0))
 
 
-def test_the_papers_threshold_is_scaled_and_a_seed_repeats_its_draws(tables: tuple) -> None:
+def test_the_papers_threshold_is_scaled_and_a_seed_repeats_its_samples(tables: Tables) -> None:
     assert [default_min_count(n, PAPER_RARE) for n in (1, 31_000, 100_000, 566_435, 10**7)] == [5, 6, 18, 101, 101]
-    one, other, third = (Sampler(*tables).nouns(np.arange(20), 16, np.random.default_rng(seed)) for seed in (5, 5, 6))
-    assert (one == other).all() and (third != one).any()
+    first, same, other = (Sampler(*tables).nouns(np.arange(20), 16, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    assert (first == same).all() and (other != first).any()

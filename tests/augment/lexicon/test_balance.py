@@ -98,7 +98,7 @@ def test_a_sample_is_cut_between_images() -> None:
 
 def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = next(read_table(sample_run, "balance")).to_pylist()
-    monkeypatch.setattr("negcap.pipelines.stages.balance.PART", 7)
+    monkeypatch.setattr("negcap.pipelines.stages.balance.PART_CAPTIONS", 7)
     shared = [WholeTable(sample_run / name, hash_table(sample_run, name)) for name in ("lexicon", "truth")]
     table = first_images([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
 

@@ -9,18 +9,16 @@ from negcap.augment.language.parse import parse
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from tests.benchmarks.scene_graph import predicted, read, scores
 
-Said = tuple[set[str], set[str], set[str]]
 
-
-def said(text: str, simple: bool = False) -> Said:
+def said(text: str, simple: bool = False) -> dict[str, set[str]]:
     """Objects, attributes as "thing: value", relations as "subject > relation > object"."""
     graph = scene_graph(parse([text])[0], simple)
     names = {thing.token: thing.name for thing in graph.objects}
-    return (
-        set(names.values()),
-        {f"{names[a.object]}: {a.value}" for a in graph.attributes},
-        {f"{names[r.subject]} > {r.name} > {names[r.object]}" for r in graph.relations},
-    )
+    return {
+        "objects": set(names.values()),
+        "attributes": {f"{names[a.object]}: {a.value}" for a in graph.attributes},
+        "relations": {f"{names[r.subject]} > {r.name} > {names[r.object]}" for r in graph.relations},
+    }
 
 
 # A kind, a caption, and all that its graph has of the kind; see `said`.
@@ -29,16 +27,14 @@ LINES = Path(__file__).with_name("captions.tsv").read_text("utf-8").splitlines()
 
 @pytest.mark.parametrize(("kind", "text", "expected"), [line.split("\t") for line in LINES])
 def test_graphs(kind: str, text: str, expected: str) -> None:
-    found = said(text)[("objects", "attributes", "relations").index(kind)]
-    assert found == set(filter(None, expected.split(", ")))
+    assert said(text)[kind] == set(filter(None, expected.split(", ")))
 
 
 def test_simple_names_are_one_word_and_have_one_attribute() -> None:
     text = "A tall young man with a tennis racket and a hot dog in his right hand."
-    objects, attributes, relations = said(text, simple=True)
-    assert objects == {"man", "racket", "dog", "hand"}
-    assert attributes == {"man: tall"}
-    assert "man > with > racket" in relations
+    graph = said(text, simple=True)
+    assert (graph["objects"], graph["attributes"]) == ({"man", "racket", "dog", "hand"}, {"man: tall"})
+    assert "man > with > racket" in graph["relations"]
 
 
 def test_positions_are_those_of_the_words() -> None:
@@ -53,9 +49,7 @@ def test_positions_are_those_of_the_words() -> None:
     assert (has.name, has.tokens) == ("have", ())
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", ".", "!!", "the", "of of of", "is", "a a a", "12 34", "Ω≈ç√", "www.x.org 🙂"]
-)
+@pytest.mark.parametrize("text", ["", ".", "the", "of of of", "is", "a a a", "12 34", "Ω≈ç√", "www.x.org 🙂"])
 def test_no_sentence_is_no_error(text: str) -> None:
     (caption,) = parse([text])
     assert whole(scene_graph(caption), caption)
@@ -111,6 +105,6 @@ def test_no_parse_is_too_bad(caption: Caption, simple: bool) -> None:
 @pytest.mark.data
 def test_graphs_are_those_of_factual(real_data: Path) -> None:
     texts, golds = read(str(real_data / "factual" / "dev.csv.gz"))
-    found = scores(golds, [predicted(caption) for caption in parse(texts)])
+    reached = scores(golds, [predicted(caption) for caption in parse(texts)])
     least = {"objects": 89, "attributes": 74, "relations": 60, "all": 78, "exact": 48}
-    assert not {kind: found[kind] for kind, bound in least.items() if found[kind] < bound}
+    assert not {kind: reached[kind] for kind, bound in least.items() if reached[kind] < bound}

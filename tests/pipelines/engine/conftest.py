@@ -18,6 +18,18 @@ from negcap.pipelines.engine.cluster import Executor, executor
 from tests.conftest import ROOT
 from tests.pipelines.engine.toy_stages import TEXTS, run_toys, tree, write_captions
 
+# the text of a sitecustomize.py that makes a process one of a machine without negcap
+WITHOUT_NEGCAP = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "negcap":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -42,36 +54,35 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="package")
 def workers_of_two() -> Iterator[Executor]:
     """Two worker processes, started once for all tests of the engine."""
-    pool = executor(workers=2)
-    yield pool
-    pool.close()
+    with closing(executor(workers=2)) as pool:
+        yield pool
 
 
 @pytest.fixture(params=["synchronous", pytest.param("workers", marks=pytest.mark.dask)])
-def somewhere(request: pytest.FixtureRequest) -> dict[str, object]:
-    """Options of run_toys: this process, and then worker processes."""
+def pool(request: pytest.FixtureRequest) -> Executor:
+    """This process, and then worker processes."""
     if request.param == "synchronous":
-        return {"scheduler": "synchronous"}
-    return {"pool": request.getfixturevalue("workers_of_two")}
+        return Executor()
+    return request.getfixturevalue("workers_of_two")
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    write_captions(tmp_path / "run", TEXTS, 10)
-    return tmp_path / "run"
+    """A run with captions alone."""
+    return write_captions(tmp_path / "run", TEXTS, 10)
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the toy stages; copy it to change it."""
-    run = tmp_path_factory.mktemp("finished") / "run"
-    write_captions(run, TEXTS, 10)
-    run_toys(run, scheduler="synchronous")
+    """A run of the toy stages, to be read."""
+    run = write_captions(tmp_path_factory.mktemp("finished") / "run", TEXTS, 10)
+    run_toys(run)
     return run
 
 
 @pytest.fixture
 def toys(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
@@ -84,7 +95,8 @@ class DaskProcesses:
     """A scheduler and workers in processes of their own, as on a cluster; `file` is where they meet."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.file = folder, folder / "scheduler.json"
+        self.folder = folder
+        self.file = folder / "scheduler.json"
         self.started: list[subprocess.Popen] = []
 
     def start(self, *words: str, **environment: str) -> None:
@@ -94,6 +106,12 @@ class DaskProcesses:
         env = {**os.environ, "PYTHONPATH": path, **environment}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.started.append(subprocess.Popen(command, env=env, cwd=self.folder, **quiet))  # type: ignore[call-overload]
+
+    def start_scheduler(self, *words: str, **environment: str) -> None:
+        self.start("scheduler", "--host", "127.0.0.1", "--port", "0", *words, **environment)
+
+    def start_worker(self, **environment: str) -> None:
+        self.start("worker", "--nthreads", "1", "--no-nanny", **environment)
 
     def address(self) -> str:
         """The scheduler's address, as soon as it has one."""

@@ -1,7 +1,11 @@
+"""Executors: this process, and own workers; see test_schedulers for clusters that are not negcap's own."""
+
 import asyncio
 import os
 import socket
 import sys
+from collections.abc import Callable
+from contextlib import closing
 
 import dask
 import psutil
@@ -15,15 +19,24 @@ from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError, TaskError
 from negcap.pipelines.engine.run import _combined, _in_order, pack
 
+HERE = __name__
+FORMS = "scheduler must be tcp://host:port, .*module:function or synchronous, was: "
 
-def test_bad_executors() -> None:
-    schedulers = "scheduler must be tcp://host:port, .*module:function or synchronous, was: "
-    for options, said in (
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
         ({"workers": 0}, "workers must be >= 1, was: 0"),
-        *(({"scheduler": bad}, schedulers + bad) for bad in ("threads", "http://127.0.0.1:8786", "tcp://127.0.0.1")),
-    ):
-        with pytest.raises(ValueError, match=said):
-            executor(**options)
+        *(({"scheduler": name}, FORMS + name) for name in ("threads", "http://127.0.0.1:8786", "tcp://127.0.0.1")),
+        ({"scheduler": "nowhere.json"}, FORMS + "nowhere.json"),
+        ({"scheduler": "no_such_module:slurm"}, "cannot be imported: ModuleNotFoundError"),
+        ({"scheduler": f"{HERE}:slurm"}, "cannot be imported: AttributeError"),
+        ({"scheduler": f"{HERE}:HERE"}, "HERE is no function"),
+    ],
+)
+def test_executors_that_do_not_exist(options, said):
+    with pytest.raises(ValueError, match=said):
+        executor(**options)
 
 
 def echo(text: str) -> str:
@@ -43,16 +56,8 @@ def who() -> tuple[str, dict[str, str], bool]:
 def listening() -> set[tuple[str, int]]:
     """Where this process and its workers listen."""
     here = psutil.Process()
-    found = [c for p in (here, *here.children(recursive=True)) for c in p.net_connections() if c.status == "LISTEN"]
-    return {(connection.laddr.ip, connection.laddr.port) for connection in found}
-
-
-@pytest.mark.dask
-def test_workers_use_one_thread_and_listen_only_here(workers_of_two) -> None:  # type: ignore[no-untyped-def]
-    [(_, found)] = workers_of_two.map(who, [()])
-    assert found == ("system", {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}, False)
-    assert {address for address, _ in listening()} == {"127.0.0.1"}
-    assert 8787 not in {port for _, port in listening()}
+    connections = [c for process in (here, *here.children(recursive=True)) for c in process.net_connections()]
+    return {(c.laddr.ip, c.laddr.port) for c in connections if c.status == "LISTEN"}
 
 
 async def ask(port: int, security: Security) -> str | None:
@@ -67,43 +72,43 @@ async def ask(port: int, security: Security) -> str | None:
 
 
 @pytest.mark.dask
-def test_no_stranger_can_talk_to_scheduler_or_workers(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+def test_workers_use_one_thread_and_talk_to_nobody_but_us(workers_of_two):
     async def answers(security: Security) -> set[str | None]:
         return set(await asyncio.gather(*(ask(port, security) for _, port in listening())))
 
+    [(_, found)] = workers_of_two.map(who, [()])
+    assert found == ("system", {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}, False)
+    assert {address for address, _ in listening()} == {"127.0.0.1"}
+    assert 8787 not in {port for _, port in listening()}  # Dask's dashboard
     # None: without routes
     assert asyncio.run(answers(workers_of_two.client.security)) == {"Scheduler", "Worker", "Nanny", None}
-    for security in (Security(), Security.temporary()):
-        assert asyncio.run(answers(security)) == {None}
+    for stranger in (Security(), Security.temporary()):
+        assert asyncio.run(answers(stranger)) == {None}
 
 
 @pytest.mark.dask
-def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    start, failures = cluster._local, [RuntimeError("Nanny failed to start.")]
+def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch):
+    start = cluster._local
+    failures = [RuntimeError("Nanny failed to start.")]
 
-    def once(*given: object) -> object:
+    def fail_once(*arguments: int) -> object:
         if failures:
             raise failures.pop()
-        return start(*given)
+        return start(*arguments)
 
-    monkeypatch.setattr(cluster, "_local", once)
-    pool = executor(workers=1)
-    assert list(pool.map(echo, [("a",)])) == [(0, "a")]
-    pool.close()
-    monkeypatch.setattr(cluster, "_local", start)
+    with monkeypatch.context() as patch:
+        patch.setattr(cluster, "_local", fail_once)
+        with closing(executor(workers=1)) as pool:
+            assert list(pool.map(echo, [("a",)])) == [(0, "a")]
     monkeypatch.setattr(cluster, "STARTS", 1)
-    with dask.config.set({"distributed.worker.preload": ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]}):
-        pool = executor(workers=1)
-        with pytest.raises(
-            ClusterError,
-            match=r"^worker processes died while they started \(out of memory, or .* ulimit -n is \d+\): .*start",
-        ):
+    suicide = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    with dask.config.set({"distributed.worker.preload": [suicide]}), closing(executor(workers=1)) as pool:
+        with pytest.raises(ClusterError, match=r"died while they started \(out of memory, .* ulimit -n is \d+\)"):
             list(pool.map(echo, [("a",)]))
-        pool.close()
 
 
 @pytest.mark.dask
-def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_answers_no_questions_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for port in (silent.getsockname()[1], 9):
@@ -111,30 +116,25 @@ def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyP
                 list(executor(scheduler=f"tcp://127.0.0.1:{port}").map(echo, [("a",)]))
 
 
-@pytest.mark.dask
-def test_calls_come_as_they_finish_with_their_positions(workers_of_two) -> None:  # type: ignore[no-untyped-def]
-    calls = [(str(i),) for i in range(20)]
-    assert list(executor(scheduler="synchronous").map(echo, calls)) == [(i, str(i)) for i in range(20)]
-    assert sorted(workers_of_two.map(echo, calls)) == [(i, str(i)) for i in range(20)]
-    for pool in (executor(scheduler="synchronous"), workers_of_two):
-        assert list(pool.map(echo, [])) == []
-        with pytest.raises(TaskError) as caught:
-            list(pool.map(refuse, [("a",), ("b",)]))
-        assert isinstance(caught.value.__cause__, ValueError)
-        assert str(caught.value).startswith("ValueError: text must be welcome, was: ")
+def test_calls_come_as_they_finish_with_their_positions(pool):
+    calls = [(str(number),) for number in range(20)]
+    assert sorted(pool.map(echo, calls)) == [(number, str(number)) for number in range(20)]
+    assert list(pool.map(echo, [])) == []
+    with pytest.raises(TaskError, match="^ValueError: text must be welcome, was: ") as caught:
+        list(pool.map(refuse, [("a",), ("b",)]))
+    assert isinstance(caught.value.__cause__, ValueError)
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
-def test_partial_results_are_combined_in_their_order(count: int) -> None:
-    done: list[int] = []
-    parts = [pa.table({"text": [str(i)]}) for i in range(count)]
-    order = sorted(range(count), key=lambda i: (i // 5, -i))
-    tables = _in_order(((i, pack(parts[i])) for i in order), done.append)
+def test_partial_results_are_combined_in_their_order(count):
+    arrived: list[int] = []
     combined: list[int] = []
+    parts = [pa.table({"text": [str(number)]}) for number in range(count)]
+    order = sorted(range(count), key=lambda number: (number // 5, -number))
+    tables = _in_order(((number, pack(parts[number])) for number in order), arrived.append)
 
-    def combine(tables: list[pa.Table]) -> pa.Table:
-        combined.append(len(tables))
-        return pa.concat_tables(tables)
+    def counting(combine: Callable[[list[pa.Table]], pa.Table]) -> Callable[[list[pa.Table]], pa.Table]:
+        return lambda tables: (combined.append(len(tables)), combine(tables))[1]
 
-    assert _combined(tables, combine)["text"].to_pylist() == [str(i) for i in range(count)]
-    assert done == order and max(combined, default=0) <= 15 and len(combined) <= count / 4 + 1
+    assert _combined(tables, counting(pa.concat_tables))["text"].to_pylist() == [str(n) for n in range(count)]
+    assert arrived == order and max(combined, default=0) <= 15 and len(combined) <= count / 4 + 1

@@ -13,13 +13,11 @@ import pytest
 from distributed import Client, LocalCluster
 from distributed.security import Security
 
-from negcap.pipelines.cli import main
 from negcap.pipelines.engine import cluster as engine
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
-from tests.conftest import SAMPLE
 from tests.docs.pages import FOLDER, blocks
-from tests.pipelines.engine.conftest import DaskProcesses, wait_for
+from tests.pipelines.engine.conftest import WITHOUT_NEGCAP, wait_for
 from tests.pipelines.engine.toy_stages import run_toys, tree
 
 PAGE = FOLDER / "how-to" / "cluster.md"
@@ -43,7 +41,7 @@ def broken() -> None:
 
 @pytest.mark.dask
 @pytest.mark.parametrize("function", [cluster, client])
-def test_a_cluster_that_a_function_makes_is_used_and_closed(run: Path, expected: dict[str, bytes], function) -> None:  # type: ignore[no-untyped-def]
+def test_a_cluster_that_a_function_makes_is_used_and_closed(run, expected, function):
     pool = executor(scheduler=f"{HERE}:{function.__name__}")
     run_toys(run, pool=pool)
     assert tree(run) == expected
@@ -53,35 +51,20 @@ def test_a_cluster_that_a_function_makes_is_used_and_closed(run: Path, expected:
     assert made.status.name == "closed"
 
 
-def test_a_scheduler_that_cannot_be_found() -> None:
-    for scheduler, said in {
-        "no_such_module:slurm": "scheduler no_such_module:slurm cannot be imported: ModuleNotFoundError: No module",
-        f"{HERE}:slurm": "cannot be imported: AttributeError: module .* has no attribute 'slurm'",
-        f"{HERE}:HERE": "scheduler must be module:function, .*:HERE is no function",
-        "nowhere.json": "scheduler must be tcp://host:port, .* a scheduler file, module:function or synch",
-    }.items():
-        with pytest.raises(ValueError, match=said):
-            executor(scheduler=scheduler)
-
-
 @pytest.mark.dask
-@pytest.mark.parametrize(
-    "function, said",
-    [(nothing, "must return a Dask cluster or client, returned: None"), (broken, "failed: OSError: no account$")],
-)
-def test_a_function_that_makes_no_cluster(function, said: str) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("function, said", [(nothing, "must return a Dask cluster"), (broken, "OSError: no account$")])
+def test_a_function_that_makes_no_cluster(function, said):
     pool = executor(scheduler=f"{HERE}:{function.__name__}")
-    with pytest.raises(ClusterError, match=f"^{HERE}:{function.__name__} {said}"):
+    with pytest.raises(ClusterError, match=f"^{HERE}:{function.__name__} .*{said}"):
         list(pool.map(nothing, [()]))
 
 
-@pytest.mark.parametrize("content, why", [("{}", "KeyError: 'address'\n"), ("[" * 100_000, "RecursionError: maximum ")])
-def test_a_file_without_an_address(content: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("content, why", [("{}", "KeyError: 'address'"), ("[" * 100_000, "RecursionError: maximum ")])
+def test_a_file_without_an_address(content, why, tmp_path):
     file = tmp_path / "scheduler.json"
     file.write_text(content)
-    assert main(["build", str(SAMPLE), "--output", str(tmp_path / "run"), "--scheduler", str(file)]) == 2
-    said = f"negcap: {file} must be the file of a Dask scheduler, holds no address: {why}"
-    assert capsys.readouterr().err.startswith(said)
+    with pytest.raises(ClusterError, match=f"^{file} must be the file of a Dask scheduler, holds no address: {why}"):
+        executor(scheduler=str(file))
 
 
 @pytest.fixture
@@ -101,21 +84,14 @@ def certificates(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.dask
-def test_workers_that_come_and_go_lose_nothing(run: Path, tmp_path: Path, expected, certificates, dask_processes):  # type: ignore[no-untyped-def]
+def test_workers_that_come_and_go_lose_nothing(run, tmp_path, expected, certificates, dask_processes):
     """Scheduler and workers are processes of their own, with TLS; the only worker is killed, then another one comes."""
     killed = tmp_path / "killed"
-
-    def worker() -> None:
-        dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **certificates, TOY_KILL=str(killed))
-
-    def next_worker() -> None:
-        wait_for(killed.exists)
-        worker()
-
-    dask_processes.start("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0", **certificates)
-    worker()
+    worker = {**certificates, "TOY_KILL": str(killed)}
+    dask_processes.start_scheduler("--protocol", "tls", **certificates)
+    dask_processes.start_worker(**worker)
     assert dask_processes.address().startswith("tls://127.0.0.1")
-    coming = threading.Thread(target=next_worker)
+    coming = threading.Thread(target=lambda: (wait_for(killed.exists), dask_processes.start_worker(**worker)))
     coming.start()
     run_toys(run, scheduler=str(dask_processes.file))
     coming.join()
@@ -123,24 +99,17 @@ def test_workers_that_come_and_go_lose_nothing(run: Path, tmp_path: Path, expect
     assert tree(run) == expected
 
 
-def snippets() -> dict[str, object]:
-    """The functions that the page on clusters shows."""
-    names: dict[str, object] = {}
-    for block in blocks(PAGE):
-        if block.kind == "python":
-            exec(compile(block.text, str(PAGE), "exec"), names)
-    return names
-
-
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden
-) -> None:  # type: ignore[no-untyped-def]
+def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(tmp_path, monkeypatch, golden):
     from dask_jobqueue import SLURMCluster
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(SLURMCluster, "adapt", lambda self, **limits: None)  # it would submit jobs
-    made = snippets()["slurm"]()  # type: ignore[operator]
+    shown: dict = {}
+    for block in blocks(PAGE):
+        if block.kind == "python":
+            exec(compile(block.text, str(PAGE), "exec"), shown)
+    made = shown["slurm"]()
     try:
         script = made.job_script().strip() + "\n"
     finally:
@@ -152,65 +121,43 @@ def test_the_job_script_of_slurm_is_the_one_that_the_page_shows(
     assert script in [block.text for block in blocks(PAGE) if block.kind == "bash"]
 
 
-BARE = """
-import sys
-
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "negcap":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Missing())
-"""
-
-
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
     """The environment of a worker on a machine without negcap."""
     (tmp_path / "bare").mkdir()
-    (tmp_path / "bare" / "sitecustomize.py").write_text(BARE)
+    (tmp_path / "bare" / "sitecustomize.py").write_text(WITHOUT_NEGCAP)
     return {"PYTHONPATH": str(tmp_path / "bare")}
 
 
 @pytest.mark.dask
-def test_workers_without_negcap_are_named_with_what_to_install(
-    run: Path, dask_processes: DaskProcesses, bare: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **bare)
-    lacks = r"cannot run negcap \(ModuleNotFoundError: No module named 'negcap'\)"
-    said = rf"^the worker tcp://127.0.0.1:\d+ {lacks}: install this version of negcap, \S+, there$"
-    with pytest.raises(ClusterError, match=said):
+def test_workers_without_negcap_are_named_with_what_to_install(run, dask_processes, bare, capsys):
+    dask_processes.start_scheduler()
+    dask_processes.start_worker(**bare)
+    why = r"\(ModuleNotFoundError: No module named 'negcap'\): install this version of negcap, "
+    with pytest.raises(ClusterError, match=rf"^the worker tcp://127.0.0.1:\d+ cannot run negcap {why}"):
         run_toys(run, scheduler=dask_processes.address())
     assert "cannot run" not in capsys.readouterr().err
 
 
 @pytest.mark.dask
 @pytest.mark.parametrize("later", [False, True])
-def test_a_worker_without_negcap_beside_others_is_left_out_whenever_it_comes(
-    later: bool,
-    run: Path,
-    expected,
-    dask_processes: DaskProcesses,
-    bare: dict[str, str],
-    capsys,  # type: ignore[no-untyped-def]
-) -> None:
-    dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    dask_processes.start("worker", "--nthreads", "1", "--no-nanny")
+def test_a_worker_without_negcap_is_left_out_whenever_it_comes(later, run, expected, dask_processes, bare, capsys):
+    dask_processes.start_scheduler()
+    dask_processes.start_worker()
     with Client(dask_processes.address(), set_as_default=False) as other:
         other.wait_for_workers(1)
         if not later:
-            dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **bare)
+            dask_processes.start_worker(**bare)
             other.wait_for_workers(2)
         pool = executor(scheduler=dask_processes.address())
         assert len(pool.client.nthreads()) == (1 if later else 2)  # type: ignore[attr-defined]
         if later:
-            dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **bare)
+            dask_processes.start_worker(**bare)
             other.wait_for_workers(2)
     run_toys(run, pool=pool)
     pool.close()
     assert tree(run) == expected
-    (line,) = re.findall("negcap: the worker .*", capsys.readouterr().err)
+    [line] = re.findall("negcap: the worker .*", capsys.readouterr().err)
     assert line.endswith("there; it is left out")
 
 
@@ -221,18 +168,16 @@ def slowly(number: int) -> int:
 
 @pytest.mark.dask
 @pytest.mark.parametrize("own", [True, False])
-def test_a_worker_that_stands_still_is_named_with_what_to_do(
-    own: bool, dask_processes: DaskProcesses, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_that_stands_still_is_named_with_what_to_do(own, dask_processes, monkeypatch, capsys):
     monkeypatch.setattr(engine, "STILL_SECONDS", 2)
     monkeypatch.setattr(engine, "LOOK_SECONDS", 0.2)
     if own:
         pool = executor(workers=2)
-        (stopped, _) = pool._own_processes().values()  # type: ignore[attr-defined]
+        stopped, _ = pool._own_processes().values()  # type: ignore[attr-defined]
     else:
-        dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        dask_processes.start_scheduler()
         for _ in range(2):
-            dask_processes.start("worker", "--nthreads", "1", "--no-nanny")
+            dask_processes.start_worker()
         pool = executor(scheduler=dask_processes.address())
         wait_for(lambda: len(pool.client.nthreads()) == 2)  # type: ignore[attr-defined]
         stopped = dask_processes.started[1].pid
@@ -252,5 +197,5 @@ def test_a_worker_that_stands_still_is_named_with_what_to_do(
     healing.join()
     pool.close()
     assert sorted(done) == [(number, number) for number in range(20)]
-    (line,) = re.findall("negcap: the worker .* stands still; .*", "".join(said))
+    [line] = re.findall("negcap: the worker .* stands still; .*", "".join(said))
     assert f"kill -9 {stopped} ends it" in line if own else "let it go on, or end it" in line

@@ -1,40 +1,41 @@
-import errno
+"""Tables on disk: a shard proves itself, a manifest says what it was made from, and whoever reads finds damage."""
+
+import ast
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from negcap.augment.settings import Settings
+from negcap.pipelines.cli import main
 from negcap.pipelines.engine import manifest
-from negcap.pipelines.engine.errors import OtherConfigError
+from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
 from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
+from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
 from negcap.schemas.fields import column, int32, listed, schema, struct, text
 from tests.conftest import ROOT
-from tests.tables import DAMAGES
+from tests.pipelines.engine.toy_stages import TEXTS, run_toys, write_captions
+from tests.sources import below, name_of, nodes
+from tests.tables import DAMAGES, halve, write_table
 
 NOTES = schema("notes", 1, text=text("a text"), stars=int32("a number"))
 SPANS = schema("spans", 1, spans=column(listed(struct(start=int32("from"))), "all"))
+BYTES = "its bytes are not those that were written"
 
 
 def notes(*texts: str) -> pa.Table:
     return pa.table({"text": pa.array(texts, pa.string()), "stars": pa.array([1] * len(texts), pa.int32())}, NOTES)
 
 
-def write(folder: Path, index: int, *texts: str, key: str = "k") -> Shard:
-    return write_shard(
-        notes(*texts), shard_path(folder, index), NOTES, key, {"stage": "note"}, {"captions": len(texts)}
-    )
-
-
-def output(run: Path, overwrite: bool = False, **changes: object) -> Output:
-    made = identity(**changes)
-    return Output(run, made, dict.fromkeys(made.tables, NOTES), overwrite)
+def write(folder: Path, index: int, *texts: str) -> Shard:
+    counts = {"captions": len(texts)}
+    return write_shard(notes(*texts), shard_path(folder, index), NOTES, "k", {"stage": "note"}, counts)
 
 
 def identity(**changes: object) -> Identity:
@@ -43,7 +44,20 @@ def identity(**changes: object) -> Identity:
     return Identity(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path: Path) -> None:
+def output(run: Path, overwrite: bool = False, **changes: object) -> Output:
+    made_from = identity(**changes)
+    return Output(run, made_from, dict.fromkeys(made_from.tables, NOTES), overwrite)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with a table of three shards."""
+    for index, texts in enumerate(("ab", "cd", "ef")):
+        write_table(tmp_path / "run", "notes", notes(*texts), index)
+    return tmp_path / "run"
+
+
+def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path):
     shard = write(tmp_path / "notes", 3, "ein Hund", "")
     path = tmp_path / "notes" / "part-00003.parquet"
     assert sealed(path) == shard
@@ -53,126 +67,169 @@ def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path: Path)
     assert table.schema.metadata == {b"table": b"notes", b"schema_version": b"1", b"stage": b"note"}
     assert table.schema.field("stars").metadata[b"description"] == b"a number"
     assert shard.read(("stars",)).column_names == ["stars"]
-    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
     assert write(tmp_path / "other", 7, "ein Hund", "").sha256 == shard.sha256  # the same rows are the same bytes
+    like_a_seal = "negcap.seal\x18\x40" + "0" * 64  # in the file it stands before the seal
+    assert write(tmp_path / "like", 0, like_a_seal).read().equals(notes(like_a_seal))
     empty = write(tmp_path / "empty", 0)
     assert empty.rows == empty.read().num_rows == 0
+    nested = pa.Table.from_pylist([{"spans": [{"start": 1}]}, {"spans": []}], SPANS)
+    assert write_shard(nested, shard_path(tmp_path, 0), SPANS, "k").read().equals(nested)
 
 
-def test_the_schema_of_a_nested_table_survives_the_file(tmp_path: Path) -> None:
-    table = pa.Table.from_pylist([{"spans": [{"start": 1}]}, {"spans": []}], SPANS)
-    back = write_shard(table, shard_path(tmp_path, 0), SPANS, "k", {"stage": "x"}).read()
-    assert back.to_pylist() == table.to_pylist()
-    assert back.schema.equals(SPANS)
-
-
-def test_a_table_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
-    nulls = pa.table({"text": [None], "stars": [1]}, pa.schema([("text", pa.string()), ("stars", pa.int32())]))
-    with pytest.raises(ValueError, match=r"notes\.text: must not be null"):
-        write_shard(nulls, shard_path(tmp_path / "n", 0), NOTES, "k")
-    with pytest.raises(ValueError, match="notes: columns must be"):
-        write_shard(pa.table({"text": ["a"]}), shard_path(tmp_path / "n", 0), NOTES, "k")
-    assert not (tmp_path / "n").exists()
-
-
-def test_shards_are_listed_by_number(tmp_path: Path) -> None:
+def test_shards_are_listed_by_number(tmp_path):
     for index in (100000, 99999, 2):
         write(tmp_path, index, "x")
     (tmp_path / "notes.txt").touch()
-    names = ["part-00002.parquet", "part-99999.parquet", "part-100000.parquet"]
-    assert [shard.name for shard in list_shards(tmp_path)] == names
     assert [shard_index(shard) for shard in list_shards(tmp_path)] == [2, 99999, 100000]
     assert list_shards(tmp_path / "nowhere") == []
-    with pytest.raises(ValueError, match=r"part-<number>\.parquet, was: notes\.txt"):
-        shard_index(tmp_path / "notes.txt")
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_is_not_current(tmp_path: Path, damage: str) -> None:
-    shard = write(tmp_path / "notes", 0, "one", "two")
-    made = output(tmp_path, overwrite=True)
-    assert made.current(0, "k") == {"notes": shard}
-    assert made.current(0, "k", ["notes", "other"]) is made.current(0, "other") is None
-    DAMAGES[damage](shard.path, Random(0))
-    assert made.current(0, "k") is sealed(shard.path) is None
-
-
-def test_no_bit_of_a_shard_can_change_unseen(tmp_path: Path) -> None:
-    write(tmp_path, 0, "one")
-    shard = shard_path(tmp_path, 0)
-    whole = shard.read_bytes()
+def test_no_bit_of_a_shard_can_change_unseen(tmp_path):
+    path = write(tmp_path, 0, "one").path
+    whole = path.read_bytes()
     for position in range(0, len(whole), 5):
-        shard.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 8]) + whole[position + 1 :])
-        assert sealed(shard) is None, position
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 8]) + whole[position + 1 :])
+        assert sealed(path) is None, position
 
 
-@pytest.mark.parametrize("failing", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_old_shard_or_none(tmp_path: Path, monkeypatch, failing: str) -> None:  # type: ignore[no-untyped-def]
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(f"os.{failing}", full)
-    with pytest.raises(OSError, match="disk full, free some space and run again") as caught:
-        write(tmp_path / "notes", 0, "a")
-    assert caught.value.filename == str(tmp_path / "notes" / "part-00000.parquet")
-    assert list((tmp_path / "notes").iterdir()) == []
+def take_from_another_run(shard: Path, random: Random) -> None:
+    other = shard.parent.parent.parent / "other"
+    for index in range(3):
+        write_table(other, "notes", notes("x"), index)
+    shutil.copy(other / "notes" / shard.name, shard)
 
 
-def test_another_identity_is_refused_by_name(tmp_path: Path) -> None:
-    for number, (change, said) in enumerate((
-        ({"stage": "other"}, "stage was note, is now other"),
-        ({"config": {"seed": 2}}, "seed was 1, is now 2"),
-        ({"config": {"seed": 1, "operators": ["noun"]}}, 'operators was unset, is now ["noun"]'),
-        ({"metadata": {"negcap_version": "2"}}, "negcap_version was 1, is now 2"),
-        ({"inputs": {"captions": "i", "lexicon": "other"}}, "its input lexicon has changed"),
-        ({"inputs": {"captions": "i", "words": "l"}}, "its input lexicon is now called words"),
-        ({"inputs": {"a.json": "i", "lexicon": "l"}}, "its input captions is now called a.json"),
-        ({"inputs": {"captions": "i", "words": "other"}}, "its input lexicon has changed"),
-        ({"inputs": {"captions": "i"}}, "its input lexicon has changed"),
-        ({"inputs": {"captions": "l", "lexicon": "i"}}, "its input captions has changed"),
-        ({"tables": ("notes", "more")}, "its tables were notes, are now notes, more"),
-        ({"code": "other"}, "another version of negcap's code wrote it"),
-    )):  # fmt: skip
-        run, other = tmp_path / str(number), identity(**change)
-        folder = run / other.tables[-1]
-        write_manifest(folder, Manifest(identity()))
-        assert identity().difference(other) == said
-        with pytest.raises(OtherConfigError) as caught:
-            output(run, **change).begin()
-        refused = f"{folder} was made with other settings or input: {said} (--overwrite replaces it; "
-        assert str(caught.value) == f"{refused}another output folder keeps it)"
-        assert read_manifest(folder) == Manifest(identity())
-        output(run, overwrite=True, **change).begin()
-        assert read_manifest(folder) == Manifest(other)
-        assert other.key("shard") != identity().key("shard")
-    grown = identity(inputs={"captions": "more", "lexicon": "l"})  # a key counts its shard, not the others
+@pytest.mark.parametrize("damage", [*DAMAGES.values(), take_from_another_run], ids=[*DAMAGES, "of another run"])
+def test_damage_is_found_by_whoever_reads(run, damage):
+    whole = WholeTable(run / "notes", hash_table(run, "notes"))
+    shard = shard_path(run / "notes", 2)
+    damage(shard, Random(0))
+    why = f"damaged: {BYTES}" if shard.exists() else "missing"
+    for read in (whole.read, whole.check, lambda: list(read_table(run, "notes", ["text"]))):
+        with pytest.raises(DamagedShardError, match=f"^{shard} is {why}; negcap made makes it again$"):
+            read()
+    assert verify(run).problems == (f"notes/part-00002.parquet: {why.replace(': ', ', ')}",)
+    if damage is not take_from_another_run:  # whose shards are whole
+        assert sealed(shard) is None
+
+
+def test_shards_that_are_gone_new_or_too_many_are_refused(run):
+    whole = WholeTable(run / "notes", hash_table(run, "notes"))
+    write_table(run, "notes", notes("g"), 1)
+    with pytest.raises(DamagedShardError, match="was made anew while it was being used"):
+        whole.read()
+    shutil.copy(shard_path(run / "notes", 0), shard_path(run / "notes", 3))
+    with pytest.raises(DamagedShardError, match=r"part-00003\.parquet is not in the manifest .* lists 3 shards"):
+        shards_of(run, "notes")
+    for shard in list_shards(run / "notes"):
+        shard.unlink()
+    assert has_table(run, "notes") and not has_table(run, "words")  # it is not taken for none
+    with pytest.raises(DamagedShardError, match=r"part-00000\.parquet is missing"):
+        shards_of(run, "notes")
+
+
+def test_an_unfinished_table_is_read_only_on_demand(run):
+    complete = read_manifest(run / "notes")
+    assert complete is not None
+    write_manifest(run / "notes", Manifest(complete.identity))
+    halve(shard_path(run / "notes", 1))
+    with pytest.raises(ValueError, match="notes is not complete: run negcap made"):
+        shards_of(run, "notes")
+    assert [shard_index(shard.path) for shard in shards_of(run, "notes", unfinished=True)] == [0, 2]
+    manifest_path(run / "notes").unlink()
+    with pytest.raises(ValueError, match="notes cannot be checked: it has no manifest in _manifests"):
+        shards_of(run, "notes")
+
+
+def test_a_good_run_has_no_problems_and_every_other_one_is_told(toys, tmp_path):
+    good = verify(toys)
+    assert (good.problems, good.tables, good.shards) == ((), 4, 10 + 10 + 10 + 1) and good.rows > 200
+    with pytest.raises(FileNotFoundError, match="must be the folder of a run, .* makes one"):
+        verify(tmp_path / "nowhere")
+    unfinished = manifest_path(toys / "words")
+    unfinished.write_text(json.dumps({**json.loads(unfinished.read_text()), "complete": False}))
+    shutil.copy(shard_path(toys / "counts", 0), shard_path(toys / "counts", 1))
+    shutil.copy(shard_path(toys / "captions", 1), shard_path(toys / "captions", 2))
+    shutil.copytree(toys / "short", toys / "stray")
+    (toys / "short" / "part-00001.parquet.12ab.tmp").touch()
+    assert set(verify(toys).problems) == {
+        f"captions/part-00002.parquet: damaged, {BYTES}",
+        "words: unfinished, run split again",
+        "counts/part-00001.parquet: not in the manifest of count",
+        "stray: no manifest names its shards",
+    }
+
+
+def test_a_stage_made_from_an_older_input_is_found(toys):
+    write_captions(toys, TEXTS[:30], 10)
+    assert "words: was made from other captions, run split again with --overwrite" in verify(toys).problems
+    run_toys(toys, overwrite=True)
+    assert verify(toys).problems == ()
+
+
+DIFFERENCES = (
+    ({"stage": "other"}, "stage was note, is now other"),
+    ({"config": {"seed": 2}}, "seed was 1, is now 2"),
+    ({"config": {"seed": 1, "operators": ["noun"]}}, 'operators was unset, is now ["noun"]'),
+    ({"metadata": {"negcap_version": "2"}}, "negcap_version was 1, is now 2"),
+    ({"inputs": {"captions": "i", "lexicon": "other"}}, "its input lexicon has changed"),
+    ({"inputs": {"captions": "i", "words": "l"}}, "its input lexicon is now called words"),
+    ({"inputs": {"a.json": "i", "lexicon": "l"}}, "its input captions is now called a.json"),
+    ({"inputs": {"captions": "i", "words": "other"}}, "its input lexicon has changed"),
+    ({"inputs": {"captions": "i"}}, "its input lexicon has changed"),
+    ({"inputs": {"captions": "l", "lexicon": "i"}}, "its input captions has changed"),
+    ({"tables": ("notes", "more")}, "its tables were notes, are now notes, more"),
+    ({"code": "other"}, "another version of negcap's code wrote it"),
+)
+
+
+@pytest.mark.parametrize("change, said", DIFFERENCES)
+def test_another_identity_is_refused_by_name(change, said, tmp_path):
+    other = identity(**change)
+    folder = tmp_path / other.tables[-1]
+    write_manifest(folder, Manifest(identity()))
+    assert identity().difference(other) == said and other.key("shard") != identity().key("shard")
+    with pytest.raises(OtherConfigError) as caught:
+        output(tmp_path, **change)
+    assert str(caught.value).startswith(f"{folder} was made with other settings or input: {said} (--overwrite ")
+    assert read_manifest(folder) == Manifest(identity())
+    output(tmp_path, overwrite=True, **change).begin()
+    assert read_manifest(folder) == Manifest(other)
+
+
+def test_the_key_of_a_shard_counts_its_own_input_not_the_others():
+    grown = identity(inputs={"captions": "more", "lexicon": "l"})
     assert grown.key("shard") == identity().key("shard") != identity().key("other")
     assert grown.key() != identity().key()
 
 
-def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path: Path) -> None:
+def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path):
     folder = tmp_path / "notes"
     made = [{"notes": write(folder, index, *texts)} for index, texts in enumerate(["ab", "c", "d"])]
     (folder / "notes.txt").touch()
     assert output(tmp_path, overwrite=True).finish(made[:2]) == {"captions": 3}
-    found = read_manifest(folder)
-    assert found is not None and found.complete and found.counts == {"captions": 3}
-    assert [shard["notes"]["rows"] for shard in found.shards] == [2, 1]
+    complete = read_manifest(folder)
+    assert complete is not None and complete.complete and complete.counts == {"captions": 3}
+    assert [shard["notes"]["rows"] for shard in complete.shards] == [2, 1]
     assert {path.name for path in folder.iterdir()} == {"notes.txt", "part-00000.parquet", "part-00001.parquet"}
-    text = manifest_path(folder).read_text()
-    assert json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" == text
-    assert str(tmp_path) not in text
+    assert str(tmp_path) not in manifest_path(folder).read_text()
 
 
-def test_shards_without_or_with_a_garbled_manifest_are_refused(tmp_path: Path) -> None:
-    write(tmp_path / "notes", 0, "a")
+def test_shards_without_or_with_a_garbled_manifest_are_refused(toys, capsys):
+    path = manifest_path(toys / "words")
+    partial = '{"identity": {"stage": "split"}, "shards": []}', '{"identity": {}, "shards": [{"words": 7}]}'
+    for garbled in ("{", "[]", "{}", "[" * 100_000, '{"a":' * 100_000, *partial):
+        path.write_text(garbled)
+        with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
+            read_manifest(toys / "words")
+        assert any("words.json must be a negcap manifest" in problem for problem in verify(toys).problems)
+        assert main(["info", str(toys)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+        with pytest.raises(OtherConfigError, match="is unreadable"):
+            output(toys, tables=("words",))
+    path.unlink()
     with pytest.raises(OtherConfigError, match="it has shards but no manifest .--overwrite"):
-        output(tmp_path)
-    manifest_path(tmp_path / "notes").write_text("{")
-    with pytest.raises(OtherConfigError, match="is unreadable"):
-        output(tmp_path)
-    write_manifest(tmp_path / "notes", Manifest(identity()))
-    output(tmp_path).begin()
+        output(toys, tables=("words",))
 
 
 class Config(Settings):
@@ -180,37 +237,37 @@ class Config(Settings):
     concreteness: Path | None
 
 
-def test_a_path_counts_by_name_and_content_never_by_place(tmp_path: Path) -> None:
-    for place in ("here", "there"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "norms.tsv").write_text("dog\t0.9\n")
-    described = describe(Config(concreteness=tmp_path / "here" / "norms.tsv"))
-    assert described == describe(Config(concreteness=tmp_path / "there" / "norms.tsv"))
-    assert described["operators"] == ["noun", "shuffle"]
+def test_a_path_counts_by_name_and_content_never_by_place(tmp_path):
+    here, there = (tmp_path / place / "norms.tsv" for place in ("here", "there"))
+    for path in (here, there):
+        path.parent.mkdir()
+        path.write_text("dog\t0.9\n")
+    described = describe(Config(concreteness=here))
+    assert described == describe(Config(concreteness=there)) and described["operators"] == ["noun", "shuffle"]
     assert described["concreteness"].startswith("norms.tsv sha256:")
-    (tmp_path / "there" / "norms.tsv").write_text("dog\t0.8\n")
-    assert described != describe(Config(concreteness=tmp_path / "there" / "norms.tsv"))
-    assert describe({"folder": tmp_path / "here"}) != describe({"folder": tmp_path / "there"})
+    there.write_text("dog\t0.8\n")
+    assert described != describe(Config(concreteness=there))
+    assert describe({"folder": here.parent}) != describe({"folder": there.parent})
     with pytest.raises(FileNotFoundError):
         describe(Config(concreteness=tmp_path / "nowhere"))
 
 
-def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, changed = manifest.code_of(describe), "none"
+MAKES_ROWS = (
+    "augment/operators/numeral.py augment/data/verbs.toml schemas/negatives.py pipelines/stages/parse.py".split()
+)
+MAKES_NONE = "pipelines/engine/cluster.py pipelines/report/summary.py tests/conftest.py".split()
+
+
+def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch):
+    before = manifest.code_of(describe)
     assert manifest.code_of("negcap.pipelines.stages.parse") == before != manifest.code_of(notes)  # with this file
     plain = manifest.sha256_file
-    monkeypatch.setattr(manifest, "sha256_file", lambda path: plain(path) + "*" * path.as_posix().endswith(changed))
-    for changed, counts in {
-        "augment/operators/numeral.py": True,
-        "augment/data/verbs.toml": True,
-        "schemas/negatives.py": True,
-        "pipelines/stages/parse.py": True,
-        "pipelines/readers/formats.py": True,
-        "pipelines/engine/cluster.py": False,
-        "pipelines/report/summary.py": False,
-        "tests/conftest.py": False,
-    }.items():
+    for changed in (*MAKES_ROWS, *MAKES_NONE):
+        counts = changed in MAKES_ROWS
         assert (ROOT / changed).exists()
+        monkeypatch.setattr(
+            manifest, "sha256_file", lambda path, end=changed: plain(path) + "*" * str(path).endswith(end)
+        )
         manifest._package_code_hash.cache_clear()
         assert (manifest.code_of(describe) != before) == counts, changed
         if counts:
@@ -219,3 +276,20 @@ def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.Monke
     monkeypatch.undo()
     manifest._package_code_hash.cache_clear()
     manifest.check_code(before, describe)
+
+
+OWN_FILES = (  # sources of pipelines that open Parquet files which are no tables of a run, or write them
+    "engine/shards models/order/taxonomy readers/table tables/corpus ingestion/grouping stages/ingest stages/lexicon "
+    "resources/cloze/corpus"
+)
+OPENERS = {"ParquetFile", "ParquetDataset", "read_table", "read_schema", "read_metadata"}
+
+
+def test_no_other_source_opens_a_parquet_file():
+    opening = {
+        name_of(path)
+        for path in below("pipelines/")
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in OPENERS and ast.unparse(node.value) in ("pq", "pd", "pl")
+    }
+    assert opening == {f"pipelines/{name}.py" for name in OWN_FILES.split()}

@@ -9,15 +9,17 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from negcap.augment.settings import Settings
-from negcap.pipelines.engine.cluster import executor
+from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import EngineError
-from negcap.pipelines.engine.manifest import Identity, describe
+from negcap.pipelines.engine.manifest import Identity
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution, run_stage
@@ -25,12 +27,12 @@ from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResul
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.fields import int64, schema, text
+from tests.runs import caption_row
 
 KEY = text("key into captions")
 WORDS = schema("words", 1, caption_id=KEY, word=text("a word"), rank=int64("how often the corpus has it"))
 SHORT = schema("short", 1, caption_id=KEY)
 COUNTS = schema("counts", 1, word=text("a word"), count=int64("how often"))
-
 
 TEXTS = [f"a dog chases {i} birds {'near' if i % 3 else 'over'} the pond" if i % 5 else f"cats {i}" for i in range(97)]
 
@@ -109,41 +111,36 @@ COUNT = ReduceStage(
 )
 
 
-def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
-    """A finished captions table with so many captions a shard."""
+def write_captions(run: Path, texts: list[str], shard_size: int) -> Path:
+    """A finished captions table with so many captions a shard, each of an image of its own."""
     identity = Identity("ingest", {"shard_size": shard_size}, {}, ("captions",), "", {"texts": str(len(texts))})
     output = Output(run, identity, {"captions": CAPTIONS}, overwrite=True)
-    made = []
-    for index, start in enumerate(range(0, len(texts), shard_size)):
-        rows = [
-            {"caption_id": f"toy:{i}:0", "image_id": str(i), "image": f"{i}.jpg", "split": "", "language": "en",
-             "origin": "human", "text": texts[i]}
-            for i in range(start, min(start + shard_size, len(texts)))
-        ]  # fmt: skip
-        table = pa.Table.from_pylist(rows, CAPTIONS)
-        made.append(output.write(index, StageResult({"captions": table}, {"captions": len(rows)})))
-    output.finish(made)
+    rows = [caption_row(text, str(number)) for number, text in enumerate(texts)]
+    shards = [rows[start : start + shard_size] for start in range(0, len(rows), shard_size)]
+    tables = [pa.Table.from_pylist(shard, CAPTIONS) for shard in shards]
+    results = [StageResult({"captions": table}, {"captions": len(table)}) for table in tables]
+    output.finish([output.write(index, result) for index, result in enumerate(results)])
+    return run
 
 
-def run_toys(run: Path, config: ToyConfig = DEFAULTS, **options: object) -> dict[str, int]:
-    """Both toy stages over run/captions; options: workers, scheduler, overwrite, pool (an executor, left open)."""
-    overwrite = bool(options.pop("overwrite", False))
-    pool = options.pop("pool", None)
-    workers = pool or executor(**options)  # type: ignore[arg-type]
-    try:
+def run_toys(
+    run: Path, config: ToyConfig = DEFAULTS, *, pool: Executor | None = None, overwrite: bool = False, **options: Any
+) -> dict[str, int]:
+    """Both toy stages over run/captions, in this process, by a pool that is left open, or by one with the options of
+    `executor`; the counters of the last.
+    """
+    own = executor(**options) if options else Executor()
+    with closing(own):
         for stage in (COUNT, SPLIT):
-            execution = Execution(workers, Progress(), overwrite)
+            execution = Execution(pool or own, Progress(), overwrite)
             counts = run_stage(stage, run, config, execution, metadata={"made_by": "tests"})
         return counts
-    finally:
-        if pool is None:
-            workers.close()
 
 
 if __name__ == "__main__":
     from tests.pipelines.engine import toy_stages  # its functions by the name that workers import
 
     try:
-        print(describe(toy_stages.run_toys(Path(sys.argv[1]), workers=2, scheduler=next(iter(sys.argv[2:]), None))))
+        toy_stages.run_toys(Path(sys.argv[1]), workers=2, scheduler=next(iter(sys.argv[2:]), None))
     except EngineError as error:
         sys.exit(str(error))

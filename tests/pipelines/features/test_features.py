@@ -18,9 +18,8 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features import preprocess
 from negcap.pipelines.features.preprocess import MEAN, STD, UnreadableError, decode, normalised
-from negcap.schemas.captions import CAPTIONS
-from negcap.schemas.features import IMAGE_REASONS, features, tensors
-from tests.tables import write_table
+from negcap.schemas.features import IMAGE_REASONS
+from tests.runs import caption_row, write_run
 
 IDS, WIDTH, REGIONS = 7, 5, 4
 WEIGHTS = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)  # of the model's convolution
@@ -75,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arrays_become_features_train_first(folder, tmp_path, capsys):
     run = tmp_path / "run"
     extracted(run, folder, "--backbone", "ResNet of the tests")
     assert "14 images, 5 float16 each, ResNet of the tests" in capsys.readouterr().out
@@ -90,22 +89,23 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
     assert main(["info", str(run), "--verify"]) == 0
 
 
-def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_five_equal_rows_an_image_are_one_and_images_without_names_go_by_number(folder, tmp_path, capsys):
     array = folder / "dev_ims.npy"
     once = np.load(array)
     five = np.repeat(once, 5, axis=0)
+    (folder / "dev_images.txt").unlink()
+    assert list(extracted(tmp_path / "nameless", array)) == [f"dev_{i}" for i in range(IDS)]
+    (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
     np.save(array, five)
     found = extracted(tmp_path / "run", array, "--set", "shard_size=3")
-    assert np.array_equal(list(found.values()), once)
+    assert np.array_equal(list(found.values()), once) and list(found) == [f"dev_{i}" for i in range(IDS)]
     five[17, 2] += 1
     np.save(array, five)
     assert extract(array, "--output", tmp_path / "other") == 2
     assert "5 equal rows per image, those of image 3 differ" in capsys.readouterr().err
 
 
-def test_bytes_stand_for_numbers_by_the_scale_beside_them(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bytes_stand_for_numbers_by_the_scale_beside_them(folder, tmp_path, capsys):
     grid = np.arange(IDS * REGIONS * WIDTH).reshape(IDS, REGIONS, WIDTH) * 255 // (IDS * REGIONS * WIDTH - 1)
     np.save(folder / "dev_grid.npy", grid.astype(np.uint8))
     scale, low, high = folder / "grid_scale.npz", np.arange(WIDTH) - 3.0, np.arange(WIDTH) + 1.0
@@ -121,14 +121,7 @@ def test_bytes_stand_for_numbers_by_the_scale_beside_them(
     assert np.array_equal(found["dev0"][0, 0], np.float16(-3)) and np.array_equal(found["dev6"][-1, -1], np.float16(5))
 
 
-def test_images_without_names_go_as_the_captions_reader_calls_them(folder: Path, tmp_path: Path) -> None:
-    (folder / "dev_images.txt").unlink()
-    for name in ("without", "with captions"):
-        assert list(extracted(tmp_path / name, folder / "dev_ims.npy")) == [f"dev_{i}" for i in range(IDS)]
-        (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
-
-
-def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_are_rejected_with_a_reason(folder, tmp_path, capsys):
     array, run = folder / "dev_ims.npy", tmp_path / "run"
     numbers = np.load(array).astype(np.float32)
     numbers[2, 1], numbers[4, 0] = np.nan, 1e6
@@ -153,14 +146,11 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
         (np.zeros(IDS), "(N, D) or (N, R, D) of floats or uint8, was: float64 (7,)"),
         (np.zeros((IDS, WIDTH), np.int8), "of floats or uint8, was: int8 (7, 5)"),
         (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
-        (
-            np.zeros((IDS, WIDTH + 1), np.float16),
-            "dev_ims.npy: must have rows of float16 (5,) as train_ims.npy, has float16 (6,)",
-        ),
+        (np.zeros((IDS, WIDTH + 1), np.float16), "must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
         (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
     ],
 )
-def test_bad_arrays_are_one_line_and_nothing_is_written(folder: Path, tmp_path: Path, capsys, stored, said) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arrays_are_one_line_and_nothing_is_written(folder, tmp_path, capsys, stored, said):
     if stored is None:
         for split in ("dev", "train"):
             (folder / f"{split}_ims.npy").unlink()
@@ -171,62 +161,40 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(folder: Path, tmp_path: 
     refused(capsys, said, tmp_path / "run", folder)
 
 
-def test_bad_arguments_are_one_line(folder: Path, photos: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arguments_are_one_line(folder, photos, tmp_path, capsys):
     onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
-    bad, empty, text = (tmp_path / name for name in ("bad.onnx", "empty", "text"))
-    bad.write_bytes(b"\x08\x07no model")
-    for made in (empty, text):
-        made.mkdir()
-    (text / "a.jpg").write_text("none")
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
+    for name in ("empty", "text"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "text" / "a.jpg").write_text("none")
+    outputs = "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map"
     for arguments, said in (
         ([folder, "--array", "../ims"], "array must be letters and digits"),
-        ([folder, "--table", "captions"], "table must be features, or features_ and a name"),
-        ([folder, "--set", "dtype=int8"], "dtype must be one of float16, float32, was: int8"),
-        ([folder, "--set", "batch=0"], "batch must be >= 1, was: 0"),
         ([folder, "--layer", "x"], "layer is for photos: onnx must be given with it"),
         ([folder, "--onnx", tmp_path / "none.onnx"], "none.onnx: no such file"),
-        (
-            [photos, *onnx, "--layer", "map"],
-            "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map",
-        ),
+        ([photos, *onnx, "--layer", "map"], outputs),
         ([photos, *onnx, "--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
         ([photos, *onnx, "--set", "crop=300"], "resize must be >= crop (300), was: 256"),
         ([photos, *onnx, "--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
-        ([photos, *onnx, "--set", "device=tpu"], "device must be one of cpu, cuda, was: tpu"),
-        ([photos, "--onnx", bad], "bad.onnx: must be an ONNX model with one image input"),
-        ([empty, *onnx], "must have photos"),
+        ([photos, "--onnx", tmp_path / "bad.onnx"], "bad.onnx: must be an ONNX model with one image input"),
+        ([tmp_path / "empty", *onnx], "must have photos"),
     ):
         refused(capsys, said, tmp_path / "run", *arguments)
-    assert extract(text, *onnx, "--output", tmp_path / "run") == 2
+    assert extract(tmp_path / "text", *onnx, "--output", tmp_path / "run") == 2
     assert "must have images that can be read, has none" in capsys.readouterr().err
 
 
-def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def content(run: Path) -> dict[Path, bytes]:
-        return {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
-
-    run, again = tmp_path / "run", tmp_path / "again"
-    sized = ("--output", run, "--set", "shard_size=4")
-    assert extract(folder, *sized) == 0
-    extracted(again, shutil.copytree(folder, tmp_path / "moved"), *sized[2:])
-    files = content(run)
-    assert files == content(again)
-
-    damaged, kept = run / "features" / "part-00001.parquet", run / "features" / "part-00000.parquet"
-    damaged.write_bytes(damaged.read_bytes()[:-20])
-    stamp = kept.stat().st_mtime_ns
-    assert main(["info", str(run), "--verify"]) == 1
-    assert extract(folder, *sized) == 0
-    assert kept.stat().st_mtime_ns == stamp and files == content(run)
-
-    capsys.readouterr()
-    assert extract(folder, *sized, "--limit", 9) == 2
-    assert "limit was unset, is now 9 (--overwrite replaces it;" in capsys.readouterr().err
-    assert extract(folder, *sized, "--limit", 9, "--overwrite") == 0
-    assert len(rows(run)) == 9
+def test_another_place_makes_the_same_bytes_and_another_source_is_refused(folder, tmp_path, capsys):
+    run, sized = tmp_path / "run", ("--set", "shard_size=4")
+    extracted(run, folder, *sized)
+    extracted(tmp_path / "again", shutil.copytree(folder, tmp_path / "moved"), *sized)
+    made = [{path.relative_to(of): path.read_bytes() for path in of.rglob("*.*")} for of in (run, tmp_path / "again")]
+    assert made[0] == made[1] and len(made[0]) > 4
     np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
-    assert extract(folder, *sized, "--limit", 9) == 2
+    assert extract(folder, *sized, "--output", run) == 2
     assert "its input dev_ims.npy has changed" in capsys.readouterr().err
+    assert extract(folder, *sized, "--limit", 9, "--overwrite", "--output", run) == 0
+    assert len(rows(run)) == 9
 
 
 # photos
@@ -252,31 +220,29 @@ def onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return model(tmp_path_factory.mktemp("model") / "m.onnx")
 
 
+# conv (3 -> 4, 2x2, stride 2) "map" -> ReLU -> mean of regions "pooled" -> "classes"; ONNX's own text format
+MODEL = """
+<ir_version: 8, opset_import: ["" : 17]>
+small (float[{batch},{shape}] image) => (float[{batch},2] classes, float[{batch},4,h,w] relu, float[{batch},4] pooled)
+<float[4,3,2,2] weights = {{{weights}}}, float[4,2] head = {{1,1,1,1,1,1,1,1}}>
+{{
+  turned = Transpose <perm = {axes}> (image)
+  map = Conv <strides = [2,2]> (turned, weights)
+  relu = Relu (map)
+  mean = GlobalAveragePool (relu)
+  pooled = Flatten (mean)
+  classes = MatMul (pooled, head)
+}}
+"""
+
+
 def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
-    """conv (3 -> 4, 2x2, stride 2) "map" -> ReLU "relu" -> mean of regions "pooled" -> "classes"; weights from a seed.
+    from onnx import parser, save
 
-    The outputs are classes, relu and pooled.
-    """
-    from onnx import TensorProto, checker, helper, numpy_helper, save
-
-    def values(shapes: dict[str, list]) -> list:
-        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
-
-    nodes = [
-        helper.make_node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2] if channels_last else [0, 1, 2, 3]),
-        helper.make_node("Conv", ["turned", "weights"], ["map"], name="conv", strides=[2, 2]),
-        helper.make_node("Relu", ["map"], ["relu"]),
-        helper.make_node("GlobalAveragePool", ["relu"], ["mean"]),
-        helper.make_node("Flatten", ["mean"], ["pooled"]),
-        helper.make_node("MatMul", ["pooled", "head"], ["classes"]),
-    ]
-    stored = [numpy_helper.from_array(WEIGHTS, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
-    image = {"image": [batch, size, size, 3] if channels_last else [batch, 3, size, size]}
-    outputs = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
-    graph = helper.make_graph(nodes, "small", values(image), values(outputs), stored)
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    checker.check_model(made)
-    save(made, path)
+    shape = f"{size},{size},3" if channels_last else f"3,{size},{size}"
+    axes = [0, 3, 1, 2] if channels_last else [0, 1, 2, 3]
+    weights = ",".join(map(repr, WEIGHTS.ravel().tolist()))
+    save(parser.parse_model(MODEL.format(batch=batch, shape=shape, weights=weights, axes=axes)), path)
     return path
 
 
@@ -291,7 +257,7 @@ SIZES = ("--set", "resize=24", "--set", "crop=16")
 
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
-def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
+def test_an_output_of_a_model_is_what_numpy_says(photos, tmp_path, options):
     onnx, run = model(tmp_path / "small.onnx", **options), tmp_path / "run"
     # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
     layer = "pooled" if options.get("channels_last") else "relu"
@@ -302,7 +268,7 @@ def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, o
     assert metadata(run)["backbone"] == f"small.onnx:{layer}"
 
 
-def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Path, onnx: Path, tmp_path: Path) -> None:
+def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos, onnx, tmp_path):
     found = extracted(tmp_path / "run", photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES)
     assert found["a"].shape == (64, 4)
     assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
@@ -311,7 +277,7 @@ def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Pa
     assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
 
 
-def test_threads_and_another_place_make_the_same_bytes(photos: Path, onnx: Path, tmp_path: Path) -> None:
+def test_threads_and_another_place_make_the_same_bytes(photos, onnx, tmp_path):
     made = []
     for threads, place in ((1, photos), (2, shutil.copytree(photos, tmp_path / "other"))):
         run = tmp_path / f"run{threads}"
@@ -320,7 +286,7 @@ def test_threads_and_another_place_make_the_same_bytes(photos: Path, onnx: Path,
     assert made[0] == made[1] and sum(name.endswith(".parquet") for name in made[0]) == 3
 
 
-def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, onnx: Path, tmp_path: Path) -> None:
+def test_bad_photos_are_rejected_and_the_rest_goes_on(photos, onnx, tmp_path):
     (photos / "b.png").write_bytes((photos / "b.png").read_bytes()[:500])
     (photos / "d.png").write_text("<svg/>")
     photo(photos / "other" / "a.png")
@@ -342,13 +308,12 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, onnx: Path, 
     assert np.allclose(alone["e"], found["e"], atol=1e-6)
 
 
-def test_photos_of_a_runs_captions(photos: Path, onnx: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+def test_photos_of_a_runs_captions(photos, onnx, tmp_path, capsys):
     (photos / "link.png").symlink_to(photo(tmp_path / "elsewhere.png"))
     (photos / "broken.png").symlink_to(tmp_path / "nowhere.png")
-    run, keys = tmp_path / "run", {"split": "", "language": "en", "origin": "human", "text": "A cup."}
     images = ("a.png", "sub/c.png", "link.png", "broken.png", "gone.png", "b\nc.png", "b\\c.png")
-    found = [{"caption_id": f"t:{i}:0", "image_id": f"i{i}", "image": image, **keys} for i, image in enumerate(images)]
-    write_table(run, "captions", pa.Table.from_pylist(found, CAPTIONS))
+    captions = [caption_row("A cup.", f"i{number}", image=image) for number, image in enumerate(images)]
+    run = write_run(tmp_path / "run", captions=captions)
     assert extract(run, "--onnx", onnx, *SIZES, "--output", run) == 2
     assert "images must be the folder of its photos" in capsys.readouterr().err
     assert list(extracted(run, run, "--onnx", onnx, *SIZES, "--images", photos)) == ["i0", "i1", "i2"]
@@ -364,7 +329,7 @@ def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how:
     return stored.getvalue()
 
 
-def test_every_mode_becomes_rgb_and_is_normalised() -> None:
+def test_every_mode_becomes_rgb_and_is_normalised():
     for mode, stored, shown in (
         ("RGB", (255, 0, 51), (255, 0, 51)),
         ("L", 102, (102, 102, 102)),
@@ -377,7 +342,7 @@ def test_every_mode_becomes_rgb_and_is_normalised() -> None:
         assert np.allclose(made[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5), mode
 
 
-def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path: Path) -> None:
+def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path):
     upright, exif = photo(tmp_path / "a.png", (12, 10)), Image.Exif()
     data = upright.read_bytes()
     assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
@@ -391,7 +356,7 @@ def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_p
         assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
-def test_huge_photos_are_not_decoded() -> None:
+def test_huge_photos_are_not_decoded():
     for size in ((12_000, 9_000), (20_000, 20_000)):
         data = bytearray(png("1"))
         data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
@@ -401,20 +366,11 @@ def test_huge_photos_are_not_decoded() -> None:
         assert caught.value.reason == "too_large"
 
 
-def test_the_schema_names_what_it_cannot_be_and_tensors_are_rows_of_their_shape() -> None:
-    with pytest.raises(ValueError, match="dtype must be one of float16, float32, was: uint8"):
-        features((3,), "uint8")
-    with pytest.raises(ValueError, match="shape must be"):
-        features(())
-    column = tensors(pa.array(np.arange(12, dtype=np.float32)), (2, 3))
-    assert column.to_numpy_ndarray().tolist() == np.arange(12).reshape(2, 2, 3).tolist()
-
-
 @pytest.mark.parametrize(
     ("format", "mode", "colour"),
     [("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0)],
 )
-def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, colour: object) -> None:
+def test_large_photos_are_reduced_as_they_are_decoded(format, mode, colour):
     large, file = Image.new(mode, (100, 40), colour), io.BytesIO()
     exif = large.getexif()
     exif[0x0112] = 6  # the camera was turned
@@ -425,9 +381,8 @@ def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, co
     assert half.mode == whole.mode == "RGB" and half.getpixel((3, 3)) == whole.getpixel((3, 3))
 
 
-def test_few_pixels_are_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preprocess, "AT_ONCE", 100)
+def test_few_pixels_are_in_memory_together(tmp_path):
     sizes = [(5, 10), (10, 5), (1, 1), (20, 20), (3, 3)]
     files = [photo(tmp_path / f"{number}.png", size) for number, size in enumerate(sizes)]
-    opened = preprocess.open_images(files)
-    assert [[image.size for image in some] for some in opened] == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]
+    opened = preprocess.open_images(files, most_pixels=100)
+    assert [[image.size for image in together] for together in opened] == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]

@@ -11,6 +11,7 @@ from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import grouping
 from negcap.pipelines.stages import ingest as stage
+from tests.pipelines.readers.sources import put
 from tests.pipelines.stages.test_ingest import contents, run_ingest
 
 FILES = 9
@@ -152,37 +153,35 @@ def test_columns_are_kept_with_each_caption(tmp_path):
     assert verify(run).problems == ()
 
 
-def test_errors_of_kept_columns_name_the_column(tmp_path):
-    folder = tables(tmp_path / "many", width=lambda file: [1] * 5 if file < 4 else ["wide"] * 5)
-    with pytest.raises(ValueError, match="column width must be int64, as in the first file: .*wide"):
-        run_ingest(folder, tmp_path / "run", keep_columns=("width",))
-    with pytest.raises(ValueError, match=r"keep column must be one of the columns found, was: hight; found: image,"):
-        run_ingest(folder, tmp_path / "run", keep_columns=("hight",))
-    texts = tmp_path / "captions.txt"
-    texts.write_text("A kite flies.\n")
-    with pytest.raises(ValueError, match="keep_columns is for tables and WebDataset tars, the format is lines"):
-        run_ingest(texts, tmp_path / "run", keep_columns=("width",))
-    renamed = pa.table({"photo": ["1.jpg"], "caption": ["A kite."], "split": ["train"]})
-    pq.write_table(renamed, tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="must not have the name of a column of captions, was: split"):
-        run_ingest(tmp_path / "a.parquet", tmp_path / "run", keep_columns=("split",))
+@pytest.mark.parametrize(("source", "column", "message"), [
+    ("many", "width", "column width must be int64, as in the first file: .*wide"),
+    ("many", "hight", r"keep column must be one of the columns found, was: hight; found: image,"),
+    ("captions.txt", "width", "keep_columns is for tables and WebDataset tars, the format is lines"),
+    ("a.parquet", "split", "must not have the name of a column of captions, was: split"),
+])  # fmt: skip
+def test_errors_of_kept_columns_name_the_column(source: str, column: str, message: str, tmp_path: Path) -> None:
+    tables(tmp_path / "many", width=lambda file: [1] * 5 if file < 4 else ["wide"] * 5)
+    rows = [{"photo": "1.jpg", "caption": "A kite.", "split": "train"}]
+    put(tmp_path, {"captions.txt": "A kite flies.\n", "a.parquet": rows})
+    with pytest.raises(ValueError, match=message):
+        run_ingest(tmp_path / source, tmp_path / "run", keep_columns=(column,))
     assert not (tmp_path / "run").exists()
 
 
-def test_ids_come_from_a_column(tmp_path):
+def test_ids_come_from_a_column(tmp_path: Path) -> None:
     urls = ["https://a.org/1.jpg", "https://b.org/1.jpg", "https://a.org/1.jpg"]
-    texts = ["A kite.", "Two kites.", "A red kite."]
-    pq.write_table(pa.table({"URL": urls, "TEXT": texts}), tmp_path / "laion.parquet")
-    made = run_ingest(tmp_path / "laion.parquet", tmp_path / "names")
+    rows = [{"URL": url, "TEXT": text, "nr": nr} for url, text, nr in zip(
+        urls, ["A kite.", "Two kites.", "A red kite."], ["f0/1", "f1", ""], strict=True)]  # fmt: skip
+    path = put(tmp_path, {"laion.parquet": rows})
+    made = run_ingest(path, tmp_path / "names")
     assert made.counts == {"captions": 2, "images": 1, "rejected.ambiguous_image": 1}
     assert "--columns id=… (id_column= in Python) names a column" in made.warnings[0]
-    made = run_ingest(tmp_path / "laion.parquet", tmp_path / "urls", id_column="url")
+    made = run_ingest(path, tmp_path / "urls", id_column="url")
     assert made.counts == {"captions": 3, "images": 2}
     first = read(tmp_path / "urls", "captions")[0]
     assert [row["text"] for row in first] == ["A kite.", "A red kite.", "Two kites."]
     assert first[0]["image"] == urls[0] and len(first[0]["image_id"]) == 16
-    uids = {"uid": ["f0/1", "f1", ""], "url": urls, "text": texts}
-    pq.write_table(pa.table(uids), tmp_path / "datacomp.parquet")
-    made = run_ingest(tmp_path / "datacomp.parquet", tmp_path / "uids")
+    uids = [{"uid" if name == "nr" else name: value for name, value in row.items()} for row in rows]  # as DataComp
+    made = run_ingest(put(tmp_path, {"datacomp.parquet": uids}), tmp_path / "uids")
     assert [row["image_id"] for row in read(tmp_path / "uids", "captions")[0]] == ["f0_1", "f1"]
     assert made.counts["rejected.no_image"] == 1

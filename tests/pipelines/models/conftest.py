@@ -12,19 +12,12 @@ from tests.pipelines.models.univse.univse_world import write_univse_world
 
 IMAGES = (("train", 100), ("test", 20))
 COMMON: dict[str, Any] = {"batch_size": 32, "learning_rate": 0.01, "min_count": 2, "threads": 1, "average": 0.9}
-SMALL_VSE: dict[str, Any] = {
-    **COMMON,
-    "model": "vse++",
-    "joint": 8,
-    "word_dim": 6,
-    "validation_images": 20,
-    "epochs": 3,
-}
-SMALL_UNIVSE: dict[str, Any] = {
+SMALL_VSE = {**COMMON, "model": "vse++", "joint": 8, "word_dim": 6, "validation_images": 20, "epochs": 3}
+SMALL_UNIVSE = {
     **{**COMMON, "model": "univse", "joint": 16, "word_dim": 8, "modifier_dim": 4, "validation_images": 20},
     **{"features": "grid", "dropout": 0.1, "epochs": 8},
 }
-SMALL_MHAD: dict[str, Any] = {
+SMALL_MHAD = {
     **{**COMMON, "model": "mha-d", "joint": 16, "word_dim": 8, "attention_dim": 8, "heads": 2, "features": "grid"},
     **{"validation_split": "test", "epochs": 6},
 }

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from negcap.pipelines.models.checkpoint import KEPT, ArrayWriter, cache_file, cached_arrays, mapped_arrays
+from negcap.pipelines.models.checkpoint import KEPT_ENTRIES, ArrayWriter, cache_file, cached_arrays, mapped_arrays
 
 
 def mapped(run: Path, key: int, prefix: str = "texts-") -> torch.Tensor:
     def write(out: ArrayWriter) -> None:
         out.append(numbers=np.full(3, key))
 
-    return mapped_arrays(run, prefix, key, write)[0]["numbers"]
+    return mapped_arrays(run, prefix, key, write).tensors["numbers"]
 
 
 def stored(run: Path, key: int, prefix: str = "features-") -> torch.Tensor:
@@ -23,7 +23,7 @@ def stored(run: Path, key: int, prefix: str = "features-") -> torch.Tensor:
         cache_file(run, prefix, key, "npy").write_bytes(b"beside it")
         return {"numbers": torch.full((3,), key)}, {}
 
-    return cached_arrays(run, prefix, key, make)[0]["numbers"]
+    return cached_arrays(run, prefix, key, make).tensors["numbers"]
 
 
 def age(run: Path) -> None:
@@ -32,43 +32,33 @@ def age(run: Path) -> None:
         os.utime(path, ns=(path.stat().st_mtime_ns - 10**9,) * 2)
 
 
-@pytest.mark.parametrize(("read", "suffixes"), [(mapped, ["arrays"]), (stored, ["npy", "safetensors"])])
+@pytest.mark.parametrize(
+    ("read", "prefix", "suffixes"), [(mapped, "texts-", ["arrays"]), (stored, "features-", ["npy", "safetensors"])]
+)
 def test_entries_of_the_cache_that_were_used_longest_ago_are_deleted(
-    tmp_path: Path, read: Callable[[Path, int], torch.Tensor], suffixes: list[str]
+    tmp_path: Path, read: Callable[[Path, int], torch.Tensor], prefix: str, suffixes: list[str]
 ) -> None:
-    other = mapped(tmp_path, 0, "others-"), stored(tmp_path, 0, "features_grid-")
-    being_written = tmp_path / "encoded" / "texts-00.arrays.12ab.tmp"
+    mapped(tmp_path, 0, "others-")
+    stored(tmp_path, 0, "features_grid-")
+    being_written = tmp_path / "encoded" / f"{prefix}00.arrays.12ab.tmp"
     being_written.mkdir()
-    prefix = "texts-" if read is mapped else "features-"
-    first = read(tmp_path, 0)
-    for key in range(1, KEPT + 2):
+    deleted = read(tmp_path, 1)
+    for key in (0, *range(2, KEPT_ENTRIES + 2)):
         age(tmp_path)
         read(tmp_path, key)
         assert read(tmp_path, 0).tolist() == [0, 0, 0]  # used again and again
-    kept = [0, *range(3, KEPT + 2)]
+    kept = [0, *range(3, KEPT_ENTRIES + 2)]
     names = {cache_file(tmp_path, prefix, key, suffix).name for key in kept for suffix in suffixes}
     assert {path.name for path in (tmp_path / "encoded").glob(f"{prefix}*")} - {being_written.name} == names
-    assert first.tolist() == [0, 0, 0] and being_written.is_dir()
-    assert all(values.tolist() == [0, 0, 0] for values in other)
-    assert cache_file(tmp_path, "others-", 0, "arrays").is_dir()
+    assert being_written.is_dir() and cache_file(tmp_path, "others-", 0, "arrays").is_dir()
     assert cache_file(tmp_path, "features_grid-", 0, "npy").is_file()
-
-
-def test_a_deleted_entry_is_read_on_by_who_has_it_and_written_again(tmp_path: Path) -> None:
-    first = mapped(tmp_path, 0)
-    for key in range(1, KEPT + 1):
-        age(tmp_path)
-        mapped(tmp_path, key)
-    assert not cache_file(tmp_path, "texts-", 0, "arrays").exists()
-    assert first.tolist() == [0, 0, 0]
-    assert mapped(tmp_path, 0).tolist() == [0, 0, 0]
+    assert deleted.tolist() == read(tmp_path, 1).tolist() == [1, 1, 1]  # who has it reads on; it is written again
 
 
 def test_a_cache_that_cannot_be_written_to_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mapped(tmp_path, 0)
-
     def refuse(*_: object) -> None:
         raise PermissionError
 
+    mapped(tmp_path, 0)
     monkeypatch.setattr(os, "utime", refuse)
     assert mapped(tmp_path, 0).tolist() == [0, 0, 0]

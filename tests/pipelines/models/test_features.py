@@ -1,3 +1,5 @@
+"""Features of images: read once, kept beside the run, and brought to the device."""
+
 from pathlib import Path
 from threading import Event
 
@@ -5,58 +7,49 @@ import numpy as np
 import pytest
 import torch
 
-from negcap.pipelines.models import features
-from negcap.pipelines.models.device import ahead, place, take
+from negcap.pipelines.models.device import load_ahead, rows_to_device, to_device_if_it_fits
 from negcap.pipelines.models.features import read_features
 from tests.pipelines.models.trainer_world import write_features
 
 
-@pytest.mark.parametrize(
-    ("values", "ids", "message"),
-    [
+def test_bad_features(tmp_path: Path) -> None:
+    for values, ids, message in (
         (np.ones((2, 3)), ["a", "a"], "must hold each image once, holds twice: a"),
         (np.full((2, 3), np.nan), ["a", "b"], "must be finite"),
         (np.ones((2, 3)), ["x", "y"], "must have features of its images, has none"),
-    ],
-)
-def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], message: str) -> None:
-    write_features(tmp_path, ids, values.astype(np.float32))
-    with pytest.raises(ValueError, match=message):
-        read_features(tmp_path, ["a", "b"])
+    ):
+        write_features(tmp_path, ids, values.astype(np.float32))
+        with pytest.raises(ValueError, match=message):
+            read_features(tmp_path, ["a", "b"])
 
 
-def test_features_are_stored_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_are_stored_once_and_mapped(tmp_path: Path) -> None:
     values = np.arange(24, dtype=np.float16).reshape(3, 4, 2)
     write_features(tmp_path, ["b", "x", "a"], values, "net")
     first = read_features(tmp_path, ["a", "c", "b"])
     (array,) = (tmp_path / "encoded").glob("*.npy")
+    written = array.stat().st_mtime_ns
     assert (np.load(array) == np.stack([values[2], np.zeros((4, 2)), values[0]])).all()
     maps = Path("/proc/self/maps")
     assert not maps.exists() or str(array) in maps.read_text()
-    monkeypatch.setattr(features, "shards_of", None)  # the table is not read again
-    again = read_features(tmp_path, ["a", "c", "b"])
-    assert torch.equal(again.values, first.values) and again.backbone == "net"
-    assert again.available.tolist() == first.available.tolist() == [True, False, True]
-    monkeypatch.undo()
+    assert (first.backbone, first.available.tolist()) == ("net", [True, False, True])
     write_features(tmp_path, ["a"], values[:1], "other net")
     assert read_features(tmp_path, ["a", "c", "b"]).backbone == "other net"
-    array.write_bytes(array.read_bytes()[:100])
     write_features(tmp_path, ["b", "x", "a"], values, "net")
-    with pytest.raises(ValueError, match=f"{array.name} is damaged"):
-        read_features(tmp_path, ["a", "c", "b"])
-    array.unlink()
+    assert torch.equal(read_features(tmp_path, ["a", "c", "b"]).values, first.values)
+    assert len([*(tmp_path / "encoded").glob("*.npy")]) == 2 and array.stat().st_mtime_ns == written
+    array.write_bytes(array.read_bytes()[:100])
     with pytest.raises(ValueError, match=f"{array.name} is damaged"):
         read_features(tmp_path, ["a", "c", "b"])
 
 
 def test_features_that_do_not_fit_on_a_gpu_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.zeros(10, 4)  # 160 bytes
-    moved: list[torch.device] = []
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: moved.append(device) or tensor)
-    for free, expected in ((319, 0), (320, 1)):
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: "moved")
+    for free, moved in ((319, False), (320, True)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
-        assert place(values, torch.device("cuda")) is values and len(moved) == expected
-    assert place(values, torch.device("cpu")) is values and len(moved) == 1
+        assert (to_device_if_it_fits(values, torch.device("cuda")) == "moved") == moved
+    assert to_device_if_it_fits(values, torch.device("cpu")) is values
 
 
 def test_the_next_batch_is_read_while_one_is_in_use() -> None:
@@ -67,12 +60,12 @@ def test_the_next_batch_is_read_while_one_is_in_use() -> None:
         read.append(len(rows))
         if len(read) == 2:
             second.set()
-        return take(values, rows, torch.device("cpu"))
+        return rows_to_device(values, rows, torch.device("cpu"))
 
     batches = [torch.tensor(rows) for rows in ([5, 0, 5], [1, 2], [3])]
-    for expected, (rows, found) in zip(batches, ahead(batches, load), strict=True):
-        assert torch.equal(rows, expected) and torch.equal(found, values[rows])
+    for rows, loaded in zip(batches, load_ahead(batches, load), strict=True):
+        assert torch.equal(loaded.rows, rows) and torch.equal(loaded.values, values[rows])
         assert second.wait(5)  # is read before the first is done with
-    assert read == [3, 2, 1] and list(ahead([], load)) == []
+    assert read == [3, 2, 1] and list(load_ahead([], load)) == []
     with pytest.raises(IndexError):
-        list(ahead([torch.tensor([0])], lambda rows: [][0]))
+        list(load_ahead([torch.tensor([0])], lambda rows: [][0]))

@@ -1,8 +1,10 @@
+"""The training loop: resumed trainings, kept weights, steps, and what is said."""
+
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,8 @@ from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
 from negcap.pipelines.models import device as devices
-from negcap.pipelines.models import fit as fits
 from negcap.pipelines.models.device import deterministic
-from negcap.pipelines.models.fit import Step, fit, minutes, move_average, progress
+from negcap.pipelines.models.fit import TrainingStep, fit, format_progress, move_average
 
 TRUE = torch.tensor([2.0, -1.0])
 
@@ -31,9 +32,9 @@ def train(epochs: int, folder: Path | None = None, **given: Any) -> tuple[nn.Lin
     if given.get("mean"):
         given["mean"] = deepcopy(model)
 
-    def step(batch: Tensor, epoch: int) -> Step:
+    def step(batch: Tensor, epoch: int) -> TrainingStep:
         errors = (model(batch)[:, 0] - batch @ TRUE).square()
-        return Step(errors.sum(), {"largest": errors.max() * len(batch)}, len(batch))
+        return TrainingStep(errors.sum(), {"largest": errors.max() * len(batch)}, len(batch))
 
     said: list[str] = []
     optimizers = {"optimizer": torch.optim.Adam(model.parameters(), lr=0.1)}
@@ -42,22 +43,11 @@ def train(epochs: int, folder: Path | None = None, **given: Any) -> tuple[nn.Lin
     return model, history, said
 
 
-def test_long_epochs_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fits, "SAY_AFTER", 0)
-    monkeypatch.setattr(fits, "SAY_TIMES", float("inf"))
-    said = train(2, length=3)[2]
-    assert [line.partition(",")[0] for line in said[1:]] == [
-        f"epoch {n} of 2: {p}%" for n in (1, 2) for p in (33, 67, 100)
-    ]
-    assert progress(3, 12, 0.4, 80.0) == "epoch 3 of 12: 40%, 2 min left of it, 32 min in all"
-    assert (minutes(89), minutes(3599), minutes(12600)) == ("89 s", "60 min", "3.5 h")
-
-
 def test_an_interrupted_training_ends_with_the_same_bits(tmp_path: Path) -> None:
     given: dict[str, Any] = {"mean": True, "decay": 0.9, "select": lambda line: -line["error"]}
     given["rate"] = lambda epoch, steps: 0.1 / (1 + steps)
-    for name in ("whole", "part"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "part").mkdir()
     train(5, tmp_path / "whole", **given)
     train(2, tmp_path / "part", **given)
     metrics = tmp_path / "part/metrics.jsonl"
@@ -65,25 +55,25 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path: Path) -> None
     _, history, said = train(5, tmp_path / "part", **given)
     assert said == ["two weights; resumed after epoch 2"]
     for name in ("best", "last"):
-        one, other = (load_file(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "part"))
-        assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+        whole, part = (load_file(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "part"))
+        assert whole.keys() == part.keys() and all(torch.equal(whole[key], part[key]) for key in whole)
         assert (tmp_path / f"whole/{name}.json").read_text() == (tmp_path / f"part/{name}.json").read_text()
-    lines = [json.loads(line) for line in (tmp_path / "part/metrics.jsonl").read_text().splitlines()]
-    assert lines == history and [line["epoch"] for line in lines] == [1, 2, 3, 4, 5]
-    assert lines[-1]["learning_rate"] == 0.1 / 15 and lines[-1]["steps"] == 3
-    assert lines[-1]["loss"] < lines[0]["loss"] < lines[0]["terms"]["largest"] * 4
+    assert [json.loads(line) for line in metrics.read_text().splitlines()] == history
+    assert [line["epoch"] for line in history] == [1, 2, 3, 4, 5]
+    assert history[-1]["learning_rate"] == 0.1 / 15 and history[-1]["steps"] == 3
+    assert history[-1]["loss"] < history[0]["loss"] < history[0]["terms"]["largest"] * 4
 
 
 def test_the_best_weights_are_kept_without_a_folder_and_a_training_may_stop_early() -> None:
     errors: list[float] = []
     kept: list[int] = []
-    best: dict[str, Any] = {
-        "select": lambda line: -abs(line["epoch"] - 2),
-        "keep": lambda line: kept.append(line["epoch"]),
-    }
-    model, _, _ = train(6, select=best["select"], report=lambda history: errors.append(history[-1]["error"]))
+
+    def select(line: dict[str, Any]) -> float:
+        return -abs(line["epoch"] - 2)
+
+    model, _, _ = train(6, select=select, report=lambda history: errors.append(history[-1]["error"]))
     assert (model.weight[0] - TRUE).norm().item() == errors[1] != errors[-1]
-    train(6, **best)
+    train(6, select=select, keep=lambda line: kept.append(line["epoch"]))
     assert kept == [1, 2]
     assert len(train(6, stop=lambda history: len(history) == 2)[1]) == 2
 
@@ -92,13 +82,15 @@ def test_gradients_are_clipped_before_each_step() -> None:
     norms: list[float] = []
     model = nn.Linear(2, 1, bias=False)
 
+    def step(batch: Tensor, epoch: int) -> TrainingStep:
+        return TrainingStep(model(batch).sum() * 99, optimizer="sgd")
+
     def norm(batch: Tensor) -> None:
         assert model.weight.grad is not None
         norms.append(model.weight.grad.norm().item())
 
     optimizers = {"sgd": torch.optim.SGD(model.parameters(), lr=0.1)}
-    fit({"model": model}, optimizers, batches, lambda batch, _: Step(model(batch).sum() * 99, optimizer="sgd"), 1,
-        clip=0.5, after_step=norm)  # fmt: skip
+    fit({"model": model}, optimizers, batches, step, 1, clip=0.5, after_step=norm)
     assert norms == pytest.approx([0.5] * 3)
 
 
@@ -106,49 +98,36 @@ def test_a_loss_that_is_not_finite_is_named() -> None:
     model = nn.Linear(2, 1)
     optimizers = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
 
-    def step(batch: Tensor, epoch: int) -> Step:
-        return Step(model(batch).sum(), {"fine": batch.sum(), "bad": batch.sum() / (epoch < 2)})
+    def step(batch: Tensor, epoch: int) -> TrainingStep:
+        return TrainingStep(model(batch).sum(), {"fine": batch.sum(), "bad": batch.sum() / (epoch < 2)})
 
-    with pytest.raises(ValueError, match=r"not finite in epoch 2 \(term bad, step 1\): lower the learning rate"):
+    with pytest.raises(ValueError, match=r"not finite in epoch 2 \(term bad, step 1\)"):
         fit({"model": model}, optimizers, batches, step, 3)
     with pytest.raises(ValueError, match="epoch 1 has none"):
         fit({"model": model}, optimizers, lambda epoch: [], step, 3)
 
 
-def test_every_epoch_computes_deterministically(monkeypatch: pytest.MonkeyPatch) -> None:
-    entered: list[bool] = []
-
-    @contextmanager
-    def spy(device: torch.device) -> Iterator[None]:
-        entered.append(True)
-        yield
-        entered.append(False)
-
-    monkeypatch.setattr(devices, "deterministic", spy)
-    train(2, evaluate=lambda line: {"deterministic": entered[-1]}, select=lambda line: line["deterministic"])
-    assert entered == [True, False, True, False]
-
-
 def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
     model, mean = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
-    for step, value in enumerate((1.0, 2.0, 6.0), 1):
+    for step, value in ((1, 1.0), (2, 2.0), (3, 6.0)):
         nn.init.constant_(model.weight, value)
         move_average(mean, model, step, 0.9)
     assert mean.weight.item() == pytest.approx(3)
-    for _ in range(2):
-        move_average(mean, model, 100, 0.9)
-    assert mean.weight.item() == pytest.approx(3 + 3 * (1 - 0.9**2))
+    move_average(mean, model, 100, 0.9)
+    assert mean.weight.item() == pytest.approx(3 + 3 * 0.1)
+    assert format_progress(3, 12, 0.4, 80.0) == "epoch 3 of 12: 40%, 2 min left of it, 32 min in all"
 
 
-def test_deterministic_algorithms_are_used_on_a_gpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_computes_deterministically_on_a_gpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def modes() -> tuple[bool, bool]:
         return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    before = modes()
-    with deterministic(torch.device("cpu")):
-        assert modes() == before and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
-    with pytest.raises(KeyError), deterministic(torch.device("cuda")):
-        assert modes() == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
-        raise KeyError
-    assert modes() == before
+    before, seen = modes(), list[tuple[bool, bool]]()
+    train(1, evaluate=lambda line: seen.append(modes()) or {})
+    assert seen == [before] and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    on_a_gpu = partial(deterministic, torch.device("cuda"))
+    monkeypatch.setattr(devices, "deterministic", lambda device: on_a_gpu())
+    with pytest.raises(KeyError):
+        train(1, evaluate=lambda line: seen.append(modes()) or {}["stop"])
+    assert seen[1] == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8" and modes() == before

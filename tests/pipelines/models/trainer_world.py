@@ -1,7 +1,7 @@
 """An artificial world as a run: scenes (number, colour, noun, place) with captions, negatives and features."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -9,7 +9,6 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from negcap.augment.edits import Edit
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES
 from tests.tables import write_table
@@ -28,18 +27,17 @@ def write_world(run: Path, images: Sequence[tuple[str, int]] = (("train", 300), 
     scenes = list(product(*SLOTS))
     random.shuffle(scenes)
     splits = [split for split, number in images for _ in range(number)]
-    chosen = list(zip([f"scene{n:04d}" for n in range(len(splits))], splits, scenes, strict=False))
     captions, negatives = [], []
-    for image, split, scene in chosen:
+    for number, (split, scene) in enumerate(zip(splits, scenes, strict=False)):
+        image = f"scene{number:04d}"
         for n, text in enumerate((caption(scene), f"A photo: {caption(scene)}")):
             key = {"caption_id": f"world:{image}:{n}", "image_id": image, "split": split, "origin": "human"}
             captions.append({**key, "image": f"{image}.png", "language": "en", "text": text})
-            negatives += list(negatives_of(key, text, scene, random))
+            negatives += negatives_of(key, text, scene, random)
     write_table(run, "captions", pa.Table.from_pylist(captions, CAPTIONS))
     write_table(run, "negatives", pa.Table.from_pylist(negatives, NEGATIVES))
-    write_features(
-        run, [image for image, _, _ in chosen], np.array([scene_features(scene, seed) for _, _, scene in chosen])
-    )
+    names = [f"scene{number:04d}" for number in range(len(splits))]
+    write_features(run, names, np.array([scene_features(scene, seed) for scene in scenes[: len(names)]]))
     return run
 
 
@@ -48,44 +46,32 @@ def caption(scene: Sequence[str]) -> str:
     return f"{number} {colour} {noun}{'' if number == 'one' else 's'} {place}."
 
 
-def negatives_of(key: dict[str, str], text: str, scene: Sequence[str], random: Random):  # type: ignore[no-untyped-def]
+def negatives_of(key: dict[str, str], text: str, scene: Sequence[str], random: Random) -> Iterator[dict[str, object]]:
+    start = text.index(scene[0])
     for slot, (family, operator) in FAMILY.items():
         others = [word for word in SLOTS[slot] if word != scene[slot]]
         for k, word in enumerate(random.sample(others, min(4, len(others)))):
             false = caption([word if n == slot else old for n, old in enumerate(scene)])
-            at = text.index(scene[0])
-            edit = Edit(at, len(text), false)
             yield {
-                **key,
-                "negative_id": f"{key['caption_id']}#{operator}:{k}",
-                "family": family,
-                "operator": operator,
-                "caption": text,
-                "draw": k,
-                "text": text[:at] + false,
-                "edits": [{"start": edit.start, "end": edit.end, "old": text[at:], "new": false}],
-                "replaced": scene[slot],
-                "replacement": word,
-                "replaced_synset": None,
-                "replacement_synset": None,
+                **{**key, "negative_id": f"{key['caption_id']}#{operator}:{k}", "family": family, "operator": operator},
+                **{"caption": text, "draw": k, "text": text[:start] + false},
+                "edits": [{"start": start, "end": len(text), "old": text[start:], "new": false}],
+                **{"replaced": scene[slot], "replacement": word},
+                **{"replaced_synset": None, "replacement_synset": None},
             }
 
 
 def scene_features(scene: Sequence[str], seed: int) -> np.ndarray:
     """Features of a scene: 1 for each word that is true of it, 0 for the others, plus a little noise."""
-    true = np.concatenate([[word == of for word in words] for words, of in zip(SLOTS, scene, strict=True)])
+    true = np.concatenate([[word == said for word in words] for words, said in zip(SLOTS, scene, strict=True)])
     noise = np.random.default_rng([seed, *map(ord, "".join(scene))]).uniform(0, 0.1, len(true))
     return (true + noise).astype(np.float16)
 
 
 def write_features(
-    run: Path,
-    images: Sequence[str],
-    values: np.ndarray,
-    backbone: str = "made up",
-    table: str = "features",
+    run: Path, images: Sequence[str], values: np.ndarray, backbone: str = "made up", table: str = "features",
     index: int = 0,
-) -> None:
+) -> None:  # fmt: skip
     shape = list(values.shape[1:])
     feature = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(shape)))
     schema = pa.schema(

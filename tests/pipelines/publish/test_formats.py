@@ -19,10 +19,11 @@ from PIL import Image
 
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.images import hub_splits
+from negcap.pipelines.publish.layout import Column, FileSizes, ParquetFiles, Tars
 from negcap.pipelines.publish.negclip import neighbours
 from negcap.pipelines.readers import ReadOptions, Record, read
 from negcap.pipelines.readers.pairs import pair_files
-from negcap.pipelines.stages.imports import ImportConfig, _read
+from negcap.pipelines.stages.imports import ImportConfig, read_set
 from tests.conftest import ROOT
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
@@ -30,12 +31,25 @@ from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 
 pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.usefixtures("unmeasured")]
 MEASURED = {("noun", (k + 1) / 100, -1.25 - k, 0.75) for k in range(3)} | {("numeral", None, -1.25, None)}
+BARE = sorted(FORMATS.keys() - {"snli", "valse"})  # those that need neither components nor votes
+CITED = {"url": "https://example.org/toys", "creator": "Toys & Co", "date": "2024-02-29", "cite": "Toys, 2024"}
+
+
+@pytest.fixture(scope="module")
+def folder(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The published folder of a format and splits (none: all), made once."""
+
+    @cache
+    def published(format: str, *splits: str) -> Path:
+        return toy.publish(tmp_path_factory.mktemp("out") / "out", format, split=splits, **CITED)
+
+    return published
 
 
 def measures(row: dict[str, Any]) -> tuple[Any, ...]:
     """The operator of a negative, and the numbers that the run has of it."""
-    found = [row[name] for name in ("p_true", "plausibility", "concreteness")]
-    return row["operator"], *(number and round(number, 4) for number in found)
+    numbers = [row[name] for name in ("p_true", "plausibility", "concreteness")]
+    return row["operator"], *(number and round(number, 4) for number in numbers)
 
 
 def test_the_files_of_every_format_are_those_written_before(
@@ -44,7 +58,7 @@ def test_the_files_of_every_format_are_those_written_before(
     """A digest of each format's files; of Parquet of the rows, since its bytes depend on the version of pyarrow."""
     golden = Path(__file__).parent / "golden_formats.json"
     made = {}
-    for format in sorted(FORMATS.keys() - {"snli", "valse"}):  # these need components or votes
+    for format in BARE:
         out = toy.publish(tmp_path / format, format, split=(), per_operator=2, seed=3)
         found = hashlib.sha256()
         for path in sorted(path for path in out.rglob("*") if path.is_file()):
@@ -66,32 +80,41 @@ def test_the_recipes_for_other_formats_run(toy: Toy, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     exec("\n".join(recipes), {})
     crepe = pd.read_csv("crepe_noun.csv", converters={"hard_negs": ast.literal_eval}).explode("hard_negs")
-    pairs = [(caption, negative) for _, caption, negative in toy.texts("noun")]
-    assert list(zip(crepe["caption"], crepe["hard_negs"], strict=True)) == pairs
+    nouns = [(caption, negative) for _, caption, negative in toy.texts("noun")]
+    assert list(zip(crepe["caption"], crepe["hard_negs"], strict=True)) == nouns
     assert sorted(map(tuple, pd.read_parquet("triplets.parquet").to_numpy().tolist())) == sorted(toy.texts())
     preferred = pq.read_table("preferences.parquet").to_pylist()[0]
-    assert (
-        preferred["chosen"][0]["content"][0]["text"] == toy.texts()[0][1] and preferred["prompt"][0]["role"] == "user"
-    )
+    assert preferred["chosen"][0]["content"][0]["text"] == toy.texts()[0][1]
     choices = pd.read_csv("mcq.tsv", sep="\t")
     true = {caption for _, caption, _ in toy.texts()}
     assert all(row[row["answer"]] in true for _, row in choices.iterrows()) and set(choices["answer"]) == {"A", "B"}
     assert len(pd.read_csv("open_clip.tsv", sep="\t")) == 5 * TESTS and Path("cc_neg.pt").stat().st_size > 1000
 
 
-def test_sugarcrepe_pp_has_a_sibling_as_second_caption(toy: Toy, tmp_path: Path) -> None:
-    found = json.loads((toy.publish(tmp_path / "out", "sugarcrepe++") / "noun.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "huggingface"])
+def test_what_is_published_is_read_by_import(format: str, toy: Toy, folder: Any) -> None:
+    out = folder(format)
+    read_rows, rejected = read_set(str(out), pair_files(str(out)), ImportConfig())
+    is_first = FORMATS[format].per_operator == 1
+    kept = [row for row in toy.negatives if not is_first or row["negative_id"].endswith(":0")]
+    negatives = read_rows[read_rows["negative"].notna()]
+    pairs = set(zip(negatives["split"], negatives["text"], negatives["negative"], strict=True))
+    assert not rejected and pairs == {(row["split"], row["caption"], row["text"]) for row in kept}
+    assert set(read_rows["image_id"]) == {row["image_id"] for row in toy.captions}
+
+
+def test_sugarcrepe_pp_has_a_sibling_as_second_caption(toy: Toy, folder: Any) -> None:
+    found = json.loads((folder("sugarcrepe++", "test") / "noun.json").read_text(encoding="utf-8"))
     image_of = {row["text"]: row["image"] for row in toy.captions}
-    for number, data in enumerate(found):
-        assert list(data) == ["id", "filename", "caption", "caption2", "negative_caption"] and data["id"] == number
-        assert image_of[data["caption2"]] == data["filename"] and data["caption2"] != data["caption"]
-    assert sorted((d["filename"], d["caption"], d["negative_caption"]) for d in found) == sorted(toy.first("noun"))
-    assert len({image_of[d["caption2"]] + d["caption2"] for d in found}) > TESTS
+    assert [pair["id"] for pair in found] == list(range(len(found)))
+    for pair in found:
+        assert image_of[pair["caption2"]] == pair["filename"] and pair["caption2"] != pair["caption"]
+    assert len({pair["caption2"] for pair in found}) > TESTS
 
 
 def test_aro_takes_boxes(toy: Toy, tmp_path: Path) -> None:
-    names = sorted({row["image_id"] for row in toy.captions})
     boxes = tmp_path / "boxes.csv"
+    names = sorted({row["image_id"] for row in toy.captions})
     boxes.write_text("image_id,x,y,width,height\n" + "".join(f"{name},1,2,3,4\n" for name in names))
     aro = json.loads((toy.publish(tmp_path / "aro", "aro", images=None, boxes=boxes) / "noun.json").read_text())
     assert {tuple(row[f"bbox_{side}"] for side in "xywh") for row in aro} == {(1, 2, 3, 4)}
@@ -104,42 +127,29 @@ def test_negclip_as_its_dataset_reads_it(toy: Toy, tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(toy.publish(tmp_path / "out", "negclip", copy_images=True))
     converters = {"neg_caption": ast.literal_eval, "neg_image": ast.literal_eval}
     frame = pd.read_csv("test.tsv", sep="\t", converters=converters)
-    assert list(frame.columns) == ["Unnamed: 0", "title", "filepath", "neg_caption", "neg_image"]
     assert frame["Unnamed: 0"].tolist() == list(range(len(frame)))
-    images, captions = frame["filepath"].tolist(), frame["title"].tolist()
-    hard_captions, hard_images = frame["neg_caption"].tolist(), frame["neg_image"].tolist()
+    images, hard_captions = frame["filepath"].tolist(), frame["neg_caption"].tolist()
     rng = random.Random(0)
-    for index in range(len(frame)):  # CsvDataset.__getitem__
-        assert size(str(images[index]))
-        assert rng.choice(hard_captions[index]) != captions[index]
-        assert len(set(hard_images[index])) == 3
-        for chosen in hard_images[index]:
-            assert images[chosen] != images[index] and rng.choice(hard_captions[chosen])
-    read = [
-        (image.removeprefix("images/"), caption, negative)
-        for image, caption, some in zip(images, captions, hard_captions, strict=True)
-        for negative in some
-    ]
-    assert sorted(read) == sorted(toy.texts())
+    for row in frame.to_dict("records"):  # CsvDataset.__getitem__
+        assert size(row["filepath"]) and rng.choice(row["neg_caption"]) != row["title"]
+        assert len(set(row["neg_image"])) == 3
+        for chosen in row["neg_image"]:
+            assert images[chosen] != row["filepath"] and rng.choice(hard_captions[chosen])
+    run = write_run(tmp_path / "run", *rows(1, 1))
+    with pytest.raises(ValueError, match="negclip needs at least two images per split, test has 1"):
+        toy._replace(run=run).publish(tmp_path / "one", "negclip", images=None)
 
 
 def test_neighbours_share_rare_words() -> None:
     texts = ["a red kite flies", "the boat sails", "one kite, red", "a boat sails slowly", "red grass", "a cow"]
     found = neighbours(texts)
-    assert found[0][0] == 2 and found[2][0] == 0 and found[1][0] == 3 and found[3][0] == 1
+    assert [near[0] for near in found[:4]] == [2, 3, 0, 1]
     assert all(i not in near and len(near) == 3 for i, near in enumerate(found))
     assert neighbours(["a", "b"]) == [[1], [0]]
 
 
-def test_negclip_needs_two_images(toy: Toy, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", *rows(1, 1))
-    with pytest.raises(ValueError, match="negclip needs at least two images per split, test has 1"):
-        toy._replace(run=run).publish(tmp_path / "out", "negclip", images=None)
-
-
-def test_vse_c_as_a_precomp_folder(toy: Toy, tmp_path: Path) -> None:
-    out = toy.publish(tmp_path / "out", "vse-c", split=())
-    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["noun", "numeral"]
+def test_vse_c_as_a_precomp_folder(toy: Toy, folder: Any) -> None:
+    out = folder("vse-c")
     for family in ("noun", "numeral"):
         for split in ("train", "test"):
             captions = (out / family / f"{split}_caps.txt").read_text(encoding="utf-8").splitlines()
@@ -162,36 +172,47 @@ def test_vse_c_leaves_images_with_fewer_captions_out(toy: Toy, tmp_path: Path) -
     assert (out / "noun" / "test_images.txt").read_text().split() == ["p004.jpg", "p005.jpg", "p006.jpg"]
 
 
+def test_files_are_cut_to_size(tmp_path: Path) -> None:
+    parquet = ParquetFiles(tmp_path / "test", [Column("text", "")], FileSizes(50, 20))
+    tars = Tars(tmp_path / "{}.tar", most=2)
+    for number in range(75):
+        parquet.add([str(number)])
+        tars.add({".txt": b"text"})
+    parquet.close()
+    tars.close()
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert [file.name for file in files] == ["test-00000-of-00002.parquet", "test-00001-of-00002.parquet"]
+    groups = pq.ParquetFile(files[0]).metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [20, 20, 10]
+    assert tars.sizes == {f"{number}.tar": 2 if number < 37 else 1 for number in range(38)}
+
+
 @pytest.mark.parametrize("with_images", [False, True])
 def test_huggingface_loads_the_folder(
-    with_images: bool, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    with_images: bool, toy: Toy, folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
 
-    for name, number in {"ROWS": 50, "ROWS_WITH_IMAGES": 50, "GROUP": 20, "GROUP_WITH_IMAGES": 20}.items():
-        monkeypatch.setattr(f"negcap.pipelines.publish.layout.{name}", number)
-    out = toy.publish(tmp_path / "out", "huggingface", split=(), copy_images=with_images)
-    assert sorted(path.name for path in (out / "data" / "noun").glob("test-*")) == [
-        "test-00000-of-00002.parquet",
-        "test-00001-of-00002.parquet",
-    ]
-    groups = pq.ParquetFile(out / "data" / "noun" / "test-00000-of-00002.parquet").metadata
-    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [20, 20, 10]
+    out = (
+        toy.publish(tmp_path / "out", "huggingface", split=(), copy_images=True)
+        if with_images
+        else folder("huggingface")
+    )
     assert datasets.get_dataset_config_names(str(out)) == ["default", "noun", "numeral"]
     for config in ("default", "noun", "numeral"):
         found = datasets.load_dataset(str(out), config, cache_dir=str(tmp_path / "cache"))
         assert sorted(found) == ["test", "train"]
         for split in found:
-            read = [(row["image_id"] + ".jpg", row["caption"], row["negative_caption"]) for row in found[split]]
-            assert sorted(read) == sorted(toy.texts("" if config == "default" else config, split))
+            pairs = [(row["image_id"] + ".jpg", row["caption"], row["negative_caption"]) for row in found[split]]
+            assert sorted(pairs) == sorted(toy.texts("" if config == "default" else config, split))
             expected = {entry for entry in MEASURED if config in ("default", entry[0])}
             assert {measures(row) for row in found[split]} == expected
     first = found["test"][0]
-    if with_images:
-        assert first["image"].size == size(toy.images / f"{first['image_id']}.jpg")
-    else:
-        assert first["image"] == f"{first['image_id']}.jpg"
+    file = f"{first['image_id']}.jpg"
+    assert (first["image"].size if with_images else first["image"]) == (
+        size(toy.images / file) if with_images else file
+    )
 
 
 HUB_SPLITS = {
@@ -213,64 +234,49 @@ def test_splits_have_distinct_names_that_the_hub_allows(splits: tuple[str, ...])
     assert [str(NamedSplit(name)) for name in HUB_SPLITS[splits]] == HUB_SPLITS[splits]
 
 
-@pytest.mark.parametrize("splits", [("val-1",), ("val-1", "val_1"), ("all", "v.")])
-def test_the_command_of_the_card_loads_a_split_of_any_name(
-    splits: tuple[str, ...], toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_hub_loads_splits_of_any_name_and_none_without_rows(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
 
     captions, negatives = rows(8, 4)
-    names = dict(zip(("train", "test"), splits if len(splits) > 1 else splits * 2, strict=True))
+    names = {"train": "val-1", "test": "val_1"}
     for row in [*captions, *negatives]:
         row["split"] = names[row["split"]]
-    run = write_run(tmp_path / "run", captions, negatives)
-    out = toy._replace(run=run).publish(tmp_path / "out", "huggingface", split=(), images=None)
-    card = (out / "README.md").read_text("utf-8")
-    (shown,) = set(re.findall(r"split='(.+?)'", card))
-    for split in (shown, *hub_splits(splits).values()):
-        found = datasets.load_dataset(str(out), "noun", split=split, cache_dir=str(tmp_path / "cache"))
-        (name,) = {name for name in splits if hub_splits(splits)[name] == split}
-        mine = [row for row in negatives if (row["operator"], row["split"]) == ("noun", name)]
-        wanted = [(row["caption_id"], row["text"]) for row in mine]
-        assert sorted((row["caption_id"], row["negative_caption"]) for row in found) == sorted(wanted)
-    for name, split in hub_splits(splits).items():
-        assert (f"`{name}` is `{split}`" in card) == (name != split)
-
-
-def test_a_config_has_no_split_without_rows(toy: Toy, tmp_path: Path) -> None:
-    captions, negatives = rows(8, 4)
-    kept = [row for row in negatives if (row["operator"], row["split"]) != ("numeral", "train")]
+    kept = [row for row in negatives if (row["operator"], row["split"]) != ("numeral", "val-1")]
     run = write_run(tmp_path / "run", captions, kept)
     out = toy._replace(run=run).publish(tmp_path / "out", "huggingface", split=(), images=None)
-    configs = json.loads(re.findall(r"^configs: (.+)$", (out / "README.md").read_text(encoding="utf-8"), re.M)[0])
+    card = (out / "README.md").read_text("utf-8")
+    assert "`val-1` is `val_1_2`" in card and "`val_1` is" not in card
+    (shown,) = set(re.findall(r"split='(.+?)'", card))
+    assert shown in ("val_1", "val_1_2")
+    for name, split in hub_splits(("val-1", "val_1")).items():
+        found = datasets.load_dataset(str(out), "noun", split=split, cache_dir=str(tmp_path / "cache"))
+        wanted = [row["text"] for row in kept if (row["operator"], row["split"]) == ("noun", name)]
+        assert sorted(row["negative_caption"] for row in found) == sorted(wanted)
+    configs = json.loads(re.findall(r"^configs: (.+)$", card, re.M)[0])
     splits = {config["config_name"]: [file["split"] for file in config["data_files"]] for config in configs}
-    assert splits == {"default": ["train", "test"], "noun": ["train", "test"], "numeral": ["test"]}
-    for config in configs:
-        for file in config["data_files"]:
-            assert list(out.glob(file["path"]))
+    assert splits == {"default": ["val_1_2", "val_1"], "noun": ["val_1_2", "val_1"], "numeral": ["val_1"]}
 
 
-def test_coco_loads_in_pycocotools_and_here(toy: Toy, tmp_path: Path) -> None:
+def test_coco_loads_in_pycocotools_and_here(toy: Toy, folder: Any) -> None:
     from pycocotools.coco import COCO
 
-    file = toy.publish(tmp_path / "out", "coco") / "captions_test.json"
+    file = folder("coco", "test") / "captions_test.json"
     coco = COCO(str(file))
     images = coco.loadImgs(coco.getImgIds())
     assert len(images) == TESTS and len(coco.getAnnIds()) == 5 * TESTS
-    annotations = coco.loadAnns(coco.getAnnIds())
-    assert {measures(one) for annotation in annotations for one in annotation["negatives"]} == MEASURED
-    written = [
-        (image["file_name"], annotation["caption"], one["caption"])
-        for image in images
-        for annotation in coco.loadAnns(coco.getAnnIds(imgIds=image["id"]))
-        for one in annotation["negatives"]
-    ]
+    written = []
+    for image in images:
+        assert (image["width"], image["height"]) == size(toy.images / image["file_name"]) and image["license"] == 1
+        for annotation in coco.loadAnns(coco.getAnnIds(imgIds=image["id"])):
+            assert {measures(negative) for negative in annotation["negatives"]} <= MEASURED
+            written += [(image["file_name"], annotation["caption"], one["caption"]) for one in annotation["negatives"]]
     assert sorted(written) == sorted(toy.texts())
-    assert all((image["width"], image["height"]) == size(toy.images / image["file_name"]) for image in images)
-    assert coco.dataset["licenses"] == [{"id": 1, "name": "CC0-1.0"}] and {i["license"] for i in images} == {1}
-    expected = [(row["image"], row["text"]) for row in toy.captions if row["split"] == "test"]
+    assert coco.dataset["licenses"] == [{"id": 1, "name": "CC0-1.0"}]
     found = [record for record in read(str(file), "coco", ReadOptions()) if isinstance(record, Record)]
+    expected = [(row["image"], row["text"]) for row in toy.captions if row["split"] == "test"]
     assert sorted((record.image, record.text) for record in found) == sorted(expected)
     assert [record.image for record in found] != [image for image, _ in expected]  # shuffled
 
@@ -280,10 +286,12 @@ def test_coco_keeps_numbers_that_are_ids(toy: Toy, tmp_path: Path) -> None:
     for row in [*captions, *negatives]:
         row["image_id"] = row["image_id"].replace("p", "000")
     run = write_run(tmp_path / "run", captions, negatives)
-    dataset = json.loads(
-        (toy._replace(run=run).publish(tmp_path / "out", "coco", images=None) / "captions_test.json").read_text()
-    )
+    out = toy._replace(run=run).publish(tmp_path / "out", "coco", images=None)
+    dataset = json.loads((out / "captions_test.json").read_text())
     assert sorted(image["id"] for image in dataset["images"]) == [4, 5, 6, 7]
+
+
+# Croissant
 
 
 @pytest.fixture
@@ -298,11 +306,9 @@ def croissant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def read(out: Path) -> dict[str, list[dict[str, Any]]]:
         dataset = mlcroissant.Dataset(jsonld=out / "croissant.json")
-        assert not dataset.metadata.issues.errors
-        assert not dataset.metadata.issues.warnings
+        assert not dataset.metadata.issues.errors and not dataset.metadata.issues.warnings
         metadata = json.loads((out / "croissant.json").read_text(encoding="utf-8"))
-        assert metadata["conformsTo"] == "http://mlcommons.org/croissant/1.0" and metadata["license"] == "CC0-1.0"
-        assert all(": {" in line for line in metadata.get("rai:dataManipulationProtocol", []))
+        assert metadata["license"] == "CC0-1.0"
         for item in metadata["distribution"]:
             if item["@type"] == "cr:FileObject":
                 data = (out / item["contentUrl"]).read_bytes()
@@ -312,9 +318,8 @@ def croissant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             names = [field["@id"].rpartition("/")[2] for field in record_set["field"]]
             records = [dict(record) for record in dataset.records(record_set["@id"])]
             assert all([key.rpartition("/")[2] for key in record] == names for record in records)
-            found[record_set["@id"]] = [
-                {name: plain(v) for name, v in zip(names, r.values(), strict=True)} for r in records
-            ]
+            values = [map(plain, record.values()) for record in records]
+            found[record_set["@id"]] = [dict(zip(names, of_record, strict=True)) for of_record in values]
         return found
 
     return read
@@ -329,117 +334,77 @@ def plain(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-CITED = {"url": "https://example.org/toys", "creator": "Toys & Co", "date": "2024-02-29", "cite": "Toys, 2024"}
-PAIRS = {
-    "sugarcrepe": ("caption", "negative_caption"),
-    "sugarcrepe++": ("caption", "negative_caption"),
-    "aro": ("true_caption", "false_caption"),
-    "huggingface": ("caption", "negative_caption"),
-    "negclip": ("title", "neg_caption"),
-    "coco": ("caption", "negatives"),
-}
-
-
-@pytest.fixture(scope="module")
-def folder(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """The published folder of a format and splits, made once."""
-
-    @cache
-    def published(format: str, *splits: str) -> Path:
-        return toy.publish(tmp_path_factory.mktemp("out") / "out", format, split=splits, **CITED)
-
-    return published
-
-
-@pytest.mark.parametrize("format", sorted(PAIRS))
+@pytest.mark.parametrize("format", ["sugarcrepe", "aro", "huggingface"])
 def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, folder: Any) -> None:
     records = croissant(folder(format, "test"))
-    true, false = PAIRS[format]
-    together = {"negclip": {"test": ""}, "coco": {"captions_test": ""}}
-    for name, operator in together.get(format, {"noun": "noun", "numeral": "numeral"}).items():
-        pairs = []
-        for record in records.pop(name):
-            negatives = record[false]
-            if format == "negclip":
-                negatives = ast.literal_eval(negatives)
-            pairs += [(record[true], one) for one in (negatives if isinstance(negatives, list) else [negatives])]
-        first = FORMATS[format].per_operator == 1
-        wanted = toy.first(operator) if first else toy.texts(operator)
-        assert sorted(pairs) == sorted((caption, negative) for _, caption, negative in wanted) and pairs
-    assert not records
+    true, false = ("true_caption", "false_caption") if format == "aro" else ("caption", "negative_caption")
+    for operator in ("noun", "numeral"):
+        wanted = toy.first(operator) if FORMATS[format].per_operator == 1 else toy.texts(operator)
+        pairs = sorted((record[true], record[false]) for record in records[operator])
+        assert pairs == sorted((caption, negative) for _, caption, negative in wanted)
 
 
-def test_croissant_reads_the_columns_beside(croissant: Any, toy: Toy, folder: Any) -> None:
-    coco = croissant(folder("coco", "test"))["captions_test"][0]
-    assert coco["operators"] == ["noun"] * 3 + ["numeral"] and len(coco["replaced"]) == len(coco["replacements"]) == 4
-    hub = croissant(folder("huggingface"))
-    assert Counter(record["split"] for record in hub["noun"]) == Counter(
-        row["split"] for row in toy.negatives if row["operator"] == "noun"
-    )
+def test_croissant_reads_lists_inside_of_json(croissant: Any, toy: Toy, folder: Any) -> None:
+    (records,) = croissant(folder("coco", "test")).values()
+    pairs = [(record["caption"], negative) for record in records for negative in record["negatives"]]
+    assert sorted(pairs) == sorted((caption, negative) for _, caption, negative in toy.texts())
+    assert records[0]["operators"] == ["noun"] * 3 + ["numeral"] and len(records[0]["replacements"]) == 4
 
 
-@pytest.mark.parametrize("format", ["sugarcrepe", "coco"])
-def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: Toy, tmp_path: Path) -> None:
-    out = toy.publish(tmp_path / "out", format, copy_images=True, **CITED)
+def test_croissant_has_images_that_are_copied(croissant: Any, toy: Toy, tmp_path: Path) -> None:
+    out = toy.publish(tmp_path / "out", "sugarcrepe", copy_images=True, **CITED)
     records = croissant(out)["images"]
     assert {record["path"]: record["image"] for record in records} == {
         path.name: size(path) for path in toy.images.iterdir() if int(path.stem[1:]) >= IMAGES - TESTS
     }
-    assert len(json.loads((out / "croissant.json").read_text())["distribution"]) <= 3
     assert "| `image` | the image |" in (out / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves closing to the collector
-def test_croissant_reads_archives(croissant: Any, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)
-    records = croissant(toy.publish(tmp_path / "out", "webdataset", **CITED))
-    assert sorted(records) == ["test-captions", "test-images-jpg", "test-negatives"]
-    by_key = {name: {record["key"]: record for record in some} for name, some in records.items()}
-    assert len(by_key["test-captions"]) == 5 * TESTS
+def test_croissant_reads_archives(croissant: Any, toy: Toy, folder: Any) -> None:
+    records = croissant(folder("webdataset", "test"))
+    captions, images, negatives = (
+        {record["key"]: record for record in records.pop(f"test-{name}")}
+        for name in ("captions", "images-jpg", "negatives")
+    )
+    assert not records and len(captions) == 5 * TESTS
     pairs = []
-    for key, record in by_key["test-captions"].items():
-        negatives = json.loads(by_key["test-negatives"][key]["negatives"])
-        assert by_key["test-images-jpg"][key]["image"] == size(toy.images / negatives["image"])
-        pairs += [(negatives["image"], record["caption"], one["text"]) for one in negatives["negatives"]]
+    for key, record in captions.items():
+        described = json.loads(negatives[key]["negatives"])
+        assert images[key]["image"] == size(toy.images / described["image"])
+        pairs += [(described["image"], record["caption"], one["text"]) for one in described["negatives"]]
     assert sorted(pairs) == sorted(toy.texts())
     gc.collect()
 
 
-UNNAMED = ("huggingface", "aro", "clip_benchmark", "lmms-eval", "negbench")  # no file, or no quotes
+# the card
 
 
-# snli needs parses and components, valse votes
-@pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"snli", "valse"}))
+@pytest.mark.parametrize("format", BARE)
 @pytest.mark.parametrize("splits", [("test",), ()])
-def test_cards_name_files_that_are_there(format: str, splits: tuple[str, ...], folder: Any) -> None:
+def test_cards_name_files_and_columns_that_are_there(format: str, splits: tuple[str, ...], folder: Any) -> None:
     out = folder(format, *splits)
-    use = (out / "README.md").read_text(encoding="utf-8").partition("## How to read it")[2].partition("\n|")[0]
-    named = re.findall(r"['`]([\w/.-]+\.(?:jsonl?|csv|tsv|tar|txt|pt))['`]", use) + re.findall(
-        r"--train-data (\S+)", use
-    )
-    others = ("i.txt", "neg.json", "visual_genome_relation.json", "visual_genome_attribution.json", "negcap.tsv")
-    named = [name for name in named if name not in others]
-    beside = {"vse-c": "noun", "aro": ""}.get(format, "")
-    assert all((out / name).is_file() or (out / beside / name).is_file() for name in named)
-    assert "$" not in use and bool(named) == (format not in UNNAMED)
-    check_columns(out)
-
-
-def check_columns(out: Path) -> None:
-    """Assert that each column that the card of a published folder names is in the files it says, or in their names."""
     card = (out / "README.md").read_text(encoding="utf-8")
+    use = card.partition("## How to read it")[2].partition("\n|")[0]
+    named = re.findall(r"['`]([\w/.-]+\.(?:jsonl?|csv|tsv|tar|txt|pt))['`]", use)
+    named += re.findall(r"--train-data (\S+)", use)
+    of_others = ("i.txt", "neg.json", "visual_genome_relation.json", "visual_genome_attribution.json", "negcap.tsv")
+    files = [name for name in named if name not in of_others]
+    beside = {"vse-c": "noun"}.get(format, "")
+    assert all((out / name).is_file() or (out / beside / name).is_file() for name in files)
+    unnamed = ("huggingface", "aro", "clip_benchmark", "lmms-eval", "negbench")  # no file, or no quotes
+    assert "$" not in use and bool(files) == (format not in unnamed)
     tables = re.findall(r"^\| in `([^`]+)` \| meaning \|\n\|---\|---\|\n((?:\| .*\n)+)", card, re.M)
     assert tables
     for pattern, rows_of_table in tables:
         (file, *_) = sorted(out.glob(pattern)) or [Path(pattern)]
-        named = re.findall(r"^\| `([^`]+)` \| (.*) \|$", rows_of_table, re.M)
-        found = keys_in(file)
-        for name, meaning in named:
+        keys = keys_in(file)
+        for name, meaning in re.findall(r"^\| `([^`]+)` \| (.*) \|$", rows_of_table, re.M):
             if "in the file's name, not in the file" in meaning:
-                assert found is None or name not in found, (pattern, name)
-            elif found is not None:  # of text and pictures, a file is one value
+                assert keys is None or name not in keys, (pattern, name)
+            elif keys is not None:  # of text and pictures, a file is one value
                 at = re.search(r": at `(.*)`$", meaning)
-                assert (re.findall(r"\w+", at[1])[-1] if at else name) in found, (pattern, name)
+                assert (re.findall(r"\w+", at[1])[-1] if at else name) in keys, (pattern, name)
 
 
 def keys_in(file: Path) -> set[str] | None:
@@ -451,22 +416,3 @@ def keys_in(file: Path) -> set[str] | None:
     if file.suffix in (".json", ".jsonl") and file.exists():
         return set(re.findall(r'"([\w-]+)": ', file.read_text(encoding="utf-8")))
     return None
-
-
-IMPORTED = {"sugarcrepe", "sugarcrepe++", "aro", "negclip", "huggingface"}
-
-
-@pytest.mark.parametrize("format", sorted(IMPORTED))
-def test_what_is_published_is_read_by_import(format: str, toy: Toy, folder: Any) -> None:
-    out = folder(format)
-    rows, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
-    first = FORMATS[format].per_operator == 1
-    expected = {
-        (row["split"], row["caption"], row["text"])
-        for row in toy.negatives
-        if not first or row["negative_id"].endswith(":0")
-    }
-    negatives = rows[rows["negative"].notna()]
-    read = set(zip(negatives["split"], negatives["text"], negatives["negative"], strict=True))
-    assert not rejected and read == expected
-    assert set(rows["image_id"]) == {row["image_id"] for row in toy.captions}

@@ -1,47 +1,154 @@
+"""The blind baselines against plain counts, and what they find in pairs with a planted cue."""
+
+import re
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.bias.baselines import Pair, blind, folds_of, format_faults, shorter
-from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run, read_all
-from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, windows
+from negcap.pipelines.quality.accuracy import accuracy, by_image
+from negcap.pipelines.quality.bias.baselines import (
+    CorpusText,
+    TextPair,
+    blind,
+    fold_weights,
+    folds_of,
+    format_faults,
+    log_odds,
+    most_telling,
+    right,
+    scores,
+    shorter,
+)
+from negcap.pipelines.quality.bias.measure import (
+    BlindConfig,
+    Blindness,
+    measure_each,
+    measure_run,
+    of_random_images,
+    read_all,
+    to_text,
+    with_all,
+)
+from negcap.pipelines.quality.bias.ngrams import (
+    START,
+    EncodedTexts,
+    NgramVocabulary,
+    Window,
+    ngram_differences,
+    train,
+    windows,
+)
 from negcap.pipelines.quality.bias.topics import documents, topics_of
-from negcap.pipelines.stages.refine import RefineConfig, read_rows
-from negcap.pipelines.tables.pairs import with_true
-from negcap.schemas.negatives import NEGATIVES, POSITIVES
 from tests.tables import write_table
 
-WORDS = "red green blue tall short old young wet dry warm".split()
+TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
 THINGS = "dog cat bus tree house boat horse bird chair lamp".split()
 
 
-def symmetric(n: int = 400) -> list[Pair]:
-    """Pairs whose texts are drawn alike."""
+def pairs(cue: str = "", images: int = 60, to_an_image: int = 1) -> list[TextPair]:
+    """Pairs whose texts are drawn alike, but for a cue in the negative."""
     rng = Random(0)
     made = []
-    while len(made) < n:
-        a, b, c = rng.choice(WORDS), rng.choice(THINGS), rng.choice(THINGS)
-        if b != c:
-            made.append(Pair(f"A {a} {b}.", f"A {a} {c}.", str(len(made) // 2)))
+    for number in range(images * to_an_image):
+        true, false = rng.sample(THINGS, 2)
+        made.append(TextPair(f"A {true} runs.", f"A {false}{cue} runs.", str(number // to_an_image)))
     return made
 
 
-def planted() -> list[Pair]:
-    """Negatives that say "zebra" every time."""
-    return [pair._replace(negative=f"{pair.true[:-1]} zebra.") for pair in symmetric()]
+# n-grams, the language model and the folds, against counts
+
+
+def grams(text: str) -> Counter[str]:
+    tokens = ["<s>", *text.split(), "</s>"]
+    return Counter(" ".join(tokens[i : i + n]) for n in (1, 2, 3) for i in range(len(tokens) - n + 1))
+
+
+@example([("a a", "a a a"), ("a a a a", "a a a")])
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
+def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
+    vocabulary = NgramVocabulary()
+    true, negative = (vocabulary.encode([pair[side] for pair in pairs]) for side in (0, 1))
+    found = ngram_differences(true, negative)
+    names = vocabulary.spell(found.keys)
+    for row, texts in zip(found.matrix, pairs, strict=True):
+        expected = grams(texts[0])
+        expected.subtract(grams(texts[1]))
+        cells = row.tocoo()
+        read = {names[i]: n for i, n in zip(cells.col, cells.data, strict=True)}
+        assert read == {gram: n for gram, n in expected.items() if n}
+
+
+@pytest.mark.parametrize("context", ["a", "dog", "a dog", "the cat", "red", "unseen a"])
+def test_the_probabilities_of_a_context_sum_to_one(context: str) -> None:
+    corpus = ["a dog runs", "a dog sits", "a cat sits", "a cat sits", "the dog runs .", "a red dog"]
+    vocabulary = NgramVocabulary()
+    texts = vocabulary.encode([*corpus, context])
+    entries = len(vocabulary.number)
+    words = texts.flat[texts.offsets[-2] : -1].tolist()
+    model = train(texts.take(np.arange(len(corpus))), np.arange(len(corpus)) % 2, 2, entries)
+    flat = np.array([[*words, word] for word in range(entries)]).astype(np.int32)
+    asked = EncodedTexts(flat.ravel(), np.arange(entries + 1) * flat.shape[1])
+    last_word = Window(asked.offsets[1:] - 1, asked.offsets[1:])
+    for fold in (0, 1):
+        logs = model.score(asked, last_word, np.full(entries, fold))
+        assert np.exp(logs).sum() == pytest.approx(1) and logs[START] == logs.min()
+
+
+def test_a_fold_is_judged_by_what_others_say() -> None:
+    vocabulary = NgramVocabulary()
+    model = train(vocabulary.encode(["a dog runs"] * 5 + ["a cat runs"]), np.array([0] * 5 + [1]), 2, 9)
+    pair = vocabulary.encode(["a dog runs"]), vocabulary.encode(["a cat runs"])
+    assert model.gaps(*pair, np.array([0]))[0] < 0 < model.gaps(*pair, np.array([1]))[0]
+    true, negative = vocabulary.encode(["a dog", "a dog", "a cat"]), vocabulary.encode(["a cat", "a cat", "a dog"])
+    differences = ngram_differences(true, negative)
+    single = differences.take(differences.single_words())
+    assert vocabulary.spell(single.keys) == ["dog", "cat"]
+    assert log_odds(single.matrix) == pytest.approx([np.log(3 / 2), np.log(2 / 3)])
+    folds = np.array([0, 0, 1])
+    told = right(scores(single.matrix, fold_weights(single.matrix, folds, 2, log_odds), folds))
+    assert told.tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="texts must have at most 8 different words, have: 9"):
+        NgramVocabulary(max_words=8).encode(["one two three four five six"])
+
+
+@given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
+def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
+    if len(set(images)) < 5:
+        with pytest.raises(ValueError, match="too few images: "):
+            folds_of(images, seed=seed)
+        return
+    folds = folds_of(images, seed=seed).tolist()
+    assert set(folds) == set(range(5)) and len(set(zip(images, folds, strict=True))) == len(set(images))
+
+
+# accuracies
+
+
+def test_the_interval_is_wilsons_and_pairs_of_one_image_count_for_fewer() -> None:
+    plain = accuracy(75, 100)
+    assert (accuracy(70, 100).low, accuracy(70, 100).high) == pytest.approx((60.42, 78.11), abs=0.01)
+    told = [1.0, 1.0, 0.0, 1.0] * 25
+    apart = by_image(told, map(str, range(100)))
+    assert (apart.percent, apart.pairs) == (75, 100)
+    assert (apart.low, apart.high) == pytest.approx((plain.low, plain.high), abs=0.2)
+    copied = by_image([value for value in told for _ in range(4)], [str(i) for i in range(100) for _ in range(4)])
+    assert copied.low == pytest.approx(apart.low, abs=0.1) and copied.pairs == 400
+    certain = by_image([1.0] * 40, [str(i % 10) for i in range(40)])
+    assert certain.low == pytest.approx(accuracy(10, 10).low)
+    for given_, said in (((0, 0), "pairs must be >= 1, was: 0"), ((1, 2, 0.5), "effect must be >= 1, was: 0.5")):
+        with pytest.raises(ValueError, match=said):
+            accuracy(*given_)
 
 
 FAULTS = {  # texts by the number of their faults
-    0: [
-        "A dog runs.", "A dog I'm walking.", "The i-beam, i.e. this one.",
-        "An hour on an 8 lane road, a one-way street.",
-    ],
+    0: ["A dog runs.", "A dog I'm walking.", "The i-beam, i.e. this.", "An hour on an 8 lane road, a one-way street."],
     1: [
         "a dog runs.", "A dog runs", "A dog runs .", "A  dog runs.", "An dog runs.", "A hour ago.", "A dog dog runs.",
         "A <UNK> runs.", "A dog , a cat.", "A dog runs !", "What i saw.", "A dog i'm walking.",
@@ -56,32 +163,29 @@ def test_format_faults(faults: int, text: str) -> None:
     assert format_faults(text) == faults
 
 
-def test_shorter() -> None:
-    assert shorter([Pair("A dog.", "A horse.", "1"), Pair("A dog.", "A cat.", "2")]).percent == 75
-
-
-def test_interval_is_wilsons() -> None:
-    found = accuracy(70, 100)
-    assert (found.low, found.high) == pytest.approx((60.42, 78.11), abs=0.01)
-    with pytest.raises(ValueError, match="pairs must be >= 1, was: 0"):
-        accuracy(0, 0)
+# what they find
 
 
 def test_a_planted_cue_is_found_and_named_and_symmetric_pairs_are_near_chance() -> None:
-    report = blind("planted", planted())
-    assert report.ngrams.percent > 99
-    assert any("zebra" in gram for gram, _ in report.false_cues)
-    even = blind("symmetric", symmetric()).baselines
+    even = blind("even", pairs("", 200, 2)).baselines
     assert 38 < even["n-gram regression"].percent < 62 and 38 < even["regression by topic"].percent < 62
+    chance, told = (blind(name, pairs(cue)) for name, cue in (("chance", ""), ("told", " zebra")))
+    assert told.ngrams.percent > 99 and any("zebra" in gram for gram, _ in told.false_cues)
+    said = to_text(Blindness({"told": told, "chance": chance}))
+    assert "told: n-grams that speak for the false text: 'zebra" in said
+    assert "chance: n-grams that speak for either text: none, the regression is not above chance" in said
+    assert not re.search("chance: .*[+-][0-9]", said) and max(map(len, said.splitlines()[4:])) <= 100
+    assert len(re.findall("'[^']+' [+-][0-9.]+(?:,|$)", said, re.M)) == len(told.true_cues + told.false_cues)
 
 
 def test_what_is_even_over_all_images_and_not_within_a_topic_is_found() -> None:
-    pairs, captions = list[Pair](), list[tuple[str, str]]()
+    pairs = list[TextPair]()
+    captions = list[CorpusText]()
     for n in range(480):
         topic, texts = n % 12, ["A cat sleeps.", "A dog sleeps."]
         true, negative = texts[:: -1 if topic % 2 else 1]
-        pairs.append(Pair(true, negative, str(n)))
-        captions += [(true, str(n)), (f"There is a place{topic}.", str(n))]
+        pairs.append(TextPair(true, negative, str(n)))
+        captions += [CorpusText(true, str(n)), CorpusText(f"There is a place{topic}.", str(n))]
     report = blind("in topics", pairs, corpus=captions).baselines
     assert 38 < report["n-gram regression"].percent < 62 and report["regression by topic"].percent > 85
 
@@ -89,108 +193,76 @@ def test_what_is_even_over_all_images_and_not_within_a_topic_is_found() -> None:
 def test_a_topic_is_not_told_by_the_word_that_differs() -> None:
     vocabulary = NgramVocabulary()
     captions = ["A red kite.", "A red kite by a sink.", "A kite.", "A lamp."]
-    false = ["A red boat.", "A red boat by a sink."]
-    true, negative = vocabulary.encode(captions[:2]), vocabulary.encode(false)
+    true, negative = vocabulary.encode(captions[:2]), vocabulary.encode(["A red boat.", "A red boat by a sink."])
     found = documents(vocabulary.encode(captions), ["a", "b", "b", "c"], true, windows(true, negative).true, ["a", "b"])
     kite = found.images.toarray().T.tolist().index([1, 2, 0])
     assert found.pairs.toarray()[:, kite].tolist() == [0, 1]  # a sibling says it, too
     assert topics_of(found, 1).shape == (2,)
 
 
-@given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
-def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
-    if len(set(images)) < 5:
-        with pytest.raises(ValueError, match="too few images: "):
-            folds_of(images, seed=seed)
-        return
-    folds = folds_of(images, seed=seed).tolist()
-    assert set(folds) == set(range(5))
-    assert len(set(zip(images, folds, strict=True))) == len(set(images))
+def test_operators_are_measured_apart_and_together_and_too_few_images_leave_the_others() -> None:
+    found = measure_each(with_all({"noun": pairs(), "verb": pairs(" zebra"), "shuffle": pairs()[:2]}), blind)
+    reports = found.reports
+    assert list(reports) == ["noun", "verb", "all"] and reports["all"].pairs == 122
+    assert most_telling(reports["verb"].baselines).cue.percent == 100 and reports["noun"].ngrams.percent < 75
+    assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
+    assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
+    assert list(with_all({"noun": pairs()})) == ["noun"]
+    assert found.unmeasured == {"shuffle": ("too few images: 2, needs 5", 2)}
+    lines = to_text(found).splitlines()
+    assert any(line.split() == ["shuffle", "2", *"–" * 6] for line in lines)
+    assert "shuffle: not measured, too few images: 2, needs 5" in lines and "zebra 0:60" in "\n".join(lines)
+    assert found.plain()["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
+    assert shorter([TextPair("A dog.", "A horse.", "1"), TextPair("A dog.", "A cat.", "2")]).percent == 75
+
+
+def test_a_limit_takes_whole_images() -> None:
+    some = pairs(images=10, to_an_image=3)
+    kept = of_random_images(some, 10)
+    assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
+    assert of_random_images(some, 30) == some
+    assert {pair.image_id for pair in of_random_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
+    with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
+        of_random_images(some, 0)
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    with pytest.raises(ImportError, match=r'pip install "negcap\[quality\]"'):
+        blind("symmetric", pairs())
+
+
+# a run
 
 
 def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
     """A negatives table of 2 captions an image and 4 draws each, cut into shards at these images."""
     rows = [
         {
-            "negative_id": f"s:{image}:{n}#{operator}:{draw}",
-            "draw": draw,
-            "caption_id": f"s:{image}:{n}",
-            "operator": operator,
-            "family": operator,
-            "split": "train" if image < images // 2 else "test",
-            "image_id": f"s:{image}",
-            "caption": f"A {THINGS[(image + n) % 10]} {image}.",
+            "negative_id": f"s:{image}:{n}#{operator}:{draw}", "draw": draw, "caption_id": f"s:{image}:{n}",
+            "operator": operator, "family": operator, "split": "train" if image < images // 2 else "test",
+            "image_id": f"s:{image}", "caption": f"A {THINGS[(image + n) % 10]} {image}.",
             "text": f"A {THINGS[(image + n + draw + 1) % 10]} {image}.",
-            "replaced": "a" if draw else "b",
-            "replacement": "b" if draw else "a",
+            "replaced": "a" if draw else "b", "replacement": "b" if draw else "a",
         }
-        for image in range(images)
-        for n in range(2)
-        for operator in ("noun", "numeral")
-        for draw in range(4)
-    ]
+        for image in range(images) for n in range(2) for operator in ("noun", "numeral") for draw in range(4)
+    ]  # fmt: skip
     for i, (low, high) in enumerate(zip([0, *cuts], [*cuts, images], strict=True)):
-        shard = [row for row in rows if low <= int(row["image_id"][2:]) < high]
+        shard = [row for row in rows if low <= int(str(row["image_id"])[2:]) < high]
         write_table(run, "negatives", pa.Table.from_pylist(shard), i)
     return run
 
 
-def test_pairs_do_not_depend_on_shards(tmp_path: Path) -> None:
-    one = read_all(negatives(tmp_path / "one", []), seed=3)["noun"]
-    many = read_all(negatives(tmp_path / "many", [1, 5]), seed=3)["noun"]
-    assert len(one) == 16
-    assert sorted(one) == sorted(many)
-
-
-def test_a_run_has_a_report_an_operator(tmp_path: Path) -> None:
-    run = negatives(tmp_path, [4])
+def test_a_run_has_a_report_an_operator_that_does_not_depend_on_shards(tmp_path: Path) -> None:
+    run = negatives(tmp_path / "one", [4])
     reports = list(measure_run(run).reports.values())
-    assert [(report.name, report.ngrams.pairs) for report in reports] == [("noun", 16), ("numeral", 16)]
+    assert [(report.name, report.pairs) for report in reports] == [("noun", 16), ("numeral", 16)]
     assert list(measure_run(run, BlindConfig(operators=("numeral",))).reports.values()) == reports[1:]
+    one, many = (read_all(folder, seed=3) for folder in (run, negatives(tmp_path / "many", [1, 5])))
+    assert {name: sorted(some) for name, some in one.items()} == {name: sorted(some) for name, some in many.items()}
     with pytest.raises(ValueError, match="operator must be one of noun, numeral in .*, was: verb"):
         measure_run(run, BlindConfig(operators=("verb",)))
     with pytest.raises(FileNotFoundError, match="must be the folder of a run, "):
         measure_run(tmp_path / "nowhere")
-
-
-def test_too_few_images_name_the_operator(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be measured: noun: too few images: 3, needs 5; numeral: "):
-        measure_run(negatives(tmp_path, [], images=3))
-
-
-def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(ImportError, match=r'pip install "negcap\[quality\]"'):
-        blind("symmetric", symmetric())
-
-
-def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_path: Path) -> None:
-    def row(key: str, number: str, operator: str, family: str, text: str, replaced: str, replacement: str) -> dict:
-        caption_id = f"s:{number}:0"
-        return {
-            key: f"{caption_id}#{operator}:0", "caption_id": caption_id, "image_id": number, "split": "test",
-            "origin": "human", "family": family, "operator": operator, "caption": f"A dog with a hat {number}.",
-            "draw": 0, "text": text, "edits": [], "replaced": replaced, "replacement": replacement,
-            "replaced_synset": None, "replacement_synset": None, "p_true": None, "plausibility": None,
-            "p_unnatural": 9.0, "concreteness": None,
-        }  # fmt: skip
-
-    negatives = [
-        row("negative_id", "1", "negation", "negation", "A dog with a cat.", "not cat", "cat"),
-        row("negative_id", "2", "negation", "negation", "A dog without a hat.", "hat", "not hat"),
-        row("negative_id", "3", "negation", "negation", "A dog with a cow.", "not cow", "cow"),
-    ]
-    positives = [
-        row("positive_id", "1", "true_negation", "positive", "A dog without a cat.", "hat", "not cat"),
-        row("positive_id", "3", "true_negation", "positive", "A dog without a cat.", "hat", "not cat"),
-    ]
-    write_table(tmp_path, "negatives", pa.Table.from_pylist(negatives, schema=NEGATIVES))
-    captions = [f"A dog with a hat {number}." for number in "123"]
-    assert [pair.true for pair in read_all(tmp_path)["negation"]] == captions
-    write_table(tmp_path, "positives", pa.Table.from_pylist(positives, schema=POSITIVES))
-    cat, hat = Pair("A dog without a cat.", "A dog with a cat.", "1"), Pair(captions[1], "A dog without a hat.", "2")
-    assert read_all(tmp_path) == {"negation": [cat, hat]}
-    assert [row["caption"] for row in with_true(tmp_path, negatives)] == [cat.true, hat.true]
-    _, refined = read_rows(tmp_path, "negation", RefineConfig())
-    columns = refined.select(["row", "caption", "negative", "plausibility"])
-    assert [*zip(*columns.to_pydict().values(), strict=True)] == [(0, *cat[:2], None), (1, *hat[:2], None)]
+        measure_run(negatives(tmp_path / "few", [], images=3))

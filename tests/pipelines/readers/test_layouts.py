@@ -2,20 +2,16 @@
 lists them. The sentences are made up.
 """
 
-import csv
-import io
 import json
 import re
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from negcap.pipelines import readers
-from negcap.pipelines.readers import ReadOptions, Record, Rejected
 from tests.conftest import ROOT
+from tests.pipelines.readers.sources import captions_of, put, read
 
 DOG, CAT, BOYS = "A brown dog sleeps on a couch.", "A cat sits near a window.", "Two boys kick a ball."
 THREE = [("1.jpg", DOG), ("1.jpg", CAT), ("2.jpg", BOYS)]
@@ -26,36 +22,21 @@ NUMBERS = [("1", DOG), ("1", CAT), ("2", BOYS)]
 class Layout(NamedTuple):
     """Files by name, the columns that a user must name, and what is read: images and captions; rejected by reason."""
 
-    files: Mapping[str, str | bytes]
+    files: Mapping[str, Any]
     columns: str = ""
     read: list[tuple[str, str]] = THREE
     rejected: tuple[str, ...] = ()
     folder: bool = False
 
 
-def table(delimiter: str, *rows: list[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, delimiter=delimiter).writerows(rows)
-    return text.getvalue()
-
-
-def tar(members: Mapping[str, str]) -> bytes:
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as file:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content.encode())
-            file.addfile(info, io.BytesIO(content.encode()))
-    return archive.getvalue()
-
-
 def one(name: str, value: Any, columns: str = "", read: list[tuple[str, str]] = THREE, *rejected: str) -> Layout:
-    """A layout of one file: of JSON, JSON lines, or a text as it is."""
-    if isinstance(value, str | bytes):
-        return Layout({name: value}, columns, read, rejected)
-    if name.endswith("jsonl"):
-        return Layout({name: "\n".join(map(json.dumps, value))}, columns, read, rejected)
-    return Layout({name: json.dumps(value)}, columns, read, rejected)
+    """A layout of one file."""
+    return Layout({name: value}, columns, read, rejected)
+
+
+def rows(names: str, *values: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Rows of a table with these columns."""
+    return [dict(zip(names.split(), row, strict=True)) for row in values]
 
 
 def conversation(answer: str, asked: str = "from", said: str = "value", speaker: str = "gpt") -> list[dict[str, str]]:
@@ -75,9 +56,9 @@ LAYOUTS = {
     }, "", THREE, "no_image"),
     "COCO results": one("results.json", [{"image_id": int(image), "caption": text} for image, text in NUMBERS], "",
                         NUMBERS),
-    "Flickr30k and COCO of Hugging Face": one("flickr_annotations.csv", table(
-        ",", ["raw", "sentids", "split", "filename", "img_id"],
-        [json.dumps([DOG, CAT]), "[0, 1]", "train", "1.jpg", "0"], [json.dumps([BOYS]), "[2]", "test", "2.jpg", "1"])),
+    "Flickr30k and COCO of Hugging Face": one("flickr_annotations.csv", rows(
+        "raw sentids split filename img_id", (json.dumps([DOG, CAT]), "[0, 1]", "train", "1.jpg", "0"),
+        (json.dumps([BOYS]), "[2]", "test", "2.jpg", "1"))),
     "Flickr30k of Kaggle": one("results.csv", "image_name| comment_number| comment\n" + "".join(
         f"{image}| {n}| {text}\n" for n, (image, text) in enumerate(THREE))),
     "Flickr8k of Kaggle": one("captions.txt", f"image,caption\n1.jpg,{DOG}\n1.jpg,{CAT}\n2.jpg,{BOYS}\n"),
@@ -107,12 +88,12 @@ LAYOUTS = {
                                                                      {"id": 1, "segment": [3, 5], "sentence": CAT}]},
         "v_2": {"duration": 4, "subset": "validation", "annotations": [{"id": 0, "segment": [0, 3], "sentence": BOYS}]},
     }}, "", VIDEOS),
-    "AudioCaps": one("val.csv", table(
-        ",", ["audiocap_id", "youtube_id", "start_time", "caption"],
-        *([str(n), video, "30", text] for n, (video, text) in enumerate(VIDEOS))), "", VIDEOS),
-    "Clotho": one("clotho_captions.csv", table(",", ["file_name", "caption_1", "caption_2"], ["1.wav", DOG, CAT],
-                                               ["2.wav", BOYS, ""]), "caption=caption_1,caption=caption_2",
-                  [("1.wav", DOG), ("1.wav", CAT), ("2.wav", BOYS)]),
+    "AudioCaps": one("val.csv", rows(
+        "audiocap_id youtube_id start_time caption", *((7, video, "30", text) for video, text in VIDEOS)),
+        "", VIDEOS),
+    "Clotho": one("clotho_captions.csv",
+                  rows("file_name caption_1 caption_2", ("1.wav", DOG, CAT), ("2.wav", BOYS, "")),
+                  "caption=caption_1,caption=caption_2", [("1.wav", DOG), ("1.wav", CAT), ("2.wav", BOYS)]),
     "SpokenCOCO": one("SpokenCOCO_val.json", {"image_dir": "", "data": [
         {"image": "1.jpg", "captions": [{"text": DOG, "wav": "a.wav"}, {"text": CAT, "wav": "b.wav"}]},
         {"image": "2.jpg", "captions": [{"text": BOYS, "wav": "c.wav"}]}]}),
@@ -179,18 +160,17 @@ LAYOUTS = {
     "columns of pandas": one("captions.json", {
         "image": {str(n): image for n, (image, _) in enumerate(THREE)},
         "caption": {str(n): text for n, (_, text) in enumerate(THREE)}}),
-    "CLIP_benchmark": one("0.tar", tar({"s1.jpg": "", "s1.txt": f"{DOG}\n{CAT}", "s2.jpg": "", "s2.txt": BOYS}), "",
+    "CLIP_benchmark": one("0.tar", {"s1.jpg": "", "s1.txt": f"{DOG}\n{CAT}", "s2.jpg": "", "s2.txt": BOYS}, "",
                           [("s1.jpg", DOG), ("s1.jpg", CAT), ("s2.jpg", BOYS)]),
-    "img2dataset": one("00000.tar", tar({
-        "000.jpg": "", "000.txt": DOG, "000.json": json.dumps({"caption": DOG, "url": "https://x.org/0.jpg"}),
-        "001.jpg": "", "001.txt": CAT, "001.json": json.dumps({"caption": CAT, "url": "https://x.org/1.jpg"}),
-        "002.jpg": "", "002.txt": BOYS, "002.json": json.dumps({"caption": BOYS, "url": "https://x.org/2.jpg"})}), "",
-        [("000.jpg", DOG), ("001.jpg", CAT), ("002.jpg", BOYS)]),
-    "members apart": one("a.tar", tar({"1.jpg": "", "2.jpg": "", "1.txt": f"{DOG}\n{CAT}", "2.txt": BOYS})),
-    "dots in names": one("a.tar", tar({"a.01.jpg": "", "a.01.txt": f"{DOG}\n{CAT}", "a.02.jpg": "", "a.02.txt": BOYS}),
+    "img2dataset": one("00000.tar", {
+        f"00{n}.{suffix}": value for n, text in enumerate([DOG, CAT, BOYS])
+        for suffix, value in {"jpg": "", "txt": text, "json": {"caption": text, "url": n}}.items()},
+                       "", [("000.jpg", DOG), ("001.jpg", CAT), ("002.jpg", BOYS)]),
+    "members apart": one("a.tar", {"1.jpg": "", "2.jpg": "", "1.txt": f"{DOG}\n{CAT}", "2.txt": BOYS}),
+    "dots in names": one("a.tar", {"a.01.jpg": "", "a.01.txt": f"{DOG}\n{CAT}", "a.02.jpg": "", "a.02.txt": BOYS},
                          "", [("a.01.jpg", DOG), ("a.01.jpg", CAT), ("a.02.jpg", BOYS)]),
-    "other suffixes": one("a.tar", tar({"1.input.jpg": "", "1.long.txt": f"{DOG}\n{CAT}", "1.tags.txt": "dog",
-                                        "2.input.jpg": "", "2.long.txt": BOYS, "2.tags.txt": "ball"}),
+    "other suffixes": one("a.tar", {"1.input.jpg": "", "1.long.txt": f"{DOG}\n{CAT}", "1.tags.txt": "dog",
+                                    "2.input.jpg": "", "2.long.txt": BOYS, "2.tags.txt": "ball"},
                           "caption=long.txt", [("1.input.jpg", DOG), ("1.input.jpg", CAT), ("2.input.jpg", BOYS)]),
     "kohya": Layout({"10_dog/1.jpg": "", "10_dog/1.txt": f"{DOG}\n{CAT}", "5_boys/2.png": "", "5_boys/2.caption": BOYS},
                     "", [("10_dog/1.jpg", DOG), ("10_dog/1.jpg", CAT), ("5_boys/2.png", BOYS)], (), True),
@@ -200,29 +180,12 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-def put(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def options_of(columns: str) -> ReadOptions:
-    """The options that `--columns` gives."""
-    given: dict[str, list[str]] = {}
-    for part in filter(None, columns.split(",")):
-        role, _, name = part.partition("=")
-        given.setdefault(f"{role}_column", []).append(name)
-    captions = tuple(given.pop("caption_column", ()))
-    return ReadOptions.of({"caption_column": captions, **{role: names[0] for role, names in given.items()}})
-
-
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_a_published_layout_is_read(layout: Layout, tmp_path: Path) -> None:
-    put(tmp_path, layout.files)
-    source = str(tmp_path if layout.folder else tmp_path / next(iter(layout.files)))
-    records = list(readers.read(source, readers.detect(source), options_of(layout.columns)))
-    assert [(record.image, record.text) for record in records if isinstance(record, Record)] == layout.read
-    assert tuple(record.reason for record in records if isinstance(record, Rejected)) == layout.rejected
+    path = put(tmp_path, layout.files)
+    found = read(tmp_path if layout.folder else path, columns=layout.columns)
+    assert found.captions == layout.read
+    assert tuple(bad.reason for bad in found.rejected) == layout.rejected
 
 
 def test_the_page_on_formats_lists_every_layout_with_its_columns() -> None:
@@ -232,7 +195,32 @@ def test_the_page_on_formats_lists_every_layout_with_its_columns() -> None:
     assert {name: listed.get(name) for name in LAYOUTS} == {name: layout.columns for name, layout in LAYOUTS.items()}
 
 
-LEADS_NOWHERE = {  # a layout that is refused, and what the message offers
+MORE = {  # a JSON file that is one object, or lines: images and captions
+    "captions alone in a list": ({"data": [{"caption": DOG}, {"caption": CAT}]}, [("1", DOG), ("2", CAT)]),
+    "beside objects about it": (
+        {"info": {"about": "some captions", "url": "x y"}, "data": {"1.jpg": [DOG], "2.jpg": [CAT]}},
+        [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "deep inside": ({"result": {"dataset": {"items": [pair("1.jpg", DOG)]}}}, [("1.jpg", DOG)]),
+    "one image": ({"1.jpg": [DOG, CAT]}, [("1.jpg", DOG), ("1.jpg", CAT)]),
+    "one record": ({"image": "1.jpg", "caption": DOG}, [("1.jpg", DOG)]),
+    "columns as lists": ({"image": ["1.jpg", "2.jpg"], "caption": [DOG, CAT]}, [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "columns as lists of lists": ({"image": ["1.jpg", "2.jpg"], "caption": [[DOG, CAT], [BOYS]]}, THREE),
+    "parts": ({"part_a": [pair("1.jpg", DOG)], "part_b": [pair("2.jpg", CAT)]}, [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "images with captions": (
+        {"images": [{"file_name": "1.jpg", "captions": [DOG, CAT]}]}, [("1.jpg", DOG), ("1.jpg", CAT)]),
+    "by an id, with the image": (
+        {"17": pair("1.jpg", DOG), "18": pair("2.jpg", CAT)}, [("1.jpg", DOG), ("2.jpg", CAT)]),
+    "by the image, with more": ({"a/1.png": {"caption": DOG, "tags": "dog"}}, [("a/1.png", DOG)]),
+    "turns of a conversation": ([{"image": "1.jpg", "conversations": conversation(DOG)}], [("1.jpg", DOG)]),
+}  # fmt: skip
+REFUSED = {  # such files that have no captions, or leave open which; what the message offers
+    "nothing but words about it": ({"info": {"about": "captions of dogs"}, "things": [1, 2]}, "must have a list of"),
+    "two lists": ({"a": [pair("1.jpg", DOG, nr=1)], "b": [pair("2.jpg", CAT, size=2)]}, "must have a list of objects"),
+    "two objects": (
+        {"nr": 1, "a": {"items": [pair("1.jpg", DOG)]}, "b": {"items": [pair("2.jpg", CAT)]}}, "must have a list of"),
+    "words by word": ({"dog": "an animal that barks", "cat": "an animal that purrs"}, "no image column found"),
+    "numbers": ({"1.jpg": 3, "2.jpg": 4}, "no image column found"),
+    "texts off signs": ([{"image": "1.jpg", "signs": [{"text": "STOP"}, {"text": "GO"}]}], "no caption column found"),
     "conversations": ([{"image": "1.jpg", "conversations": conversation(DOG)}],
                       "--columns caption=conversations takes the answers in conversations"),
     "numbered columns": ([{"image": "1.jpg", "caption_1": DOG, "caption_2": CAT}],
@@ -245,85 +233,21 @@ LEADS_NOWHERE = {  # a layout that is refused, and what the message offers
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "offered"), LEADS_NOWHERE.values(), ids=LEADS_NOWHERE)
-def test_what_is_refused_says_what_was_seen(content: Any, offered: str, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=re.escape(offered)) as error:
-        list(readers.read(f"{tmp_path}/a.json", readers.detect(f"{tmp_path}/a.json"), ReadOptions.of({})))
-    assert "\n" not in str(error.value)
-
-
-def test_columns_inside_are_named_by_path_in_every_kind_of_table(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows = [{"nr": 1, "remarks": [{"said": DOG, "by": "en"}, {"said": CAT, "by": "en"}]},
-            {"nr": 2, "remarks": [{"said": BOYS, "by": "en"}]}]  # fmt: skip
-    put(tmp_path, {"a.jsonl": "\n".join(map(json.dumps, rows)), "a.json": json.dumps({"all": rows})})
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    options = options_of("image=nr,caption=remarks.said,language=remarks.by")
-    for name in ("a.jsonl", "a.json", "a.parquet"):
-        records = list(readers.read(f"{tmp_path}/{name}", readers.detect(f"{tmp_path}/{name}"), options))
-        assert [(record.image, record.text) for record in records] == NUMBERS, name
-    other = options_of("image=all.nr,caption=all.remarks.said")
-    assert len(list(readers.read(f"{tmp_path}/a.json", "table", other))) == 3
-
-
-MORE = {  # a JSON file that is one object: images and captions
-    "captions alone in a list": ({"data": [{"caption": DOG}, {"caption": CAT}]}, [("1", DOG), ("2", CAT)]),
-    "beside objects about it": (
-        {"info": {"about": "some captions", "url": "x y"}, "data": {"1.jpg": [DOG], "2.jpg": [CAT]}},
-        [("1.jpg", DOG), ("2.jpg", CAT)]),
-    "deep inside": ({"result": {"dataset": {"items": [pair("1.jpg", DOG)]}}}, [("1.jpg", DOG)]),
-    "one image": ({"1.jpg": [DOG, CAT]}, [("1.jpg", DOG), ("1.jpg", CAT)]),
-    "one record": ({"image": "1.jpg", "caption": DOG}, [("1.jpg", DOG)]),
-    "columns as lists": ({"image": ["1.jpg", "2.jpg"], "caption": [DOG, CAT]}, [("1.jpg", DOG), ("2.jpg", CAT)]),
-    "columns as lists of lists": (
-        {"image": ["1.jpg", "2.jpg"], "caption": [[DOG, CAT], [BOYS]]},
-        [("1.jpg", DOG), ("1.jpg", CAT), ("2.jpg", BOYS)]),
-    "parts": ({"part_a": [pair("1.jpg", DOG)], "part_b": [pair("2.jpg", CAT)]}, [("1.jpg", DOG), ("2.jpg", CAT)]),
-    "images with captions": (
-        {"images": [{"file_name": "1.jpg", "captions": [DOG, CAT]}]}, [("1.jpg", DOG), ("1.jpg", CAT)]),
-    "by an id, with the image": (
-        {"17": pair("1.jpg", DOG), "18": pair("2.jpg", CAT)}, [("1.jpg", DOG), ("2.jpg", CAT)]),
-    "by the image, with more": ({"a/1.png": {"caption": DOG, "tags": "dog"}}, [("a/1.png", DOG)]),
-}  # fmt: skip
-REFUSED = {  # such files that have no captions, or leave open which
-    "nothing but words about it": {"info": {"about": "some captions of dogs"}, "things": [1, 2]},
-    "two lists": {"a": [pair("1.jpg", DOG, nr=1)], "b": [pair("2.jpg", CAT, size=2)]},
-    "words by word": {"dog": "an animal that barks", "cat": "an animal that purrs"},
-    "numbers": {"1.jpg": 3, "2.jpg": 4},
-    "texts off signs": [{"image": "1.jpg", "signs": [{"text": "STOP"}, {"text": "GO"}]}],
-}
-
-
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("name", MORE)
 def test_records_are_found_in_an_object(name: str, indent: int | None, tmp_path: Path) -> None:
-    content, expected = MORE[name]
-    (tmp_path / "a.json").write_text(json.dumps(content, indent=indent))
-    records = list(readers.read(f"{tmp_path}/a.json", readers.detect(f"{tmp_path}/a.json"), ReadOptions.of({})))
-    assert [(record.image, record.text) for record in records] == expected
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_an_object_without_captions_is_refused_in_a_line(name: str, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps(REFUSED[name]))
-    with pytest.raises(
-        ValueError, match=r"a\.json: (must have a list of objects|no (image|caption) column found)"
-    ) as error:
-        list(readers.read(f"{tmp_path}/a.json", readers.detect(f"{tmp_path}/a.json"), ReadOptions.of({})))
-    assert "\n" not in str(error.value)
+    value, expected = MORE[name]
+    columns = "caption=conversations.value" if "conversation" in name else ""  # questions are no captions
+    assert captions_of(put(tmp_path, {"a.json": json.dumps(value, indent=indent)}), "", columns) == expected
 
 
 def test_a_line_for_each_image(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [{"1.jpg": [DOG, CAT]}, {"2.jpg": BOYS}])))
-    records = list(readers.read(f"{tmp_path}/a.jsonl", "table", ReadOptions.of({})))
-    assert [(record.image, record.text) for record in records] == THREE
+    assert captions_of(put(tmp_path, {"a.jsonl": [{"1.jpg": [DOG, CAT]}, {"2.jpg": BOYS}]}), "table") == THREE
 
 
-@pytest.mark.parametrize("column", ["conversations", "conversations.value"])
-def test_questions_are_no_captions(column: str, tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps([{"image": "1.jpg", "conversations": conversation(DOG)}]))
-    records = list(readers.read(f"{tmp_path}/a.json", "table", options_of(f"caption={column}")))
-    assert [(record.image, record.text) for record in records] == [("1.jpg", DOG)]
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_what_was_seen_in_a_line(name: str, tmp_path: Path) -> None:
+    value, offered = REFUSED[name]
+    with pytest.raises(ValueError, match=re.escape(offered)) as error:
+        read(put(tmp_path, {"a.json": value}))
+    assert "\n" not in str(error.value)

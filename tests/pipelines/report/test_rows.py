@@ -1,6 +1,7 @@
 import io
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,33 +17,21 @@ class Terminal(io.StringIO):
         return True
 
 
-def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **changes: object) -> dict:
-    edit = {"start": 2, "end": 5, "old": "dog", "new": "horse"}
-    empty = dict.fromkeys(
-        (
-            "replacement_synset",
-            "p_true",
-            "plausibility",
-            "p_unnatural",
-            "p_compatible",
-            "concreteness",
-            "detail",
-            "sibling_id",
-        )
-    )
-    values = {
-        "negative_id": f"toy:{number}:0#{operator}:0", "caption_id": f"toy:{number}:0", "image_id": str(number),
-        "split": "", "origin": "human", "family": "noun", "operator": operator, "caption": caption, "edits": [edit],
+def row(number: int, **changes: object) -> dict[str, Any]:
+    """A negative, or a rejection, of a dog that became a horse."""
+    return {
+        **dict.fromkeys([*NEGATIVES.names, *REJECTIONS.names]),
+        "negative_id": f"toy:{number}:0#noun:0", "caption_id": f"toy:{number}:0", "image_id": str(number),
+        "split": "", "origin": "human", "family": "noun", "operator": "noun", "caption": "A dog runs.",
         "text": "A horse runs.", "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01",
-        "reason": "unchanged", "draw": 0, **empty,
+        "edits": [{"start": 2, "end": 5, "old": "dog", "new": "horse"}], "reason": "unchanged", "draw": 0, **changes,
     }  # fmt: skip
-    return {**values, **changes}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    rows = [row(i, "noun" if i % 3 else "numeral") for i in range(100)]
+    rows = [row(i, operator="noun" if i % 3 else "numeral") for i in range(100)]
     for name, schema in (("negatives", NEGATIVES), ("rejections", REJECTIONS)):
         for index in range(4):
             part = [{key: r[key] for key in schema.names} for r in rows[index * 25 : index * 25 + 25]]
@@ -61,11 +50,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_change_is_said_of_every_kind_of_edit(replaced: str, replacement: str, synset: str | None, said: str) -> None:
-    of = "dog.n.01" if replaced else None
-    assert (
-        change(row(0, replaced=replaced, replacement=replacement, replaced_synset=of, replacement_synset=synset))
-        == said
-    )
+    old = "dog.n.01" if replaced else None
+    changes = {"replaced": replaced, "replacement": replacement, "replaced_synset": old, "replacement_synset": synset}
+    assert change(row(0, **changes)) == said
 
 
 def ids(rows: list[dict]) -> list[int]:
@@ -77,12 +64,9 @@ def test_a_sample_is_random_repeatable_and_in_order(run: Path) -> None:
     assert first == sorted(set(first)) == ids(sample(run, n=20)) != ids(sample(run, n=20, seed=1))
     assert len(first) == 20 and min(first) < 25 and max(first) >= 75
     assert ids(sample(run, n=1000)) == list(range(100))
-
-
-def test_every_row_is_equally_likely(run: Path) -> None:
-    some = (sample(run, n=2, seed=seed, wanted={"operator": ["numeral"]}) for seed in range(120))
-    seen = Counter(number for found in some for number in ids(found))
-    assert set(seen) == set(range(0, 100, 3)) and max(seen.values()) < 4 * 240 / 34
+    seeds = (sample(run, n=2, seed=seed, wanted={"operator": ["numeral"]}) for seed in range(120))
+    seen = Counter(number for rows in seeds for number in ids(rows))
+    assert set(seen) == set(range(0, 100, 3)) and max(seen.values()) < 4 * 240 / 34  # each is equally likely
 
 
 def test_a_sample_of_one_reason(run: Path) -> None:
@@ -104,7 +88,7 @@ def test_edits_in_plain_text() -> None:
     ):
         edited = [dict(zip(("start", "end", "old", "new"), edit, strict=True)) for edit in edits]
         assert marked({"caption": caption, "edits": edited}) == shown
-        assert "".join(text for kind, text in pieces(caption, edited) if kind != "new") == caption
+        assert "".join(piece.text for piece in pieces(caption, edited) if piece.kind != "new") == caption
 
 
 def test_markup_in_a_caption_stays_text() -> None:
@@ -118,25 +102,30 @@ def test_markup_in_a_caption_stays_text() -> None:
     assert head == "toy:1:0  noun: dog (dog.n.01) → horse  rejected: unchanged"
 
 
-def test_where_there_are_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variables, stream, expected in (
-        ({}, Terminal(), True),
-        ({}, io.StringIO(), False),
-        ({"NO_COLOR": "1"}, Terminal(), False),
-        ({"FORCE_COLOR": "1"}, io.StringIO(), True),
-        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, Terminal(), False),
-        ({"TERM": "dumb"}, Terminal(), False),
-    ):
-        for name, value in {"TERM": "xterm-256color", "NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
-            monkeypatch.setenv(name, value)
-        assert has_colours(stream) == expected
-        print_rows([row(1)], stream)
-        assert ("  A \x1b[9;31mdog\x1b[0m\x1b[1;32mhorse\x1b[0m runs." in stream.getvalue()) == expected
-        assert ("[-dog-]{+horse+}" in stream.getvalue()) != expected
+@pytest.mark.parametrize(
+    ("variables", "stream", "expected"),
+    [
+        ({}, Terminal, True),
+        ({}, io.StringIO, False),
+        ({"NO_COLOR": "1"}, Terminal, False),
+        ({"FORCE_COLOR": "1"}, io.StringIO, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, Terminal, False),
+        ({"TERM": "dumb"}, Terminal, False),
+    ],
+)
+def test_where_there_are_colours(
+    variables: dict[str, str], stream: type[io.StringIO], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TERM": "xterm-256color", "NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
+        monkeypatch.setenv(name, value)
+    output = stream()
+    print_rows([row(1)], output)
+    assert has_colours(output) == expected
+    assert ("  A \x1b[9;31mdog\x1b[0m\x1b[1;32mhorse\x1b[0m runs." in output.getvalue()) == expected
+    assert ("[-dog-]{+horse+}" in output.getvalue()) != expected
 
 
 def test_the_table_of_operators() -> None:
-    assert table_of(["noun", "verb"]) == table_of([]) == "negatives"
-    assert table_of(["paraphrase"]) == "positives"
+    assert table_of(["noun", "verb"]) == table_of([]) == "negatives" and table_of(["paraphrase"]) == "positives"
     with pytest.raises(ValueError, match="paraphrase is in the table positives, noun in negatives"):
         table_of(["noun", "paraphrase"])

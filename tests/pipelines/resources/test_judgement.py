@@ -2,93 +2,68 @@
 
 from __future__ import annotations
 
-import csv
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from negcap.augment.cloze.file import JUDGEMENT, read_about, read_arrays
 from negcap.augment.cloze.model import ClozeModel
-from negcap.augment.raters import CHANGES, FEATURES, Inputs, RaterModel, rater_model_of
+from negcap.augment.raters import FEATURES, Inputs, RaterModel, rater_model_of
 from negcap.pipelines.resources.__main__ import main
 from negcap.pipelines.resources.cloze.config import JudgementConfig
 from negcap.pipelines.resources.cloze.network import write_arrays
-from negcap.pipelines.resources.judgement import COLUMNS, Labels, Network, fit, read_labels, tensors_of
+from negcap.pipelines.resources.judgement import COLUMNS, Labels, fit, predict, read_labels
 
 WIDTH = 160
-
-
-def inputs(count: int, seed: int = 0) -> Inputs:
-    rng = np.random.default_rng(seed)
-    of = [rng.normal(size=(count, size)) for size in (len(FEATURES), 2 * WIDTH, WIDTH)]
-    return Inputs(rng.integers(0, len(CHANGES), count), *of)
-
-
-def rated(arrays: dict[str, np.ndarray], given: Inputs) -> np.ndarray:
-    raters = RaterModel(arrays, own=True)
-    each = np.arange(len(given.changes))
-    ratings = raters.predict(
-        changes=given.changes,
-        features=given.features,
-        places=raters.project_places(given.places),
-        units=raters.project_units(given.units),
-        place=each,
-        unit=each,
-    )
-    return np.stack(ratings, axis=1)
-
-
-def said_by(network: Network, given: Inputs, *, lists: bool) -> np.ndarray:
-    with torch.no_grad():
-        odds = network.eval()(tensors_of(given, np.full(len(given.changes), lists)))
-    return np.asarray(torch.sigmoid(odds))
+COUNT = 400
 
 
 def test_what_is_written_rates_as_raters_of_pairs_do(tmp_path: Path) -> None:
-    given = inputs(400)
-    none = given.places * 0, given.units * 0  # of random vectors, each could be learned by heart
-    given = given._replace(changes=np.zeros(400, int), places=none[0], units=none[1])
-    lists, unnatural = np.arange(400) % 2 == 0, given.features[:, 0] > 0
-    said = np.stack([np.where(lists, False, unnatural), np.zeros(400)], axis=1).astype(float)
-    said[5] = np.nan
+    rng = np.random.default_rng(0)
+    each, features = np.arange(COUNT), rng.normal(size=(COUNT, len(FEATURES)))
+    # Without vectors: each of random ones could be learned by heart.
+    given = Inputs(np.zeros(COUNT, int), features, np.zeros((COUNT, 2 * WIDTH)), np.zeros((COUNT, WIDTH)))
+    lists, unnatural = each % 2 == 0, features[:, 0] > 0
+    compatible = np.where(each % 4 < 2, 1.0, np.nan)  # who was not asked has not said no
+    answers = np.stack([(unnatural & ~lists).astype(float), compatible], axis=1)
+    labels = Labels([""] * COUNT, [""] * COUNT, answers, lists, np.ones(COUNT))
     config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
-    network = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.ones(400)), config)
-    pairs = said_by(network, given, lists=False)
-    write_arrays(tmp_path / "judge.npz", network.arrays())
-    written = read_arrays(tmp_path / "judge.npz", JUDGEMENT)
-    assert rated(written, given) == pytest.approx(pairs, abs=2e-3)
-    assert pairs[unnatural, 0].mean() > pairs[~unnatural, 0].mean() + 0.2
-    assert said_by(network, given, lists=True)[:, 0].mean() < pairs[:, 0].mean() - 0.2
-    assert written[f"{JUDGEMENT}output.weight"].shape == (2, 10)
-    weighed = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.where(unnatural, 9.0, 1.0)), config)
-    assert said_by(weighed, given, lists=False)[:, 0].mean() > pairs[:, 0].mean()
+    network = fit(given, labels, config)
+    of_pairs, of_lists = (predict(network, given, np.full(COUNT, shown)) for shown in (False, True))
+    assert of_pairs[unnatural, 0].mean() > of_pairs[~unnatural, 0].mean() + 0.2
+    assert of_lists[:, 0].mean() < of_pairs[:, 0].mean() - 0.2 and of_pairs[:, 1].mean() > 0.9
+    weighed = fit(given, labels._replace(weights=np.where(unnatural, 9.0, 1.0)), config)
+    assert predict(weighed, given, np.zeros(COUNT))[:, 0].mean() > of_pairs[:, 0].mean()
+
+    write_arrays(tmp_path / "raters.npz", network.arrays())
+    raters = RaterModel(read_arrays(tmp_path / "raters.npz", JUDGEMENT), own=True)
+    projected = raters.project_places(given.places), raters.project_units(given.units)
+    written = raters.predict(given.changes, given.features, *projected, each, each)
+    assert np.stack(written, axis=1) == pytest.approx(of_pairs, abs=2e-3)
+
+
+def table(path: Path, *rows: tuple[object, ...], columns: tuple[str, ...] = COLUMNS) -> Path:
+    path.write_text("".join("\t".join(map(str, row)) + "\n" for row in (columns, *rows)), encoding="utf-8")
+    return path
 
 
 def test_the_command_gives_a_model_raters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    labels, output = tmp_path / "labels.tsv", tmp_path / "own.npz"
-    nouns = ("dog", "cat", "horse", "man", "bus", "boat")
+    output = tmp_path / "own.npz"
     rows = [
-        (
-            f"A {old} stands near a {place}.",
-            f"A {new} stands near a {place}.",
-            shown,
-            1,
-            int(new in ("bus", "boat")),
-            "",
+        (f"A {old} stands near a {place}.", f"A {new} stands near a {place}.", shown, 1, int(new in ("bus", "boat")), 0)
+        for (old, new), place, shown in product(
+            permutations(("dog", "cat", "horse", "man", "bus", "boat"), 2), ("tree", "house"), ("list", "pair")
         )
-        for old in nouns
-        for new in nouns
-        for place in ("tree", "house")
-        for shown in ("list", "pair")
-        if old != new
     ]
-    with labels.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter="\t").writerows([COLUMNS, *((*row[:5], row[5] or "0") for row in rows)])
+    unanswered = ("A dog stands near a tree.", "A cow stands near a tree.", "pair", 1, "", "")
+    labels = table(tmp_path / "labels.tsv", *rows, unanswered)
     assert main(["judgement", str(labels), "--output", str(output), "--epochs", "2"]) == 0
     record = read_about(output)["judgement"]
-    assert record["labels"] == len(rows) and record["pairs"] == len(rows) // 2 and record["odd"]["auc"] > 0.5
+    assert (record["labels"], record["pairs"], record["kept"]) == (len(rows), len(rows) // 2, 1)
+    assert record["odd"]["auc"] > 0.5 and record["both"]["auc"] is None  # of which all said the same
+    assert sum(count for count, _ in record["odd"]["by_tenth"]) == len(rows) // 2
     assert str(record["odd"]["auc"]) in capsys.readouterr().out
     rater_model_of(ClozeModel.load(output))
 
@@ -102,10 +77,7 @@ def test_the_command_gives_a_model_raters(tmp_path: Path, capsys: pytest.Capture
     ],
 )
 def test_bad_labels_are_answered(row: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    path = tmp_path / "labels.tsv"
-    path.write_text("\t".join(COLUMNS) + "\n" + "\t".join(row) + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        read_labels(path)
-    path.write_text("caption\ttext\n", encoding="utf-8")
+        read_labels(table(tmp_path / "labels.tsv", row))
     with pytest.raises(ValueError, match=r"must have the columns .* lacks both, odd, shown, weight"):
-        read_labels(path)
+        read_labels(table(tmp_path / "labels.tsv", columns=("caption", "text")))

@@ -1,8 +1,6 @@
 """Which counts the tables lexicon, truth and balance of a run are made of."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -14,22 +12,21 @@ import negcap
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.entries import REFERENCE_CAPTIONS
 from negcap.pipelines.engine.stage import run_in_memory
-from negcap.pipelines.resources.reference import ship
+from negcap.pipelines.resources.reference import write_reference
 from negcap.pipelines.sample import path
 from negcap.pipelines.stages import balance
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
 from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
 from negcap.schemas.captions import LEXICON
+from tests.runs import caption_row
 
 REFERENCE = {verb: data_path("reference_lexicon") / f"{verb}.parquet" for verb in LEXICON_VERBS}
 
 
 def captions(sentences: list[str], per_image: int = 1) -> pa.Table:
-    rows = pd.DataFrame({"text": sentences, "image": "", "split": "", "origin": "", "language": "en"})
-    rows["caption_id"] = [f"{n:03}" for n in rows.index]
-    rows["image_id"] = [f"{n // per_image:03}" for n in rows.index]
-    return pa.Table.from_pandas(rows, CAPTIONS_SCHEMA, preserve_index=False)
+    rows = [caption_row(text, f"{n // per_image:03}", n % per_image) for n, text in enumerate(sentences)]
+    return pa.Table.from_pylist(rows, CAPTIONS_SCHEMA)
 
 
 def count_of(table: pa.Table, entry: str) -> float:
@@ -38,25 +35,22 @@ def count_of(table: pa.Table, entry: str) -> float:
     return sum(rows["count"].to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("options", "own", "backed_off"),
-    [
+def test_what_the_option_lexicon_means():
+    for options, own, backed_off in (
         ({}, True, True),
         ({"lexicon": "auto"}, True, True),
         ({"lexicon": "own"}, True, False),
         ({"min_count": 3}, True, False),
         ({"lexicon": "auto", "balance_sample": 500}, True, False),
         ({"lexicon": "reference"}, False, False),
-    ],
-)
-def test_what_the_option_lexicon_means(options: dict[str, Any], own: bool, backed_off: bool) -> None:
-    for verb in LEXICON_VERBS:
-        config = configure(verb, options)
-        assert config.lexicon == ("own" if own else REFERENCE[verb])
-        assert config.backoff == (REFERENCE[verb] if backed_off else None)
+    ):
+        for verb in LEXICON_VERBS:
+            config = configure(verb, options)
+            assert config.lexicon == ("own" if own else REFERENCE[verb])
+            assert config.backoff == (REFERENCE[verb] if backed_off else None)
 
 
-def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
+def test_a_small_corpus_adds_its_words_to_the_reference():
     reference = pq.read_table(REFERENCE["lexicon"])
     sentences = ["A panda eats bamboo.", "A panda sits on a rock.", "The panda sleeps in a tree."] * 2
     made = make_in_memory(captions(sentences, per_image=3), {"operators": ("noun",)})
@@ -78,15 +72,11 @@ def test_a_small_corpus_adds_its_words_to_the_reference() -> None:
     assert made["negatives"].num_rows
 
 
-def test_a_far_corpus_has_its_own_words_truth_and_balance() -> None:
+def test_a_far_corpus_has_its_own_words_truth_and_balance():
     things, places = ("ships", "bridges", "towers", "pipes", "barges"), ("river", "road", "harbor", "factory")
-    sentences = [
-        f"{how} {thing} are near the {place} of a {what}."
-        for what in ("village", "refinery", "port")
-        for place in places
-        for thing in things
-        for how in ("Many", "Some large")
-    ]
+    wheres = [f"{place} of a {what}" for what in ("village", "refinery", "port") for place in places]
+    whats = [f"{how} {thing}" for thing in things for how in ("Many", "Some large")]
+    sentences = [f"{what} are near the {where}." for where in wheres for what in whats]
     made = make_in_memory(captions(sentences, per_image=2), {"operators": ("noun",)})
     nouns = made["lexicon"].filter((pc.field("kind") == "noun") & (pc.field("place") == ""))["entry"].to_pylist()
     text = " ".join(sentences)
@@ -97,12 +87,7 @@ def test_a_far_corpus_has_its_own_words_truth_and_balance() -> None:
     assert replaced_by and replaced_by <= set(nouns)
 
 
-def test_captions_without_siblings_leave_the_estimates_of_the_reference() -> None:
-    made = make_in_memory(captions(["A dog sleeps on a couch.", "A man rides a bicycle."]), {"operators": ("noun",)})
-    assert made["truth"].to_pydict() == pq.read_table(REFERENCE["truth"]).to_pydict()
-
-
-def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own() -> None:
+def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own():
     notes = pd.DataFrame(json.loads(path().read_text("utf-8"))["annotations"]).sort_values(["image_id", "id"])
     made = make_in_memory(captions(list(notes["caption"])[:60], per_image=5), {"operators": ("noun",)})
     reference = pq.read_table(REFERENCE["balance"])
@@ -114,8 +99,8 @@ def test_with_as_many_captions_as_its_sample_the_balance_is_the_corpus_own() -> 
     assert own.to_pydict() != reference.to_pydict()
 
 
-def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: Path, tmp_path: Path) -> None:
-    ship(sample_run, tmp_path, "the sample")
+def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run, tmp_path):
+    write_reference(sample_run, tmp_path, "the sample")
     assert captions_counted(tmp_path / "lexicon.parquet") == 200
     assert pq.read_schema(tmp_path / "truth.parquet").metadata[b"source"] == b"the sample"
     pq.write_table(pq.read_table(tmp_path / "lexicon.parquet").replace_schema_metadata(None), tmp_path / "bare.parquet")
@@ -123,13 +108,13 @@ def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: 
         captions_counted(tmp_path / "bare.parquet")
 
 
-def test_a_blended_lexicon_is_not_shipped(tmp_path: Path) -> None:
+def test_a_blended_lexicon_is_not_shipped(tmp_path):
     run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
     with pytest.raises(ValueError, match="must be built with --set lexicon=own, its table lexicon was not"):
-        ship(run, tmp_path / "out", "one sentence")
+        write_reference(run, tmp_path / "out", "one sentence")
 
 
-def test_sums_of_shards_may_be_added_to_the_counts_of_another() -> None:
+def test_sums_of_shards_may_be_added_to_the_counts_of_another():
     row = [["noun"], ["dog"], [""], [2.0]]
     counted = pa.Table.from_arrays([pa.array(values) for values in row], schema=LEXICON)
     counted = counted.append_column("train", pa.array([True]))

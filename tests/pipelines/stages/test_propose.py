@@ -11,14 +11,9 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.stages.vet import read_verdict
 from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
 from tests.pipelines.endpoint.server import Server, serving
+from tests.runs import caption_row, write_run
 from tests.tables import rows_of
 
-CAPTIONS = {
-    "1.jpg": ["A dog sleeps on a red couch.", "A puppy on a sofa."],
-    "2.jpg": ["Two men ride horses on a beach."],
-    "3.jpg": ["A woman reads a book in a park."],
-    "4.jpg": ["A boy throws a ball to a girl."],
-}
 # What the server answers, by caption: kept are the texts with None, the others are refused for the reason.
 ANSWERS: dict[str, list[tuple[str, str | None]]] = {
     "A dog sleeps on a red couch.": [
@@ -33,7 +28,9 @@ ANSWERS: dict[str, list[tuple[str, str | None]]] = {
     ],
     "A woman reads a book in a park.": [],  # prose
     "A boy throws a ball to a girl.": [],  # HTTP 400
-}  # fmt: skip
+}
+IMAGES = (1, 1, 2, 3, 4)  # of these captions
+HERE = ["--scheduler", "synchronous", "--quiet"]
 
 
 def known_quality(body: dict[str, Any], number: int) -> dict[str, Any]:
@@ -42,25 +39,18 @@ def known_quality(body: dict[str, Any], number: int) -> dict[str, Any]:
         return {"text": "I am sorry, I cannot write false captions."}
     if asked.startswith("A boy"):
         return {"status": 400, "body": b"content filter"}
-    return {
-        "text": "Here you are:\n```json\n" + json.dumps({"negatives": [text for text, _ in ANSWERS[asked]]}) + "\n```"
-    }
+    answer = json.dumps({"negatives": [text for text, _ in ANSWERS[asked]]})
+    return {"text": f"Here you are:\n```json\n{answer}\n```"}
 
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with captions, parses, lexicon and truth; to be copied."""
-    folder = tmp_path_factory.mktemp("propose")
-    source = folder / "captions.jsonl"
-    rows = [{"image": image, "caption": text} for image, texts in CAPTIONS.items() for text in texts]
-    source.write_text("\n".join(map(json.dumps, rows)))
-    run = folder / "run"
-    assert main(["build", str(source), "--output", str(run), "--only", "ingest", "--quiet"]) == 0
+    run = tmp_path_factory.mktemp("propose") / "run"
+    write_run(run, captions=[caption_row(text, str(IMAGES[number]), number) for number, text in enumerate(ANSWERS)])
     for verb in ("parse", "lexicon", "truth"):
         flags = ["--set", "lexicon=reference"] if verb != "parse" else []
-        assert (
-            main(["build", "--output", str(run), "--only", verb, *flags, "--scheduler", "synchronous", "--quiet"]) == 0
-        )
+        assert main(["build", "--output", str(run), "--only", verb, *flags, *HERE]) == 0
     return run
 
 
@@ -70,18 +60,16 @@ def run(parsed: Path, tmp_path: Path) -> Path:
 
 
 def propose(run: Path, server: Server, *more: str) -> int:
-    flags = "--model mock --kind replace_object --no-plausible --scheduler synchronous"
-    flags += " --set temperature=0.5 --set max_true=1"
-    return main(["propose", str(run), "--url", server.url, *flags.split(), "--quiet", *more])
+    flags = "--model mock --kind replace_object --no-plausible --set temperature=0.5 --set max_true=1".split()
+    return main(["propose", str(run), "--url", server.url, *flags, *HERE, *more])
 
 
-def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_proposals_are_judged_and_all_are_kept_with_reasons(run, capsys):
     with serving(known_quality) as server:
         assert propose(run, server) == 0
-        said = capsys.readouterr().out.splitlines()
-        assert said[0].startswith("9 proposals for 5 captions: 3 kept (33.3 %); rejected: ")
-        assert said[1].startswith("5 requests: 4 answered (0 from the cache), 1 refused, 0 not sent")
-        assert "spent now: 4 requests, 120 tokens" in said[1] and said[2].endswith("kept: 1,333")
+        said = capsys.readouterr().out
+        assert "9 proposals for 5 captions: 3 kept (33.3 %)" in said and "spent now: 4 requests, 120 tokens" in said
+        assert "5 requests: 4 answered (0 from the cache), 1 refused, 0 not sent" in said and "kept: 1,333" in said
         judged = rows_of(run, "judged")
         expected = [(text, reason) for answers in ANSWERS.values() for text, reason in answers]
         expected += [("I am sorry, I cannot write false captions.", "malformed")]
@@ -89,21 +77,17 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: p
         assert [(row["text"], row["reason"]) for row in judged] == expected
         for row in judged:
             assert row["asked"] == "replace_object" and len(row["prompt"]) == 64 and row["temperature"] == 0.5
-            assert (row["source"], row["fingerprint"]) == (
-                ("", "") if row["reason"] == "refused" else ("mock-1", "fp_mock")
-            )
-        assert {row["text"] for row in rows_of(run, "negatives")} == {
-            text for text, reason in expected if reason is None
-        }
+            model = ("", "") if row["reason"] == "refused" else ("mock-1", "fp_mock")
+            assert (row["source"], row["fingerprint"]) == model
+        kept = {text for text, reason in expected if reason is None}
+        assert {row["text"] for row in rows_of(run, "negatives")} == kept
         assert main(["info", str(run), "--verify"]) == 0
         assert propose(run, server) == 0
         assert "4 answered (4 from the cache)" in capsys.readouterr().out
         assert len(server.bodies) == 6  # only the refused request was sent again
 
 
-def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(run, capsys):
     with serving(known_quality) as server:
         assert propose(run, server, "--max-requests", "2", "--set", "concurrency=1") == 0
         assert "2 answered (0 from the cache), 0 refused, 3 not sent" in capsys.readouterr().out
@@ -113,7 +97,7 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
         capsys.readouterr()
         assert propose(run, server, "--set", "attempts=1", "--set", "concurrency=1") == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"negcap: {server.url}/chat/completions: HTTP 503")
+        assert f"{server.url}/chat/completions: HTTP 503" in line
         server.behaviour = known_quality
         assert propose(run, server, "--max-requests", "100") == 0
         assert "4 answered (2 from the cache)" in capsys.readouterr().out
@@ -121,17 +105,14 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
         assert propose(run, server, "--k", "2") == 2  # something else is asked for
 
 
-def test_negatives_of_operators_are_not_replaced_unasked(
-    sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copied = Path(shutil.copytree(sample_run, tmp_path / "copied"))
+def test_negatives_of_operators_are_not_replaced_unasked(sample_copy, capsys):
     with serving(known_quality) as server:
-        assert propose(copied, server) == 2
+        assert propose(sample_copy, server) == 2
         assert "was made by negcap negatives: --overwrite replaces it" in capsys.readouterr().err
         assert not server.bodies
 
 
-def test_prompts_are_edited_by_copying_them(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_are_edited_by_copying_them(run, tmp_path, capsys):
     folder = tmp_path / "prompts"
     assert main(["propose", str(run), "--copy-prompts", str(folder)]) == 0
     path = folder / "replace_object.txt"
@@ -139,10 +120,8 @@ def test_prompts_are_edited_by_copying_them(run: Path, tmp_path: Path, capsys: p
     with serving(known_quality) as server:
         assert propose(run, server, "--prompts", str(folder)) == 0
         assert server.bodies[0]["messages"][0]["content"].startswith("Write negative captions")
-    path.write_text("no dashes")
-    capsys.readouterr()
-    flags = ["--url", "http://x", "--model", "m", "--kind", "replace_object", "--prompts", str(folder), "--quiet"]
-    assert main(["propose", str(run), *flags]) == 2
+        path.write_text("no dashes")
+        assert propose(run, server, "--prompts", str(folder)) == 2
     assert f"{path}: is not a prompt: it must have a line of three dashes" in capsys.readouterr().err
 
 
@@ -166,9 +145,7 @@ def proposed(parsed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_published(
-    proposed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_published(proposed, tmp_path, capsys):
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
     publish = ["publish", str(run), "--output", str(tmp_path / "out"), "--format", "sugarcrepe", "--quiet", "--vetted"]
     publish += ["--license", "CC0-1.0", "--allow-blind"]
@@ -179,40 +156,35 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
         assert len(server.bodies) == 6 and not any("." in b["messages"][-1]["content"] for b in server.bodies)
         (report,) = json.loads(capsys.readouterr().out)
         assert (report["reader"], report["reading"], report["negatives"], report["unread"]) == ("mock", "blind", 3, 0)
-        shares = {name: report[name]["percent"] for name in ("told", "odd", "both_true", "first", "steady")}
-        assert shares == pytest.approx(
-            {"told": 200 / 3, "odd": 100 / 3, "both_true": 100 / 3, "first": 250 / 3, "steady": 100 / 3}
-        )
+        shares = {name: round(report[name]["percent"] * 0.06) for name in ("told", "odd", "both_true", "steady")}
+        assert shares == {"told": 4, "odd": 2, "both_true": 2, "steady": 2} and round(report["first"]["percent"]) == 83
         verdicts = rows_of(run, "verdicts")
         assert {row["first"] for row in verdicts} == {"caption", "negative"} and verdicts[0]["confidence"] == 0.75
         assert vet(run, server) == 0 and len(server.bodies) == 6
         assert main(["vet", str(run), "--url", server.url, "--model", "other", "--quiet"]) == 0
         assert {row["reader"] for row in rows_of(run, "verdicts")} == {"mock", "other"} and len(server.bodies) == 12
     assert main(publish) == 0
-    published = [row for path in (tmp_path / "out").glob("*.json") if "croissant" not in path.name
-                 for row in json.loads(path.read_text()).values()]  # fmt: skip
-    assert [row["negative_caption"] for row in published] == ["A cat sleeps on a red couch."]
+    files = [path for path in (tmp_path / "out").glob("*.json") if "croissant" not in path.name]
+    published = [row["negative_caption"] for path in files for row in json.loads(path.read_text()).values()]
+    assert published == ["A cat sleeps on a red couch."]
 
 
-def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-
+def test_refinement_takes_only_what_readers_accept(sample_copy):
     def refuses_much(body: dict[str, Any], number: int) -> dict[str, Any]:
         text = body["messages"][-1]["content"]
         return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
 
     with serving(refuses_much) as server:
-        assert vet(run, server, "--operator", "attribute", "--sample", "60") == 0
+        assert vet(sample_copy, server, "--operator", "attribute", "--sample", "60") == 0
         assert len(server.bodies) > 40
-    flags = ["--operator", "attribute", "--scheduler", "synchronous", "--quiet", "--vetted"]
-    assert main(["refine", str(run), *flags]) == 0
-    verdicts = rows_of(run, "verdicts")
+    assert main(["refine", str(sample_copy), "--operator", "attribute", "--vetted", *HERE]) == 0
+    verdicts = rows_of(sample_copy, "verdicts")
     refused = {row["negative_id"] for row in verdicts if row["both_true"]}
-    kept = {row["negative_id"] for row in rows_of(run, "refined")}
+    kept = {row["negative_id"] for row in rows_of(sample_copy, "refined")}
     assert refused and kept and kept <= {row["negative_id"] for row in verdicts} - refused
 
 
-def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) -> None:
+def test_negatives_are_read_with_their_photos(proposed, tmp_path):
     run = Path(shutil.copytree(proposed, tmp_path / "run"))
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.jpg").write_bytes(b"1")
@@ -225,19 +197,15 @@ def test_negatives_are_read_with_their_photos(proposed: Path, tmp_path: Path) ->
     with serving(sees) as server:
         assert vet(run, server, "--reading", "image", "--images", str(tmp_path / "photos")) == 0
         assert len(server.bodies) == 2
-    found = {(row["negative_id"].split(":")[1], row["false"], row["problem"]) for row in rows_of(run, "verdicts")}
+    found = {(row["image_id"], row["false"], row["problem"]) for row in rows_of(run, "verdicts")}
     assert found == {("1", True, ""), ("1", False, ""), ("2", None, "no_image")}
 
 
-def test_what_readers_of_the_photo_say_is_a_probability(proposed: Path) -> None:
+def test_what_readers_of_the_photo_say_is_a_probability(proposed):
     row = {"negative_id": "a", "reading": "image", "problem": "", "false": True, "confidence": 0.9}
-    rows = [
-        row,
-        row | {"false": False, "confidence": 0.5},
-        row | {"negative_id": "b", "false": False, "confidence": None},
-    ]
+    unsure = [row | {"false": False, "confidence": 0.5}, row | {"negative_id": "b", "false": False, "confidence": None}]
     unread = [row | {"negative_id": "c", "problem": "no_image"}, row | {"negative_id": "c", "reading": "blind"}]
-    assert likelihoods(rows + unread) == pytest.approx({"a": 0.3, "b": 1.0})
+    assert likelihoods([row, *unsure, *unread]) == pytest.approx({"a": 0.3, "b": 1.0})
     assert p_true_by_readers(proposed) == {}
 
 
@@ -248,7 +216,7 @@ def test_what_readers_of_the_photo_say_is_a_probability(proposed: Path) -> None:
         ('<think>{"choice": 1}</think> {"choice": "A", "odd": "b", "both": true}', "caption", (True, "negative", True)),
     ],
 )
-def test_verdicts_are_read_out_of_answers(text: str, first: str, found: tuple[Any, ...]) -> None:
+def test_verdicts_are_read_out_of_answers(text, first, found):
     read = read_verdict(text, first)
     assert (read["told"], read["odd"], read["both_true"]) == found
 

@@ -4,26 +4,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.pipelines.engine.cluster import Executor
-from negcap.pipelines.engine.progress import Progress
+from negcap.augment.data import data_path
 from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.report.summary import truth_lines
 from negcap.pipelines.stages import build
 from negcap.pipelines.stages.truth import TruthConfig, origin, sample_shard
+from tests.runs import caption_row, write_run
+
+REFERENCE = data_path("reference_lexicon") / "truth.parquet"
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ({"captions": 9}, "own"),
-        ({"captions": 9, "blended": 1}, "reference and own"),
-        ({"captions": 0, "blended": 1}, "reference"),
-        ({"captions": 0}, "none"),
-        ({"captions": 0, "given": 1}, "given"),
-    ],
-)
-def test_origin(counts, expected):
-    assert origin(counts) == expected
+def test_origin():
+    assert origin({"captions": 9}) == "own"
+    assert origin({"captions": 0}) == "none"
+    assert origin({"captions": 0, "given": 1}) == "given"
 
 
 def test_the_sample_is_of_images_with_siblings():
@@ -35,14 +29,14 @@ def test_the_sample_is_of_images_with_siblings():
 
 @pytest.mark.parametrize(("captions", "origin", "lines"), [(1, "reference", 1), (2, "reference and own", 0)])
 def test_runs_say_where_p_true_is_from(captions, origin, lines, tmp_path):
-    source = tmp_path / "captions.csv"
-    texts = ["A dog runs in a park.", "Two cats sleep on a red couch."]
-    rows = [f"{image}.jpg,{text}" for image, text in enumerate(texts) for _ in range(captions)]
-    source.write_text("\n".join(["image,caption", *rows]))
-    run = tmp_path / "run"
-    build.build(str(source), run, {"operators": ("noun",)}, Execution(Executor(), Progress()))
+    texts = {"park": "A dog runs in a park.", "couch": "Two cats sleep on a red couch."}
+    rows = [caption_row(text, image, number) for image, text in texts.items() for number in range(captions)]
+    run = write_run(tmp_path / "run", captions=rows)
+    build.build(None, run, {"operators": ("noun",)}, Execution())
     metadata = pq.read_schema(run / "negatives/part-00000.parquet").metadata
     assert metadata[b"p_true_from"].decode() == origin
     assert len(truth_lines(run)) == lines
+    is_reference = pq.read_table(run / "truth").equals(pq.read_table(REFERENCE))
+    assert is_reference == (origin == "reference")
     if lines:
         assert "p_true comes from built-in statistics alone" in truth_lines(run)[0]

@@ -1,3 +1,5 @@
+"""The three phases of a captioner's training: what they learn from, what they write, and how they resume and stop."""
+
 import json
 from pathlib import Path
 from shutil import copytree
@@ -21,6 +23,7 @@ SMALL: dict[str, Any] = {
     **{"batch_size": 32, "learning_rate": 1e-3, "supervised_rate": 1e-2, "alpha": 0.5, "beta": 0.5},
     **{"validation_images": 20, "threads": 1},
 }
+ONE_EPOCH = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
 
 
 @pytest.fixture(scope="module")
@@ -33,33 +36,30 @@ def config(world: Path, output: Path, **given: Any) -> CaptionerConfig:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name not in ("seconds", "per_second")} for line in found]
+    every = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name not in ("seconds", "per_second")} for line in every]
 
 
-def same_weights(one: Path, other: Path) -> bool:
+def same_weights(first: Path, second: Path) -> bool:
     """Whether two files hold the same tensors."""
-    tensors, others = load_file(one), load_file(other)
+    tensors, others = load_file(first), load_file(second)
     return tensors.keys() == others.keys() and all(torch.equal(value, others[key]) for key, value in tensors.items())
 
 
 def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    progress: list[str] = []
-    folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4), say=progress.append)
+    folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4, gan_epochs=1))
     history = lines(folder)
-    assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"] * 2
+    assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"]
     assert history[9]["validation_loss"] < 1.1 < 2 < history[0]["loss"]
-    assert progress[0].startswith("captioner: 200 captions of 100 images") and len(progress) == 17
-    told = history[13]["accuracy"]
-    assert told["mismatched"] > 0.6 and told["real"] > 0.7  # only the image tells them apart
-    for line in history[14:]:
-        assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["accuracy"]["generated"] <= 1
+    accuracy = history[13]["accuracy"]
+    assert accuracy["mismatched"] > 0.6 and accuracy["real"] > 0.7  # only the image tells them apart
+    assert 0.27 < history[14]["reward"] < 0.74 and history[14]["entropy"] > 0
     assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history)
-    request.getfixturevalue("drawn")
+    request.getfixturevalue("drawn")  # once, not after each epoch
     training.draw_curves(history, folder / "curves.png")
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
     best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
-    assert [json.loads((folder / f"{phase}.json").read_text())["epoch"] for phase in ("mle", "gan")] == [best, 16]
+    assert [json.loads((folder / f"{phase}.json").read_text())["epoch"] for phase in ("mle", "gan")] == [best, 15]
 
 
 def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_weights(
@@ -67,44 +67,40 @@ def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_wei
 ) -> None:
     with losses_as_before("captioner", request):
         whole = train(config(world, tmp_path / "whole"))
+    part = tmp_path / "part"
     for stop in (1, 3, 4):  # after an epoch of each phase
-        progress: list[str] = []
 
-        def stopped(line: str, stop: int = stop, progress: list[str] = progress) -> None:
-            progress.append(line)
-            if len(progress) > 1 and len(lines(tmp_path / "part")) == stop:
+        def stopped(line: str, stop: int = stop) -> None:
+            if (part / "metrics.jsonl").exists() and len(lines(part)) == stop and "resumed" not in line:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            train(config(world, tmp_path / "part"), say=stopped)
-    progress = []
-    part = train(config(world, tmp_path / "part"), say=progress.append)
-    assert progress[0].endswith("resumed after epoch 4") and len(progress) == 2
+            train(config(world, part), say=stopped)
+    train(config(world, part))
     assert lines(part) == lines(whole)
     assert all(same_weights(whole / f"{name}.safetensors", part / f"{name}.safetensors") for name in ("gan", "last"))
     with pytest.raises(ValueError, match="trained with other settings: seed was 0, is now 1"):
         train(config(world, part, seed=1))
     assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs continue from there
-    short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
-    assert lines(train(config(world, part, seed=1, **short), overwrite=True)) != lines(whole)[:1]
+    assert lines(train(config(world, part, seed=1, **ONE_EPOCH), overwrite=True)) != lines(whole)[:1]
 
 
 def test_collapse_stops_with_the_last_good_generator(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = train(config(world, tmp_path / "m", gan_epochs=0))
-    good = train(config(world, copytree(folder, tmp_path / "good"), gan_epochs=1))
+    """That of the first phase, or of the epochs of the third before the collapse."""
+    short = {"mle_epochs": 1, "discriminator_epochs": 0}
+    folder = train(config(world, tmp_path / "m", **short, gan_epochs=0))
+    good = train(config(world, copytree(folder, tmp_path / "good"), **short, gan_epochs=1))
     before = (good / "gan.safetensors").read_bytes()
     monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
-    train(config(world, good, gan_epochs=5))
-    assert len(lines(good)) == 5 and (good / "gan.safetensors").read_bytes() == before
-    progress: list[str] = []
-    for epochs in (1, 5):
-        train(config(world, folder, gan_epochs=epochs), say=progress.append)
-        assert [line.get("collapsed") for line in lines(folder)] == [None] * 3 + [True]
-        assert progress[-1].startswith("stopped: distinct-2 fell below 0.5")
+    for _ in range(2):
+        progress: list[str] = []
+        train(config(world, folder, **short, gan_epochs=5), say=progress.append)
+        assert [line.get("collapsed") for line in lines(folder)] == [None, True] and "distinct-2" in progress[-1]
     assert same_weights(folder / "gan.safetensors", folder / "mle.safetensors")
-    assert Captioner(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
+    train(config(world, good, **short, gan_epochs=5))
+    assert len(lines(good)) == 3 and (good / "gan.safetensors").read_bytes() == before
 
 
 def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are_cut(world: Path) -> None:
@@ -113,7 +109,7 @@ def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are
     full = Training(config(world, Path("m"), min_count=16))
     unknown = [bool((full.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
     assert 0 < sum(unknown) < len(unknown)
-    assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
+    assert material.known.tolist() == [row for row, is_unknown in zip(rows, unknown, strict=True) if not is_unknown]
     sentences = material.sentences(material.train[:7])
     assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
     assert (sentences.words[~sentences.mask] == 0).all()
@@ -123,34 +119,18 @@ def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are
 def test_training_on_the_first_captions_of_each_image_validates_on_all(world: Path) -> None:
     full, first = (Training(config(world, Path("m"), train_captions=n)) for n in (None, 1))
     images = full.image[full.train].tolist()
-    expected = [row for at, row in enumerate(full.train.tolist()) if images[at] not in images[:at]]
+    expected = [row for n, row in enumerate(full.train.tolist()) if images[n] not in images[:n]]
     assert first.train.tolist() == expected and len(expected) < len(images)
     assert torch.equal(first.validation, full.validation)
-
-
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ({"mle_epochs": 0}, "mle_epochs must be >= 1, was: 0"),
-        ({"collapse": 1.0}, "collapse must be < 1, was: 1.0"),
-        ({"transform": "log"}, "transform must be one of root, l2, none, was: log"),
-        ({"train_splits": ()}, "train_splits must not be empty"),
-    ],
-)
-def test_bad_config(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        config(Path("run"), Path("m"), **given)
 
 
 def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="has no config.json: negcap captioner creates one"):
         weights_file(tmp_path, "gan")
-    folder = train(config(world, tmp_path / "m", mle_epochs=1, discriminator_epochs=0, gan_epochs=0))
+    folder = train(config(world, tmp_path / "m", **ONE_EPOCH))
     with pytest.raises(FileNotFoundError, match="gan.safetensors is missing"):
         weights_file(folder, "gan")
-    with pytest.raises(ValueError, match="phase must be one of mle, gan, was: best"):
-        weights_file(folder, "best")
     words = Captioner(weights_file(folder, "mle"), torch.device("cpu")).vocabulary.words
     (folder / "vocabulary.json").write_text(json.dumps([*words[:-1], "another"]))
-    with pytest.raises(ValueError, match="vocabulary.json is damaged: it is not the file that mle"):
+    with pytest.raises(ValueError, match="vocabulary.json is damaged"):
         Captioner(weights_file(folder, "mle"), torch.device("cpu"))

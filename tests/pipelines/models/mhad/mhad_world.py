@@ -28,11 +28,8 @@ def write_german_world(run: Path, images: Sequence[tuple[str, int]], seed: int =
     scenes = list(product(*SLOTS))
     Random(seed).shuffle(scenes)
     scene = dict(zip(dict.fromkeys(row["image_id"] for row in rows), scenes, strict=False))
-    german = {
-        english: said
-        for one, other in zip(SLOTS, GERMAN, strict=True)
-        for english, said in zip(one, other, strict=True)
-    }
+    words = [pair for english, german in zip(SLOTS, GERMAN, strict=True) for pair in zip(english, german, strict=True)]
+    german = dict(words)
     captions = []
     for n, row in enumerate(rows):
         captions.append(row)
@@ -42,13 +39,13 @@ def write_german_world(run: Path, images: Sequence[tuple[str, int]], seed: int =
                 key = {"caption_id": f"world:{row['image_id']}:{k}", "language": "de", "text": text}
                 captions.append({**row, **key})
     write_table(run, "captions", pa.Table.from_pylist(captions, CAPTIONS))
-    values = [grid(words, seed) for words in scene.values()]
+    values = [grid(said, seed) for said in scene.values()]
     write_features(run, list(scene), np.array(values), table="features_grid")
     return run
 
 
 def grid(words: Sequence[str], seed: int) -> np.ndarray:
     """The features (4, 22) of a scene: region k has 1 for the k-th word, and all have a little noise."""
-    shown = np.array([[word == of for kind in SLOTS for word in kind] for of in words])
+    shown = np.array([[word == said for kind in SLOTS for word in kind] for said in words])
     noise = np.random.default_rng([seed, *map(ord, "".join(words))]).uniform(0.01, 0.1, shown.shape)
     return (shown + noise).astype(np.float16)

@@ -1,4 +1,4 @@
-"""Entailment: files of pairs, penalties of sentences, and what is learned of made pairs."""
+"""Entailment: files of pairs, and what is learned of made pairs."""
 
 import json
 import random
@@ -12,9 +12,10 @@ from negcap.pipelines.models.order.entailment import LabelledPairs, read_pairs
 from tests.pipelines.models.golden_losses import losses_as_before
 
 WORDS = "dog cat man boat tree kite lamp drum".split()
+Labelled = list[tuple[str, str, str]]  # premise, hypothesis, label
 
 
-def made_pairs(n: int, seed: int) -> list[tuple[str, str, str]]:
+def made_pairs(n: int, seed: int) -> Labelled:
     """A premise names three things; a hypothesis one of them (entailed) or another (contradicted or neutral)."""
     rng = random.Random(seed)
     pairs = []
@@ -26,7 +27,7 @@ def made_pairs(n: int, seed: int) -> list[tuple[str, str, str]]:
     return pairs
 
 
-def write_jsonl(path: Path, pairs: list[tuple[str, str, str]]) -> Path:
+def write_jsonl(path: Path, pairs: Labelled) -> Path:
     names = ("sentence1", "sentence2", "gold_label")
     path.write_text("".join(json.dumps(dict(zip(names, pair, strict=True))) + "\n" for pair in pairs))
     return path
@@ -42,41 +43,31 @@ def test_files_of_snli_and_sick_are_read_alike(tmp_path: Path) -> None:
     snli = ["gold_label\tx\tsentence1\tsentence2", *(f"{label}\t0\t{p}\t{h}" for p, h, label in pairs), "-\t0\tc\td"]
     sick = ["pair_ID\tsentence_A\tsentence_B\tx\tentailment_judgment"]
     sick += [f"1\t{p}\t{h}\t0\t{label.upper()}" for p, h, label in pairs]
-    for name, lines in (("snli.txt", snli), ("sick.txt", [*sick, ""])):
-        (tmp_path / name).write_text("\n".join(lines))
+    (tmp_path / "snli.txt").write_text("\n".join(snli))
+    (tmp_path / "sick.txt").write_text("\n".join([*sick, ""]))
     assert read_pairs(write_jsonl(tmp_path / "snli.jsonl", [*pairs, ("c", "d", "-")])) == expected
     assert read_pairs(tmp_path / "snli.txt") == expected
     assert read_pairs(tmp_path / "sick.txt") == expected._replace(dropped=0)
 
 
 PAIR = '{{"sentence1": {}, "sentence2": "b", "gold_label": "{}"}}\n'
-NONE_LEFT = "must have pairs with a gold label, has none; without a label: "
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "fact"),
     [
-        ("a.txt", "sentence1\tsentence2\na\tb\n", r"a\.txt:2: a pair must have sentence1, sentence2, gold_label or .*"),
-        ("a.jsonl", '{"sentence1": "a", "label": "-"}\n', r"a\.jsonl:1: a pair must have .*, has: sentence1, label"),
-        ("a.jsonl", PAIR.format('"a"', "-"), NONE_LEFT + "1"),
-        ("a.jsonl", PAIR.format('"a"', "maybe"), r"a\.jsonl:1: gold_label must be one of .*, -, was: 'maybe'"),
+        ("a.txt", "sentence1\tsentence2\na\tb\n", "a.txt:2: a pair must have sentence1, sentence2, gold_label or "),
+        ("a.jsonl", PAIR.format('"a"', "maybe"), "a.jsonl:1: gold_label must be one of "),
         ("a.jsonl", PAIR.format("null", "neutral"), "sentence1 and sentence2 must be text, were: None, 'b'"),
-        ("a.jsonl", "[]\n", r"a\.jsonl:1: must be a JSON object, was: \[\]"),
-        ("a.jsonl", "{", r"a\.jsonl:1: must be a JSON object, was: \{"),
-        ("a.txt", "", NONE_LEFT + "0"),
-        ("a.txt", b"\xff\xfe", "must be text in UTF-8, is not"),
-        ("a.txt", None, "a.txt: No such file"),
+        ("a.jsonl", "{", "a.jsonl:1: must be a JSON object, was: {"),
+        ("a.txt", "", "none; without a label: 0"),
+        ("a.txt", b"\xff\xfe", "must be text in UTF-8"),
     ],
 )
-def test_a_bad_file_is_one_line_and_writes_nothing(
-    name: str, text: str | bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if text is not None:
-        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    good = write_jsonl(tmp_path / "good.jsonl", made_pairs(8, 0))
-    assert main(["entail", str(good), str(tmp_path / name), str(good), "--output", str(tmp_path / "out")]) == 2
-    errors = capsys.readouterr().err
-    assert errors.count("\n") == 1 and re.search(message, errors) and not (tmp_path / "out").exists()
+def test_a_bad_file_is_an_error_that_names_it(name: str, text: str | bytes, fact: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=re.escape(fact)):
+        read_pairs(tmp_path / name)
 
 
 def test_the_command_learns_made_pairs_with_losses_as_before(
@@ -92,13 +83,11 @@ def test_the_command_learns_made_pairs_with_losses_as_before(
     with losses_as_before("entailment", request):
         entail((400, 20, 20), tmp_path / "a", "--epochs", "2", "--seeds", "2")
     output = tmp_path / "out"
-    text = entail((800, 60, 200), output, "--epochs", "6", "--set", "learning_rate=0.01")
-    assert text.startswith("800 / 60 / 200 pairs to train on, validate and test; entailed: 50 / 50 / 50 %.")
-    assert text == (output / "entailment.md").read_text()
-    made = json.loads((output / "entailment.json").read_text())
-    assert min(made["order"]["test"][0], made["cosine"]["test"][0]) > 65
-    assert made["most frequent class"]["test"] == [50.0]
-    assert made["order"]["margin"] == 0.2 and made["order"]["epoch"][0] >= 1
+    text = entail((800, 60, 200), output, "--epochs", "4", "--set", "learning_rate=0.02")
+    assert "entailed: 50 / 50 / 50 %" in text and text == (output / "entailment.md").read_text()
+    results = json.loads((output / "entailment.json").read_text())
+    assert min(results["order"]["test"][0], results["cosine"]["test"][0]) > 65
+    assert results["most frequent class"]["test"] == [50.0] and results["order"]["margin"] == 0.2
     assert {path.name for path in output.glob("*.safetensors")} == {"order-0.safetensors", "cosine-0.safetensors"}
 
 
@@ -108,6 +97,6 @@ def test_margins_are_chosen_on_the_validation_pairs(tmp_path: Path, capsys: pyte
     assert main(["entail", file, file, file, "--output", str(tmp_path / "out"), *small]) == 0
     lines = capsys.readouterr().err.splitlines()
     shares = [float(re.search(r"([\d.]+) %", line)[1]) for line in lines if "margin" in line]  # type: ignore[index]
-    made = json.loads((tmp_path / "out" / "entailment.json").read_text())["order"]
-    assert len(shares) == 4 and len(made["test"]) == 2
-    assert made["margin"] == (0.02, 0.05, 0.1, 0.2)[shares.index(max(shares))]
+    result = json.loads((tmp_path / "out" / "entailment.json").read_text())["order"]
+    assert len(shares) == 4 and len(result["test"]) == 2
+    assert result["margin"] == (0.02, 0.05, 0.1, 0.2)[shares.index(max(shares))]

@@ -14,12 +14,9 @@ from torch import Generator
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.order import hypernyms as prediction
 from negcap.pipelines.models.order.hypernyms import (
     ENERGIES,
-    Bilinear,
     Gaussians,
-    Order,
     accuracy,
     best_threshold,
     fit_plane,
@@ -81,8 +78,8 @@ def test_a_pair_counts_once_for_each_chain_and_unchecked_false_pairs_may_be_true
     with pytest.raises(ValueError, match="no concept above itself, has 1"):
         count_chains(np.array([(1, 2), (2, 1)]), 3)
     pairs = np.repeat(tree().closure, 20, 0)
-    made = false_pairs(pairs, tree(), np.random.default_rng(0), clean=False)
-    below_the_root = (made[:, 1] == 0) & (made[:, 0] > 0)
+    false = false_pairs(pairs, tree(), np.random.default_rng(0), clean=False)
+    below_the_root = (false[:, 1] == 0) & (false[:, 0] > 0)
     assert below_the_root.mean() == pytest.approx((pairs[:, 1] == 0).mean() / 2, abs=0.05)
 
 
@@ -95,9 +92,9 @@ def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> Non
     assert sorted(map(tuple, np.concatenate(parts).tolist())) == true
     assert not set(true) & {tuple(pair) for part in held for pair in part.pairs[~part.related].tolist()}
     pairs = np.repeat(closure, 20, 0)
-    made = false_pairs(pairs, tree(), np.random.default_rng(0))
-    assert not set(true) & {tuple(pair) for pair in made.tolist()}
-    changed = made != pairs
+    false = false_pairs(pairs, tree(), np.random.default_rng(0))
+    assert not set(true) & {tuple(pair) for pair in false.tolist()}
+    changed = false != pairs
     assert not changed.all(1).any()
     below = pairs[:, 1] > 0  # what lies below the root, all do; its pairs can only be made false at the other end
     assert 0.3 < changed[below, 0].sum() / changed[below].sum() < 0.6 and not changed[~below, 0].any()
@@ -120,14 +117,14 @@ def test_the_shipped_wordnet_and_its_transitive_closure() -> None:
     assert shares["accuracy"] == pytest.approx(88.2, abs=0.9) and shares["false"] == pytest.approx(86.5, abs=1.5)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_losses_and_the_threshold_with_the_highest_accuracy(seed: int) -> None:
     true, false = torch.tensor([0.5, 0.0]), torch.tensor([0.2, 3.0])
     assert pair_loss(true, false, 1.0).item() == pytest.approx(0.5 + 0.8)
     assert max_margin_loss(true, false, 1.0).item() == pytest.approx(1.3)
     generator = Generator().manual_seed(seed)
     penalties = torch.randint(6, (15,), generator=generator).float()  # with ties
-    related = torch.rand(15, generator=generator) < (0.1, 0.5, 0.9)[seed % 3]
+    related = torch.rand(15, generator=generator) < (0.1, 0.5, 0.9)[seed]
     tried = [accuracy(penalties, related, t) for t in np.arange(-0.5, 6)]
     assert accuracy(penalties, related, best_threshold(penalties, related)) == max(tried)
 
@@ -137,8 +134,7 @@ def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None
     torch.nn.init.normal_(energy.logs.weight, generator=Generator().manual_seed(1))
     below, above = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 0])
     means, logs = (table.weight.detach().clone().requires_grad_() for table in (energy.points, energy.logs))
-    one, other = (MultivariateNormal(means[n], torch.diag_embed(logs[n].exp())) for n in (below, above))
-    expected = kl_divergence(one, other)
+    expected = kl_divergence(*(MultivariateNormal(means[n], torch.diag_embed(logs[n].exp())) for n in (below, above)))
     assert torch.allclose(energy(below, above), expected)
     expected.sum().backward()
     energy(below, above).sum().backward()
@@ -147,19 +143,6 @@ def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None
         assert torch.allclose(table.weight.grad, weights.grad)
     energy.constrain()
     assert energy.logs.weight.exp().min() >= 0.05 - 1e-6 and energy.logs.weight.exp().max() <= 5 + 1e-5
-
-
-def test_penalties_of_the_other_models() -> None:
-    below, above = torch.tensor([0]), torch.tensor([1])
-    order = Order(2, 2, Generator())
-    order.points.weight.data = torch.tensor([[1.0, -0.5], [-4.0, 0.25]])
-    order.constrain()
-    assert order.points.weight.tolist() == [[1.0, 0.0], [0.0, 0.25]]
-    assert order(below, above).item() == 0.0625
-    bilinear = Bilinear(2, 2, Generator())
-    bilinear.points.weight.data = torch.tensor([[1.0, 2], [3, 4]])
-    bilinear.matrix.data = torch.tensor([[1.0, 2], [0, 1]])
-    assert bilinear(below, above).item() == -(1 * 3 + (2 + 2) * 4)
 
 
 @pytest.mark.parametrize("row", ENERGIES)
@@ -180,9 +163,8 @@ def test_models_learn_a_tree_with_losses_as_before(row: str, request: pytest.Fix
 
 @pytest.mark.usefixtures("drawn")
 def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_settings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(prediction, "PLANE_STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     given = f"--set wordnet={wordnet} --set held_out=20 --epochs 1 --threads 1 --concept c0.n.01,c1.n.01".split()
     output = tmp_path / "one"
@@ -201,37 +183,29 @@ def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_set
     assert hypernyms("--row", "order") == (first, ["order, seed 0"]) and vectors.read_bytes() == whole
     text, trained = hypernyms("--seeds", "2")
     assert len(trained) == 4 * len(ENERGIES) - 2 and "order, seed 0" not in trained
-    assert text.startswith("20 true and 20 false test pairs; means of 2 seeds") and text.count("\n") == 9
-    assert text == (output / "hypernyms.md").read_text()
-    made = json.loads((output / "hypernyms.json").read_text())
-    assert set(made) == {"as-drawn", "clean"} and set(made["clean"]) == {"transitive", *ENERGIES}
-    assert all(len(each) == 2 for rows in made.values() for each in rows.values())
-    assert len(json.loads((output / "concepts.json").read_text())) == 121
+    assert "means of 2 seeds" in text and text == (output / "hypernyms.md").read_text()
+    results = json.loads((output / "hypernyms.json").read_text())
+    assert set(results) == {"as-drawn", "clean"} and set(results["clean"]) == {"transitive", *ENERGIES}
+    assert all(len(seeds) == 2 for rows in results.values() for seeds in rows.values())
     assert (output / "hypernyms.png").read_bytes()[:4] == b"\x89PNG"
     again = hypernyms("--row", "order", "--false-pairs", "clean", "--set", "margin=2")
     assert again[1] == ["order, seed 0"] and "as-drawn" not in again[0]
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--set wordnet={tmp}/verbs.parquet", "wordnet must have nouns with hypernyms, .*verbs.parquet has 0 nouns"),
-        ("--set wordnet={tmp}/other.parquet", "wordnet must be a taxonomy in Parquet"),
-        ("--set wordnet={tmp}/none.parquet", "none.parquet: No such file"),
-        ("--set wordnet={tmp}/tree.parquet", "concepts must be names of nouns of WordNet .*, was: entity.n.01"),
-        ("--set wordnet={tmp}/tree.parquet --concept c0.n.01", "held_out must be at most a sixth of the 426"),
-        ("--row euclid", "--row must be one of transitive, .*, was: euclid"),
-    ],
-)
-def test_bad_input_is_one_line_and_writes_nothing(
-    flags: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_line_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     write_wordnet(tmp_path / "verbs.parquet", [[], [0]], "v")
     pq.write_table(pa.table({"pos": ["n"]}), tmp_path / "other.parquet")
-    assert main(["hypernyms", "--output", str(tmp_path / "out"), *flags.format(tmp=tmp_path).split()]) == 2
-    errors = capsys.readouterr().err
-    assert errors.count("\n") == 1 and re.search(message, errors) and not (tmp_path / "out").exists()
+    for flags, fact in (
+        ("verbs.parquet", "verbs.parquet has 0 nouns"),
+        ("other.parquet", "wordnet must be a taxonomy in Parquet"),
+        ("tree.parquet", "concepts must be names of nouns"),
+        ("tree.parquet --concept c0.n.01", "held_out must be at most a sixth of the 426"),
+    ):
+        given = f"--output {tmp_path}/out --set wordnet={tmp_path}/{flags}".split()
+        assert main(["hypernyms", *given]) == 2 and not (tmp_path / "out").exists()
+        errors = capsys.readouterr().err
+        assert errors.count("\n") == 1 and fact in errors
 
 
 def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(request: pytest.FixtureRequest) -> None:
@@ -239,5 +213,5 @@ def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(request: pytes
         fit_plane(torch.ones(5, 5, dtype=torch.bool).tril(-1))
     related = torch.zeros(4, 4, dtype=torch.bool)
     related[[1, 2, 3, 3], [0, 0, 0, 1]] = True
-    points, told = fit_plane(related)
-    assert torch.equal(told, related) and (points >= 0).all() and points.shape == (4, 2)
+    plane = fit_plane(related)
+    assert torch.equal(plane.related, related) and (plane.points >= 0).all() and plane.points.shape == (4, 2)

@@ -9,40 +9,42 @@ import torch
 
 from negcap.augment.language.parse import parse_table
 from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
-from negcap.pipelines.models.probe import blanks as of_blanks
-from negcap.pipelines.models.probe import objects as of_objects
 from negcap.pipelines.models.probe import task
-from negcap.pipelines.models.probe.blanks import Blanks, blank_ranks, read_blanks, recalls, train_filler
-from negcap.pipelines.models.probe.objects import Objects, frequent_objects, mean_average_precision, train_classifier
+from negcap.pipelines.models.probe.blanks import (
+    BlankFiller,
+    Blanks,
+    FillerTraining,
+    blank_ranks,
+    read_blanks,
+    recalls,
+    train_filler,
+)
+from negcap.pipelines.models.probe.objects import (
+    ClassifierTraining,
+    Objects,
+    frequent_objects,
+    mean_average_precision,
+    train_classifier,
+)
 from negcap.pipelines.models.probe.task import learned_vectors, word_tables
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.tables import write_table
 
-TEXTS = [
-    ("a", "A dog runs on the grass."),
-    ("a", "Two dogs."),
-    ("b", "A cat and a puppy."),
-    ("b", "An animal under a table."),
-]
 
-
-def write_parses(run: Path, texts: list[tuple[str, str]]) -> pa.Table:
+def write_parses(run: Path, texts: list[tuple[str, str]]) -> None:
     images, written = zip(*texts, strict=True)
     ids = [f"x:{n}" for n in range(len(texts))]
     columns = {"caption_id": ids, "image_id": images, "split": ["train"] * len(ids), "origin": ["human"] * len(ids)}
-    parses = parse_table(pa.table({**columns, "text": written}))
-    write_table(run, "parses", parses)
-    return parses
+    write_table(run, "parses", parse_table(pa.table({**columns, "text": written})))
 
 
 @pytest.mark.parametrize("languages", [(), ("en", "de")])
 def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, languages: tuple[str, ...]
 ) -> None:
-    generator = torch.Generator().manual_seed(0)
     vocabulary = build_vocabulary(["dog cat"], 1)
-    learned = word_embedding(len(vocabulary), 4, generator, None, True)
+    learned = word_embedding(len(vocabulary), 4, torch.Generator().manual_seed(0), None, True)
     text = torch.nn.Module()
     text.embedding = learned
     others = {language: torch.nn.Module() for language in languages[1:]}
@@ -51,17 +53,17 @@ def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
     (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
     tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
     assert list(tables) == ["vectors of the file", "with random numbers", "vse"]
-    rows = learned.weight.detach()[[vocabulary.ids["dog"], vocabulary.ids["cat"]]]
     for name in ("with random numbers", "vse"):
         assert torch.equal(tables[name][:2, :3], torch.tensor([[3.0, 4.0, 0.0], [0.0, 0.0, 15.0]]))
         assert tables[name][:2, 3:].norm(dim=1).mean().item() == pytest.approx(10)  # that of 5 and 15
         assert tables[name][2].isnan().any()
-    ratio = tables["vse"][:2, 3:] / rows
+    ratio = tables["vse"][:2, 3:] / learned.weight.detach()[[vocabulary.ids["dog"], vocabulary.ids["cat"]]]
     assert torch.allclose(ratio, ratio[0, 0].expand(2, 4))
 
 
 def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -> None:
-    write_parses(tmp_path, TEXTS)
+    dogs, cats = ("A dog runs on the grass.", "Two dogs."), ("A cat and a puppy.", "An animal under a table.")
+    write_parses(tmp_path, [*(("a", text) for text in dogs), *(("b", text) for text in cats)])
     objects = frequent_objects(tmp_path, ["a", "b", "without captions"], 1)
     assert objects.words == ["animal", "cat", "dog", "grass", "puppy", "table"]
     shown = [[w for w, has in zip(objects.words, row.tolist(), strict=True) if has] for row in objects.present]
@@ -73,48 +75,37 @@ def test_objects_of_an_image_are_the_heads_of_all_its_captions(tmp_path: Path) -
         frequent_objects(tmp_path, ["a"], 9)
 
 
-def made_world(images: int) -> tuple[torch.Tensor, torch.Tensor, Objects]:
-    """Images whose feature k is 1 if object k is there, and one-hot words."""
-    generator = torch.Generator().manual_seed(0)
-    present = torch.rand(images, 6, generator=generator) < torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    return torch.eye(6), present.float(), Objects(list("abcdef"), present, ~present)
-
-
 def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_before(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
 ) -> None:
-    words, features, objects = made_world(100)
-    with losses_as_before("image_to_word", request), monkeypatch.context() as patch:
-        patch.setattr(of_objects, "BATCH_SIZE", 32)
-        train_classifier(words, features, objects, epochs=6)
-    monkeypatch.setattr(of_objects, "LEARNING_RATE", 1.0)
-    monkeypatch.setattr(of_objects, "DROPOUT", 0.2)
-    classifier = train_classifier(words, features, objects, epochs=40)
-    (found, _), _ = mean_average_precision(lambda x: classifier.scores(words, x), features, objects, 0)
-    frequent = objects.present.sum(0).double()
-    (baseline, (low, high)), images = mean_average_precision(
-        lambda x: frequent.expand(len(x), -1), features, objects, 0
-    )
-    assert found > 96 > 90 > baseline and low < baseline < high and images <= 100
+    """Of 100 images whose feature k is 1 if object k is there, and one-hot words."""
+    generator = torch.Generator().manual_seed(0)
+    present = torch.rand(100, 6, generator=generator) < torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    words, features, objects = torch.eye(6), present.float(), Objects(list("abcdef"), present, ~present)
+    with losses_as_before("image_to_word", request):
+        train_classifier(words, features, objects, training=ClassifierTraining(epochs=6, batch_size=32))
+    fast = ClassifierTraining(epochs=40, learning_rate=1.0, dropout=0.2)
+    classifier = train_classifier(words, features, objects, training=fast)
+    learned = mean_average_precision(lambda images: classifier.scores(words, images), features, objects, 0)
+    frequent = present.sum(0).double()
+    baseline = mean_average_precision(lambda images: frequent.expand(len(images), -1), features, objects, 0)
+    assert learned.figure.value > 96 > 90 > baseline.figure.value and baseline.images <= 100
+    low, high = baseline.figure.interval
+    assert low < baseline.figure.value < high
     pairs = classifier(words, features[:6])[:, 1]
     assert torch.allclose(pairs, classifier.scores(words, features[:6]).diagonal(), atol=1e-5)
 
 
 def test_objects_that_are_neither_shown_nor_absent_do_not_count_and_ties_count_against() -> None:
     present = torch.tensor([[True, False, False]])
-    scores = torch.tensor([[1.0, 2.0, 1.0]])
-    excluded = Objects(["a", "b", "c"], present, torch.tensor([[False, False, True]]))
-    mean, _ = mean_average_precision(lambda x: scores, torch.zeros(1, 1), excluded, 0)
-    assert mean.value == 50.0  # only the tie with c is above; b would make it a third
+    objects = Objects(["a", "b", "c"], present, torch.tensor([[False, False, True]]))
+    result = mean_average_precision(lambda images: torch.tensor([[1.0, 2.0, 1.0]]), torch.zeros(1, 1), objects, 0)
+    assert result.figure.value == 50.0  # only the tie with c is above; b would make it a third
 
 
 def test_word_spans_are_where_the_tokens_are() -> None:
-    for text, others in (
-        ("Two dogs' owner says \"it isn't  RED\", ok.", ['"it', '",']),
-        ("A man-made lake, isn't it?", []),
-    ):
-        written = [text[start:end].lower() for start, end in word_spans(text)]
-        assert [w for w, token in zip(written, tokenize(text), strict=True) if w != token] == others
+    text = "Two dogs' owner says, it isn't  RED, a man-made lake."
+    assert [text[start:end].lower() for start, end in word_spans(text)] == tokenize(text)
 
 
 def test_blanks_are_noun_heads_and_prepositions_of_table_8(tmp_path: Path) -> None:
@@ -129,43 +120,43 @@ def test_blanks_are_noun_heads_and_prepositions_of_table_8(tmp_path: Path) -> No
     assert blanks.starts.tolist() == [0, 2, 7] and blanks.caption.tolist() == [0, 0, 1, 1, 1, 1, 1]
 
 
-def shown_words(n: int) -> tuple[torch.Tensor, torch.Tensor, Blanks]:
-    """Captions `<start> word k <end>` with k = 5 … 8 blanked, and only the image says which k it is."""
+def test_blanks_are_filled_from_the_image_with_losses_as_before(request: pytest.FixtureRequest) -> None:
+    """Of 64 captions `<start> word k <end>` with k = 5 … 8 blanked, and only the image says which k it is."""
+    n = 64
     kinds = torch.arange(n) % 4
     tokens = torch.stack([torch.ones(n), torch.full((n,), 4), 5 + kinds, torch.full((n,), 2)], 1).int().flatten()
-    words = torch.cat([torch.zeros(4, 5), torch.eye(5)])
-    starts = torch.arange(n + 1)
+    words, features, starts = torch.cat([torch.zeros(4, 5), torch.eye(5)]), torch.eye(4)[kinds], torch.arange(n + 1)
     blanks = Blanks(tokens, 4 * starts, torch.arange(n), starts, torch.full((n,), 2), kinds % 2)
-    return words, torch.eye(4)[kinds], blanks
-
-
-def test_blanks_are_filled_from_the_image_with_losses_as_before(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words, features, blanks = shown_words(64)
-    for name, value in {"HIDDEN": 16, "BATCH_SIZE": 24, "AT_ONCE": 24}.items():
-        monkeypatch.setattr(of_blanks, name, value)
+    small = FillerTraining(epochs=4, states=4, hidden=16, batch_size=24)
     with losses_as_before("blanks", request):
-        train_filler(words, features, blanks, states=4, epochs=4)
-    monkeypatch.setattr(of_blanks, "BATCH_SIZE", 32)
-    monkeypatch.setattr(of_blanks, "LEARNING_RATE", 0.01)
+        train_filler(words, features, blanks, training=small)
+    fast = small._replace(batch_size=32, learning_rate=0.01)
+    blind = train_filler(words, features, blanks, training=fast._replace(epochs=20, image=False))
+    seeing = train_filler(words, features, blanks, training=fast._replace(epochs=60))
     choices = torch.arange(4, 9)
-    found = {}
-    for image, epochs in ((False, 20), (True, 60)):
-        filler = train_filler(words, features, blanks, epochs=epochs, states=4, image=image)
-        found[image] = recalls(blank_ranks(filler, features, blanks, choices), blanks.kind)
-    assert found[True]["both"]["R@1"] == found[True]["noun"]["R@1"] == 100
-    assert found[False]["both"]["R@1"] <= 50
+    found = recalls(blank_ranks(seeing, features, blanks, choices), blanks.kind)
+    assert found["both"]["R@1"] == found["noun"]["R@1"] == 100
+    assert recalls(blank_ranks(blind, features, blanks, choices), blanks.kind)["both"]["R@1"] <= 50
     changed = blanks._replace(tokens=torch.where(blanks.tokens == 5, 6, blanks.tokens))  # the blanked words
-    every = torch.arange(64)
+    every = torch.arange(n)
     with torch.inference_mode():
-        assert torch.equal(*(filler(one, every, every, every, features) for one in (blanks, changed)))
+        assert torch.equal(*(seeing(given, every, every, every, features) for given in (blanks, changed)))
+
+
+def test_blanks_are_filled_on_the_device_of_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU, torch's device `meta` stands for one: it refuses tensors of two devices as a GPU does."""
+    meta = torch.device("meta")
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # only a GPU's driver can
+    tokens = torch.tensor([1, 5, 6, 7, 2, 1, 7, 2], dtype=torch.int32)
+    starts, positions = torch.tensor([0, 2, 3]), torch.tensor([1, 3, 1])
+    blanks = Blanks(tokens, torch.tensor([0, 5, 8]), torch.tensor([1, 0]), starts, positions, torch.tensor([0, 1, 0]))
+    filler = BlankFiller(torch.rand(9, 4), 6, 8, 5).to(meta)
+    vectors = filler(blanks, torch.arange(2), torch.tensor([1, 2]), torch.arange(2), torch.rand(2, 6, device=meta))
+    assert vectors.shape == (2, 4) and vectors.device == meta
 
 
 def test_the_learned_part_of_word_vectors() -> None:
-    generator = torch.Generator().manual_seed(0)
-    two = TwoPartEmbedding(6, 3, 2, generator, None)
+    two = TwoPartEmbedding(6, 3, 2, torch.Generator().manual_seed(0), None)
     assert torch.equal(learned_vectors(two), two.learned.weight)
-    assert learned_vectors(word_embedding(6, 3, generator, None, True)).shape == (6, 3)
     with pytest.raises(ValueError, match="must have a table of word vectors, has: Linear"):
         learned_vectors(torch.nn.Linear(2, 2))

@@ -8,58 +8,51 @@ import pytest
 import torch
 from PIL import Image
 
-from negcap.pipelines.cli import main
-from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.data import Phrase
-from negcap.pipelines.models.trainer.pictures import find_relevance
+from negcap.pipelines.models.config import PictureConfig, configure
+from negcap.pipelines.models.data import QueryPhrase
+from negcap.pipelines.models.trainer.pictures import Subject, common_phrases, draw_pictures, find_relevance
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
 
 
 def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> None:
     vocabulary = WordVocabulary((*SPECIALS, "dog"))
-    made = UniVSE(configure(Path(), Path(), "univse", joint=4, word_dim=3, modifier_dim=2), 5, 5)
-    dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
+    model = UniVSE(configure(Path(), Path(), "univse", joint=4, word_dim=3, modifier_dim=2), 5, 5)
+    dog = model.queries(vocabulary, [QueryPhrase(("dog",), "dog")])[0]
     regions = torch.zeros(3, 4, 4)
     regions[2, 1], regions[0, 3] = dog, 0.5 * dog
-    ((photos, scores, found),) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, 2)
-    assert photos == [2, 0] and scores == pytest.approx([1.0, 0.5])
+    (relevance,) = find_relevance(model, vocabulary, [QueryPhrase(("dog",), "a dog")], regions, 2)
+    assert relevance.photos == [2, 0] and relevance.scores == pytest.approx([1.0, 0.5])
     elsewhere, there = exp(-1 / 0.1), exp(-0.5 / 0.1)  # of a softmax at 0.1, divided by the greatest relevance
     maps = [[[elsewhere, 1], [elsewhere, elsewhere]], [[there, there], [there, 1]]]
-    assert torch.allclose(found, torch.tensor(maps), atol=1e-6)
+    assert torch.allclose(relevance.maps, torch.tensor(maps), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
-        find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, 2)
+        find_relevance(model, vocabulary, [QueryPhrase(("cat",), "a cat")], regions, 2)
     with pytest.raises(ValueError, match="must be a square grid of regions, have the shape"):
-        find_relevance(made, vocabulary, [], regions[:, :3], 2)
+        find_relevance(model, vocabulary, [], regions[:, :3], 2)
 
 
 @pytest.mark.usefixtures("drawn")
-def test_picture_command(
-    english: Path, univse: Path, vse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pictures_of_relevance_and_of_frequent_words(english: Path, univse: Path, vse: Path, tmp_path: Path) -> None:
     photos, empty = tmp_path / "photos", tmp_path / "empty"
     photos.mkdir()
     empty.mkdir()
     for n in range(4):
         pixels = np.random.default_rng(n).integers(0, 255, (20, 30, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(photos / f"scene{n:04d}.png")
-
-    def pictures(model: Path, images: Path, *more: str) -> int:
-        given = ["--model", str(model), "--images", str(images), "--output", str(tmp_path / "p"), *more]
-        return main(["probe", "pictures", str(english), *given])
-
-    assert pictures(univse, photos, "--query", "a red dog", "--query", "a hill", "--best", "2") == 0
-    files = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    config = PictureConfig(queries=("a red dog", "a hill"), best=2)
+    files = draw_pictures(univse, english, photos, tmp_path / "p", config)
     assert [file.name for file in files] == ["relevance.png", "neighbours.png"]
     for file in files:
         with Image.open(file) as image:
             assert image.width > 300 and len(np.unique(np.asarray(image.convert("L")))) > 20
-    assert pictures(univse, photos, "--best", "1") == 0  # of queries that the captions give
-    for model, images, more, message in (
-        (univse, tmp_path / "none", (), "images must be a folder"),
-        (univse, empty, (), "must have photos of images with features"),
-        (vse, photos, (), "pictures need a univse or mha-d model, "),
-        (univse, photos, ("--best", "0"), "best must be >= 1, was: 0"),
+    subject = Subject(univse, english, photos, torch.device("cpu"))
+    phrases = common_phrases(english, subject.captions, set(subject.files or ()), subject.vocabularies["en"])
+    assert {len(phrase.words) for phrase in phrases} == {1, 2, 3}  # the queries that the captions give
+    for model, images, message in (
+        (univse, tmp_path / "none", "images must be a folder"),
+        (univse, empty, "must have photos of images with features"),
+        (vse, photos, "pictures need a univse or mha-d model, "),
     ):
-        assert pictures(model, images, *more) == 2
-        assert message in capsys.readouterr().err
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            draw_pictures(model, english, images, tmp_path / "q", config)

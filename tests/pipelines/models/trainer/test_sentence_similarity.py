@@ -1,19 +1,18 @@
 """Sentence similarity: reading pairs, Pearson's r and its interval, and the command."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from negcap.pipelines.cli import main
 from negcap.pipelines.models.trainer.sentence_similarity import (
-    Pair,
+    SentencePair,
     SimilarityConfig,
     correlation,
     read_pairs,
     sentence_cosines,
+    similarity,
 )
 
 STS = "main-captions\tbirds\t2031\t7\t4.5\tA hen sits.\tA hen rests.\textra\n"
@@ -26,30 +25,24 @@ def put(folder: Path, text: str) -> Path:
 
 
 def test_pairs_of_the_sts_benchmark_and_of_files_with_a_header(tmp_path: Path) -> None:
-    assert read_pairs(put(tmp_path, STS)) == [Pair("birds 2031", 4.5, "A hen sits.", "A hen rests.")]
+    assert read_pairs(put(tmp_path, STS)) == [SentencePair("birds 2031", 4.5, "A hen sits.", "A hen rests.")]
     sick = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n1\tA hen.\tAn owl.\t2.5\n"
-    assert read_pairs(put(tmp_path, sick)) == [Pair("pairs", 2.5, "A hen.", "An owl.")]
+    assert read_pairs(put(tmp_path, sick)) == [SentencePair("pairs", 2.5, "A hen.", "An owl.")]
     plain = 'score\tsentence1\tsentence2\tdataset\n1\tA "hen.\tAn owl.\tbarn\n'
-    assert read_pairs(put(tmp_path, plain)) == [Pair("barn", 1.0, 'A "hen.', "An owl.")]
+    assert read_pairs(put(tmp_path, plain)) == [SentencePair("barn", 1.0, 'A "hen.', "An owl.")]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_bad_pairs_are_refused(tmp_path: Path, mhad: Path) -> None:
+    for text, message in (
         ("a\tb\n", r"pairs\.tsv:1: a pair must have 7 columns, has 2"),
         (STS.replace("4.5", "nan"), r"pairs\.tsv:1: score must be a number, was: 'nan'"),
         (STS.replace("A hen sits.", " "), r"pairs\.tsv:1: a pair must have two sentences, one is empty"),
         ("", "has no pairs"),
         (STS, "must have 3 pairs with different scores, has 1"),
-    ],
-)
-def test_bad_pairs_are_refused(
-    tmp_path: Path, mhad: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out"
-    assert main(["evaluate", str(mhad), str(put(tmp_path, text)), "--output", str(output)]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and re.search(message, told) and not output.exists()
+    ):
+        with pytest.raises(ValueError, match=message):
+            similarity(mhad, put(tmp_path, text), SimilarityConfig(threads=1), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_correlation_is_pearsons() -> None:
@@ -63,25 +56,22 @@ def test_correlation_is_pearsons() -> None:
     assert low < value < high < low + 20
 
 
-def test_the_command_prints_r_by_part(mhad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_r_is_told_by_part(mhad: Path, tmp_path: Path) -> None:
     rows = [("one", 5, f"one {noun} on the hill", f"one {noun} on the hill") for noun in ("dog", "cat")]
     rows += [("two", n, "one dog on the hill", f"three {noun}s") for n, noun in enumerate(("cat", "bird", "car"))]
-    text = "".join(f"g\t{part}\t2031\t0\t{score}\t{one}\t{other}\n" for part, score, one, other in rows)
-    command = ["evaluate", str(mhad), str(put(tmp_path, text)), "--output", str(tmp_path / "out"), "--threads", "1"]
-    assert main(command) == 0
-    told = capsys.readouterr().out
+    text = "".join(f"g\t{part}\t2031\t0\t{score}\t{first}\t{second}\n" for part, score, first, second in rows)
+    told = similarity(mhad, put(tmp_path, text), SimilarityConfig(threads=1), tmp_path / "out")
     assert "| one 2031 | 2 | scores or cosines are all equal |" in told and "| all | 5 |" in told
-    found = json.loads((tmp_path / "out" / "similarity.json").read_text())
-    assert set(found["parts"]) == {"two 2031", "all"} and found["model"] == "mha-d"
-    low, high = found["parts"]["all"]["interval"]
-    assert low <= found["parts"]["all"]["r"] <= high
+    written = json.loads((tmp_path / "out" / "similarity.json").read_text())
+    assert set(written["parts"]) == {"two 2031", "all"} and written["model"] == "mha-d"
+    low, high = written["parts"]["all"]["interval"]
+    assert low <= written["parts"]["all"]["r"] <= high
 
 
 def test_sentences_are_encoded_in_their_language(mhad: Path) -> None:
-    said = "one red dog on the hill."
-    pairs = [Pair("", 1.0, said, said), Pair("", 0.0, "one dog", "ein hund")]
-    english, name = sentence_cosines(mhad, pairs, SimilarityConfig(threads=1))
-    german, _ = sentence_cosines(mhad, pairs, SimilarityConfig(language="de", threads=1))
-    assert name == "mha-d" and english[0].item() == pytest.approx(1) and english[1] != german[1]
+    pairs = [SentencePair("", 1.0, "a red dog", "a red dog"), SentencePair("", 0.0, "one dog", "ein hund")]
+    english = sentence_cosines(mhad, pairs, SimilarityConfig(threads=1)).cosines
+    german = sentence_cosines(mhad, pairs, SimilarityConfig(language="de", threads=1)).cosines
+    assert english[0].item() == pytest.approx(1) and english[1] != german[1]
     with pytest.raises(ValueError, match="language must be one of those of .*, en, de, was: fr"):
         sentence_cosines(mhad, pairs, SimilarityConfig(language="fr"))

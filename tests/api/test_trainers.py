@@ -1,5 +1,5 @@
-"""Trainers of others on the tars of a WebDataset with negatives joined by key: two processes (gloo), of two workers
-each, train as one would on the batches of both.
+"""Trainers of others on batches of `Negatives`, and on the tars of a WebDataset with negatives joined by key: two
+processes (gloo), of two workers each, train as one would on the batches of both.
 """
 
 import io
@@ -17,21 +17,24 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from negcap import NegativesByKey, NegativesLoss, train_openclip, train_transformers
+from negcap import Negatives, NegativesByKey, NegativesLoss, train_openclip, train_transformers
+from negcap.pipelines.api.training import _Epochs
+from tests.pipelines.publish.fixtures import rows, write_images, write_run
 from tests.pipelines.score import models
 
 TARS, BATCH, STEPS, NEGATIVES, LETTERS = 8, 4, 3, 4, 128
-Weights = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """What makes tensors of an image and of texts, a model, and what trains it on batches, of this process."""
+    """What makes tensors of an image and of texts, a model, and what trains it: on batches of this process, so many
+    steps in an epoch, so many epochs.
+    """
 
     transform: Callable[[Image.Image], torch.Tensor]
     tokenize: Callable[[list[str]], torch.Tensor]
     model: torch.nn.Module
-    train: Callable[["Recorded"], object]
+    train: Callable[[Any, int | None, int], object]
 
 
 class Recorded:
@@ -67,7 +70,7 @@ def own_loop(folder: Path) -> Trainer:
     """The step of the documentation."""
     model = TinyClip()
 
-    def train(loader: Recorded) -> None:
+    def train(loader: Recorded, steps: int | None, epochs: int) -> None:
         parallel, optimizer, loss = distributed(model), torch.optim.SGD(model.parameters(), lr=0.5), NegativesLoss()
         for batch in loader:
             optimizer.zero_grad()
@@ -92,9 +95,9 @@ def open_clips(folder: Path) -> Trainer:
     models.open_clip(folder / "open_clip")
     model = open_clip.create_model("tiny", output_dict=True)
 
-    def train(loader: Recorded) -> None:
+    def train(loader: Any, steps: int | None, epochs: int) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-        train_openclip(distributed(model), loader, optimizer, steps=STEPS, log_every_n_steps=1)
+        train_openclip(distributed(model), loader, optimizer, steps=steps, epochs=epochs, log_every_n_steps=1)
 
     return Trainer(open_clip.image_transform(16, is_train=False), open_clip.get_tokenizer("tiny"), model, train)
 
@@ -108,13 +111,13 @@ def transformers(folder: Path) -> Trainer:
     model, processor, tokenizer = read_hugging_face(models.clip(folder / "clip"))
     settings = {"padding": "max_length", "max_length": 16, "truncation": True, "return_tensors": "pt"}
 
-    def train(loader: Recorded) -> None:
+    def train(loader: Any, steps: int | None, epochs: int) -> None:
         arguments = transformers.TrainingArguments(
-            str(folder / "out"), max_steps=STEPS, optim="sgd", learning_rate=0.5, lr_scheduler_type="constant",
+            str(folder / "out"), num_train_epochs=epochs, optim="sgd", learning_rate=0.5, lr_scheduler_type="constant",
             report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no",
             ddp_backend="gloo" if torch.distributed.is_initialized() else None,
         )  # fmt: skip
-        train_transformers(model, loader, arguments, steps=STEPS, padding=tokenizer.pad_token_id)
+        train_transformers(model, loader, arguments, steps=steps, padding=tokenizer.pad_token_id)
 
     return Trainer(
         lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
@@ -138,7 +141,7 @@ def trained(trainer: Trainer, loader: Iterable[dict[str, Any]]) -> dict[str, Any
     """The weights before and after a training, and the batches that it read."""
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
     batches = Recorded(loader)
-    trainer.train(batches)
+    trainer.train(batches, STEPS, 1)
     return {"before": before, "after": trainer.model.state_dict(), "batches": batches.batches}
 
 
@@ -181,8 +184,6 @@ def process(rank: int, name: str, run: Path, folder: Path) -> None:
 def test_two_processes_train_on_tars_as_one_would(name: str, tmp_path: Path) -> None:
     import webdataset as wds
 
-    from tests.pipelines.publish.fixtures import rows, write_run
-
     captions, negatives = rows(14, 5)
     run = write_run(tmp_path / "run", captions, [row for row in negatives if row["image_id"] != "p003"])
     for n in range(TARS):
@@ -207,3 +208,41 @@ def test_two_processes_train_on_tars_as_one_would(name: str, tmp_path: Path) -> 
         torch.testing.assert_close(first, value, msg=lambda said, weight=weight: f"{weight}: {said}")
     changed = [weight for weight, value in one["after"].items() if not torch.equal(value, one["before"][weight])]
     assert len(changed) > len(one["after"]) / 2
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [
+    pytest.param("open_clips", marks=pytest.mark.consumer("open_clip_train.train")),
+    pytest.param("transformers", marks=pytest.mark.consumer("accelerate")),
+])  # fmt: skip
+def test_batches_are_chosen_anew_in_each_epoch(name: str, tmp_path: Path) -> None:
+    trainer = trainer_of(name, tmp_path / "trainer")
+    images = write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(14)])
+    run = write_run(tmp_path / "run", *rows(14, 5))
+    given = {"images": images, "transform": trainer.transform, "tokenize": trainer.tokenize}
+    batches = Negatives(run, negatives=2, batch_size=4, **given)
+    before = {weight: value.clone() for weight, value in trainer.model.state_dict().items()}
+    trainer.train(DataLoader(batches, batch_size=None, collate_fn=batches.collate), None, 2)
+    assert int(batches._epoch) == 1
+    assert any(not torch.equal(before[weight], value) for weight, value in trainer.model.state_dict().items())
+    if name == "open_clips":
+        optimizer = torch.optim.SGD(trainer.model.parameters(), lr=0.5)
+        for model, more, message in [
+            (TinyClip(), {}, r"model must give a dict: open_clip.create_model\(…, output_dict=True\)"),
+            (trainer.model, {"accum_freq": 2}, "accum_freq cannot be changed: the loss with negatives needs 1"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                train_openclip(model, batches, optimizer, **more)
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        (iter([]), "steps must be the batches of an epoch, as the loader does not say how many it has"),
+        ([], "an epoch must have a batch, has 0"),
+        ([{"image": ["a.jpg"], "caption": ["A dog."]}], "must have tensors image, caption, negatives and mask"),
+    ],
+)
+def test_batches_that_cannot_be_trained_on_are_named(batches: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(_Epochs(batches, None))
