@@ -38,9 +38,12 @@ from .reproducible import exp, log
 from .sentences import sentences_of_images
 from .truth.estimates import Truth
 
+# How often the step above is repeated, and how far each goes.
 UPDATES = 120
 STEP = 0.7
+# Added to both sums, so that a word with few exchanges has a factor near 1.
 PRIOR = 1.0
+# The highest and lowest log of a factor.
 BOUND = 1.0
 BALANCED = tuple(KINDS)
 
@@ -92,6 +95,7 @@ def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -
     candidates = table.of_kinds([replacer.kind])
     batch.estimates.rate(candidates)
     candidates = candidates[table.reason[candidates] == FREE]
+    # Of nouns, `refuse_possible` has looked at all entries at once; of other kinds each needs a row to be looked at.
     if replacer.kind != "noun":
         kept = [_is_false(replacer, candidate, batch) for candidate in candidates.tolist()]
         candidates = candidates[np.array(kept, bool)]
@@ -127,6 +131,7 @@ def _joined(parts: Sequence[Exchanges]) -> Exchanges:
     """The exchanges of several batches."""
     no_row = np.zeros(0, np.int32)
     nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))
+    # By column; `nothing` gives the columns a type if there are no batches.
     return Exchanges(*(np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)))
 
 
@@ -137,7 +142,7 @@ def fit_factors(kind: str, names: Sequence[str], exchanges: Exchanges) -> dict[t
     forms = (False, True) if kind == "noun" else (False,)
     entries = [(name, plural) for plural in forms for name in names]
     size = len(entries)
-    rows = int(exchanges.row.max(initial=-1)) + 1
+    rows = int(exchanges.row.max(initial=-1)) + 1  # sentences, of which some may have no exchange
     log_factors = np.zeros(size)
     for _ in range(UPDATES if rows else 0):
         factors = exp(log_factors)

@@ -72,8 +72,9 @@ def is_unlikely_to_be_true(row: Row, case: Case) -> None:
     row.p_true = image.p_true(row, case.evidence.caption)
     if row.p_true is not None and row.p_true > image.truth.max_p_true:
         row.reason = LIKELY_TRUE
-        word, row.sibling_id = likely_word(row, case.evidence)
-        row.detail = word and _absent(row) + word
+        likely = likely_word(row, case.evidence)
+        row.sibling_id = likely.sibling_id
+        row.detail = likely.word and _absent(row) + likely.word
     elif row.negates_caption:
         row.p_true = None  # it is false whatever it takes to be absent
 
@@ -113,6 +114,8 @@ def rate_whole(rows: Sequence[Row], evidence: Sequence[Evidence], limits: Limits
 
 
 Check = Callable[[Row, Case], None]
+# The cheap ones first, and those that name a word of a caption before the estimate: a row has the reason of the first
+# that rejects it. Rating, which reads the whole text, comes last and is done for many rows together (`rate_whole`).
 CHECKS: tuple[Check, ...] = (
     agrees_with_its_sentence,
     agrees_with_the_other_sentences,
@@ -120,7 +123,7 @@ CHECKS: tuple[Check, ...] = (
     is_unlikely_to_be_true,
     is_no_caption_of_the_image,
 )
-# What happens to candidates before there are rows, in order.
+# What happens to candidates before there are rows, in order: it refuses most of them without making their texts.
 PROPOSING: tuple[Callable[..., object], ...] = (
     ReplacingOperator.propose,
     refuse_possible,
@@ -148,11 +151,10 @@ def steps() -> list[tuple[str, str]]:
 
 def limit_detail(reason: str, limits: Limits) -> str:
     """The limit that a row with this reason does not keep."""
-    name, limit = {
-        UNNATURAL: ("p_unnatural", limits.unnatural),
-        COMPATIBLE: ("p_compatible", limits.max_compatible),
-    }[reason]
-    return f"{name} must be <= {limit:g}"
+    if reason == UNNATURAL:
+        return f"p_unnatural must be <= {limits.unnatural:g}"
+    assert reason == COMPATIBLE
+    return f"p_compatible must be <= {limits.max_compatible:g}"
 
 
 def _absent(row: Row) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .caption import Caption, cached_on_caption
 from .cloze.model import CaptionEncoding, ClozeModel
@@ -17,11 +17,21 @@ from .plausibility import encode
 if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
-Mentions = Mapping[str, frozenset[Any]]  # by the name of a kind of word: what `Kind.mentions` finds
+# What a caption asserts by one word, see `negcap.augment.mentions`: a thing ("dog"), or a pair of a thing and the value
+# that the caption gives it, ("dog", 2) or ("couch", "red"). Which of these depends on the kind of the word.
+Mention = Any
+Mentions = Mapping[str, frozenset[Mention]]  # by the name of a kind of word
 # A batch of captions that the cloze model reads together ends with the image that reaches the first number, or before
 # the one that would exceed the second. Larger ones are a little faster and take more memory: 50 MB for twice the size.
 BATCH_CAPTIONS = 160
 BATCH_TOKENS = 2400
+
+
+class SiblingMention(NamedTuple):
+    """What a sibling mentions, and the caption_id of the first sibling that does."""
+
+    mention: Mention
+    sibling_id: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +64,15 @@ class Evidence:
         nouns = self.sibling_mentions["noun"]
         return nouns - (more_general(nouns, replaced) - self.plural_sibling_nouns)
 
-    def first_sibling_mention(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, str] | None:
-        """The first thing of a kind that a sibling mentions and that fits, and the caption_id of the first one that
-        does.
-
-        None: nothing fits.
-        """
+    def first_sibling_mention(self, kind: str, fits: Callable[[Mention], bool]) -> SiblingMention | None:
+        """The first mention of a kind that fits, by the first sibling that has one; None: no sibling has one."""
         fitting = frozenset(filter(fits, self.sibling_mentions[kind]))
-        if fitting:
-            for sibling in self.siblings:
-                said_by_sibling = fitting & mentions_of(sibling)[kind]
-                if said_by_sibling:
-                    return min(said_by_sibling), sibling.caption_id
+        if not fitting:  # mostly: then no sibling has to be looked at
+            return None
+        for sibling in self.siblings:
+            said_by_sibling = fitting & mentions_of(sibling)[kind]
+            if said_by_sibling:
+                return SiblingMention(min(said_by_sibling), sibling.caption_id)
         return None
 
 
@@ -91,14 +98,15 @@ def gather_evidence(
         only_first: of each image only the evidence for its first caption, or for the sentences of it.
     """
     whole = [tuple(image) for image in images]
-    asked = [
-        tuple(caption for caption in image if not only_first or caption.whole is image[0].whole) for image in whole
-    ]
+    asked = whole
+    if only_first:
+        asked = [tuple(caption for caption in image if caption.whole is image[0].whole) for image in whole]
     encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []
     for image, captions in zip(whole, asked, strict=True):
         said = [mentions_of(caption) for caption in image]
-        # What a caption says and no other does is not said by its siblings; all else that is said is.
+        # What a caption says and no other does is not said by its siblings; all else that is said is. So the mentions
+        # of all captions are counted once an image, instead of joined anew for each caption.
         counts = {name: Counter(chain.from_iterable(mentions[name] for mentions in said)) for name in KINDS}
         said_once = {
             name: {mention for mention, times in of_kind.items() if times == 1} for name, of_kind in counts.items()

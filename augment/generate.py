@@ -22,7 +22,8 @@ from .caption import MAX_SENTENCE, MAX_TOKENS, Caption, by_image, from_parses
 from .checks import Case, check, limit_detail, rate_whole
 from .cloze.network import single_threaded
 from .evidence import Evidence, batches, gather_evidence
-from .operators import OPERATORS, PRESETS, operator, replacing
+from .operators import OPERATORS, PRESETS, replacing
+from .operators import operator as operator_named
 from .operators.operator import Operator, Source
 from .operators.replacement import SamplingOperator, propose_batch
 from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 
     from .lexicon.lexicon import Lexicon
 
-NEAREST = (UNNATURAL, LIKELY_TRUE)  # of the reasons for a caption without negatives, the last checked first
+# Of the reasons for a caption without negatives, the last checked first: a candidate that was refused late was nearer.
+NEAREST = (UNNATURAL, LIKELY_TRUE)
 # One in PROBED of the captions without negatives, by chance, is given to the operators that the run does not have, to
 # tell what they would add; each makes at most as many as with `per_family` PROBE_QUOTA.
 PROBED = 32
@@ -84,7 +86,7 @@ class NegativesConfig(Settings):
     @model_validator(mode="after")
     def _check_operators(self) -> Self:
         for name in self.operators:
-            operator(name)
+            operator_named(name)
         if len(set(self.operators)) != len(self.operators):
             raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
         return self
@@ -115,49 +117,51 @@ def family_of(name: str) -> str:
     return OPERATORS[name].family
 
 
+class GeneratedTables(NamedTuple):
+    """The tables negatives, positives, rejections and excluded, by name, and counters (see `generate_tables`)."""
+
+    tables: Mapping[str, pa.Table]
+    counts: Counter[str]
+
+
 def generate_tables(
     parses: pa.Table, lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None = None
-) -> tuple[Mapping[str, pa.Table], Counter[str]]:
-    """The tables negatives, positives, rejections and excluded for a `parses` table, by name, and counters.
+) -> GeneratedTables:
+    """Make the negatives of the captions of a `parses` table, as tables.
 
-    The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, what is too likely
-    true is rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result) and
-    `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`; `rejected.<operator>.<reason>`;
-    `captions.without` (captions without any negative), and of these `without.<reason>`: that of the candidate that came
-    nearest, one of NEAREST, `no_candidate`, or `refused` for others; `tried`, how many of them, chosen at random, were
-    given to the checked operators that do not run, and `more.<operator>`, for how many of these the operator has a
-    negative.
+    Counters: captions; for each operator `<name>.captions` (with at least one result) and `<name>.rows`; for each
+    family `family.<name>.captions` and `family.<name>.rows`; `rejected.<operator>.<reason>`; `captions.without`
+    (captions without any negative), and of these `without.<reason>`: that of the candidate that came nearest, one of
+    NEAREST, `no_candidate`, or `refused` for others; `tried`, how many of them, chosen at random, were given to the
+    checked operators that do not run, and `more.<operator>`, for how many of these the operator has a negative.
+
+    Args:
+        parses: the captions; those of an image must be consecutive.
+        lexicon: where replacements come from.
+        settings: which negatives, and how many.
+        truth: estimates of what is true of each image; what is too likely true is rejected. None: there are none.
     """
-    probe_operators = [
-        name for name in PRESETS["all"] if name not in settings.operators and family_of(name) != POSITIVE
-    ]
     negatives = RowCollector(family_of)
     positives = RowCollector(family_of)
     rejections = RowCollector(family_of)
     captions = from_parses(parses)
     counts = Counter({"captions": len(captions)})
     excluded = Counter[tuple[str, str, str]]()
-    first = 0
+    first = 0  # the number of the batch's first caption
     probed: list[Sequence[Caption]] = []  # images whose first caption is given to the operators that do not run
     for images in batches(by_image(captions)):
-        made = generate_for_images(images, lexicon, settings, truth)
-        excluded.update(made.excluded)
-        for (image, caption), results in zip(_each_caption(images), made.results, strict=True):
+        generated = generate_for_images(images, lexicon, settings, truth)
+        excluded.update(generated.excluded)
+        for (image, caption), results in zip(_each_caption(images), generated.results, strict=True):
             if not _has_negatives(results) and _is_probed(caption):
                 probed.append([caption, *(sibling for sibling in image if sibling is not caption)])
-        for number, results in enumerate(made.results, first):
+        for number, results in enumerate(generated.results, first):
             for name, (accepted, rejected) in results.items():
                 (positives if family_of(name) == POSITIVE else negatives).add(number, name, accepted)
                 rejections.add(number, name, rejected)
             _count(results, counts)
-        first += len(made.results)
-    if probed and probe_operators:
-        few = settings.changed(operators=tuple(probe_operators), per_family=min(PROBE_QUOTA, settings.per_family))
-        for images in batches(probed):
-            made = generate_for_images(images, lexicon, few, truth, only_first=True)
-            counts["tried"] += len(made.results)
-            for results in made.results:
-                counts.update(f"more.{name}" for name, result in results.items() if result.accepted)
+        first += len(generated.results)
+    counts.update(_probe(probed, lexicon, settings, truth))
     tables = {
         "excluded": table_of(((*word, places) for word, places in sorted(excluded.items())), EXCLUDED),
         "rejections": rejections.table(parses, REJECTIONS),
@@ -167,7 +171,27 @@ def generate_tables(
     reasons = tables["rejections"].group_by(["operator", "reason"]).aggregate([([], "count_all")])
     for name, reason, rows in zip(*reasons.to_pydict().values(), strict=True):
         counts[f"rejected.{name}.{reason}"] += rows
-    return tables, counts
+    return GeneratedTables(tables, counts)
+
+
+def _probe(
+    images: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None
+) -> Counter[str]:
+    """Count of how many captions without negatives each operator that does not run would have some.
+
+    images: each begins with such a caption. The counters are `tried` and `more.<operator>`, see `generate_tables`.
+    """
+    counts = Counter[str]()
+    operators = [name for name in PRESETS["all"] if name not in settings.operators and family_of(name) != POSITIVE]
+    if not images or not operators:
+        return counts
+    few = settings.changed(operators=tuple(operators), per_family=min(PROBE_QUOTA, settings.per_family))
+    for batch in batches(images):
+        generated = generate_for_images(batch, lexicon, few, truth, only_first=True)
+        counts["tried"] += len(generated.results)
+        for results in generated.results:
+            counts.update(f"more.{name}" for name, result in results.items() if result.accepted)
+    return counts
 
 
 def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
@@ -234,26 +258,28 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
     operators = [OPERATORS[name] for name in settings.operators]
     failing = "proposing"
     try:
-        kinds = dict.fromkeys(kind for one in operators for kind in one.traits.kinds)
+        kinds = dict.fromkeys(kind for operator in operators for kind in operator.traits.kinds)
         batch = propose_batch(replacing(*kinds).values(), evidence, lexicon, settings.limits)
         results: list[dict[str, OperatorResult]] = [{} for _ in batch.sentences]
-        for one in operators:
-            failing = f"operator {one.name}"
-            for made, result in zip(results, run_operator(one, batch, settings), strict=True):
-                made[one.name] = result
+        for operator in operators:
+            failing = f"operator {operator.name}"
+            for of_caption, result in zip(results, run_operator(operator, batch, settings), strict=True):
+                of_caption[operator.name] = result
         return Generated(results, _excluded_words(batch))
     except MemoryError:  # says something of the machine, not of a caption
         raise
     except Exception as error:
-        captions = by_caption([one.caption for one in evidence])
+        # To blame the one caption and operator at fault, the captions are done again one by one, and then, of the
+        # one that fails, the operators.
+        captions = by_caption([of_sentence.caption for of_sentence in evidence])
         if len(captions) > 1:
             return _one_by_one(
                 [[evidence[number] for number in sentences] for sentences in captions], lexicon, settings
             )
         if len(operators) > 1:
             together: dict[str, OperatorResult] = {}
-            for one in operators:
-                alone = settings.changed(operators=(one.name,))
+            for operator in operators:
+                alone = settings.changed(operators=(operator.name,))
                 together |= generate_for_evidence(evidence, lexicon, alone).results[0]
             return Generated([together], Counter())
         detail = " ".join(f"{failing} raised {type(error).__name__}: {error}".split())
@@ -269,9 +295,9 @@ def _one_by_one(captions: Sequence[Sequence[Evidence]], lexicon: Lexicon, settin
     """
     joined = Generated([], Counter())
     for sentences in captions:
-        made = generate_for_evidence(sentences, lexicon, settings)
-        joined.results.extend(made.results)
-        joined.excluded.update(made.excluded)
+        alone = generate_for_evidence(sentences, lexicon, settings)
+        joined.results.extend(alone.results)
+        joined.excluded.update(alone.excluded)
     return joined
 
 
@@ -286,33 +312,47 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
     captions = [_in_random_order(sentences, operator, batch, seed) for sentences in batch.sentences]
     _spread(results, captions, quota, operator.rows(batch, seed), operator, batch)
-    bare = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
+
+    without = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
+    # Nothing of these was rated: what is rejected has no text, as the checks before the rating have refused it.
     unrated = [
-        sentences for sentences in bare if not any(row.text for number in sentences for row in results[number].rejected)
+        sentences
+        for sentences in without
+        if not any(row.text for number in sentences for row in results[number].rejected)
     ]
-    asked = sorted(number for sentences in unrated for number in sentences)
-    fallback = operator.fallback_rows(batch, asked, seed)
+    fallback = operator.fallback_rows(batch, sorted(number for sentences in unrated for number in sentences), seed)
     if fallback is not None:
         _spread(results, unrated, quota, fallback, operator, batch)
     candidates = candidates_by_sentence(operator, batch)
     if operator.traits.has_fallback:
-        for sentences in bare:
+        for sentences in without:
             _readmit_best({number: results[number] for number in sentences}, candidates, operator, batch)
     if settings.excluded and isinstance(operator, SamplingOperator):
         for number, (accepted, rejected) in enumerate(results):
             known = {row.edits for row in (*accepted, *rejected)}
             excluded = _excluded_rows(number, candidates[number], operator, batch)
             rejected += [row for row in excluded if row.edits not in known]
-    joined = []
-    for sentences in captions:
-        result = _joined([results[number] for number in sentences], [batch.evidence[number] for number in sentences])
-        if all(batch.evidence[number].caption.too_long for number in sentences):
-            result.rejected[:] = [_too_long(batch.evidence[sentences[0]].caption)]
-        elif not result.accepted and not result.rejected:
-            every = np.concatenate([candidates[number] for number in sentences])
-            result.rejected.append(_nothing_sampled(every, batch))
-        joined.append(result)
-    return joined
+    return [_result_of_caption(sentences, results, candidates, batch) for sentences in captions]
+
+
+def _result_of_caption(
+    sentences: Sequence[int], results: Sequence[OperatorResult], candidates: Sequence[np.ndarray], batch: Batch
+) -> OperatorResult:
+    """What an operator makes of one caption, with a rejection in any case if it makes nothing.
+
+    Args:
+        sentences: the numbers of the caption's sentences.
+        results, candidates: of each sentence of the batch.
+        batch: the sentences.
+    """
+    evidence = [batch.evidence[number] for number in sentences]
+    result = _joined([results[number] for number in sentences], evidence)
+    if all(of_sentence.caption.too_long for of_sentence in evidence):
+        result.rejected[:] = [_too_long(evidence[0].caption)]
+    elif not result.accepted and not result.rejected:
+        of_caption = np.concatenate([candidates[number] for number in sentences])
+        result.rejected.append(_nothing_sampled(of_caption, batch))
+    return result
 
 
 def _in_random_order(sentences: Sequence[int], operator: Operator, batch: Batch, seed: int) -> list[int]:
@@ -348,19 +388,22 @@ def _spread(
     # Of each caption all sentences, and those that may have more rows.
     waiting = [(sentences, list(sentences)) for sentences in captions]
     while waiting:
-        wanted: dict[int, int] = {}
-        for sentences, rich in waiting:
+        wanted: dict[int, int] = {}  # how many rows, with those that it has, by sentence
+        for sentences, open_sentences in waiting:
             lacking = quota - sum(len(results[number].accepted) for number in sentences)
-            share, rest = divmod(lacking, len(rich))
-            for place, number in enumerate(rich):
-                if more := share + (place < rest):
+            share, rest = divmod(lacking, len(open_sentences))
+            for place, number in enumerate(open_sentences):
+                more = share + (place < rest)
+                if more:
                     wanted[number] = len(results[number].accepted) + more
         fill(results, dict(sorted(wanted.items())), source, operator, batch)
+
         still_waiting = []
-        for sentences, rich in waiting:
-            rich = [number for number in rich if len(results[number].accepted) >= wanted.get(number, 0)]
-            if rich and sum(len(results[number].accepted) for number in sentences) < quota:
-                still_waiting.append((sentences, rich))
+        for sentences, open_sentences in waiting:
+            # A sentence that has fewer rows than it was asked for has no more.
+            still_open = [number for number in open_sentences if len(results[number].accepted) >= wanted.get(number, 0)]
+            if still_open and sum(len(results[number].accepted) for number in sentences) < quota:
+                still_waiting.append((sentences, still_open))
         waiting = still_waiting
 
 
@@ -369,20 +412,24 @@ def _joined(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> 
 
     Of several sentences the first MOST_REJECTED rejections are kept.
     """
-    accepted, rejected = (
-        [
-            (row, one)
-            for in_turn in zip_longest(*rows_of_sentences)
-            for row, one in zip(in_turn, evidence, strict=True)
-            if row is not None
-        ]
-        for rows_of_sentences in zip(*results, strict=True)
-    )
+    accepted = _in_turn([result.accepted for result in results], evidence)
+    rejected = _in_turn([result.rejected for result in results], evidence)
     if len(results) > 1:
         del rejected[MOST_REJECTED:]
-    return OperatorResult(
-        *([row_of_caption(row, one.caption, one.siblings) for row, one in rows] for rows in (accepted, rejected))
-    )
+    return OperatorResult(accepted, rejected)
+
+
+def _in_turn(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evidence]) -> list[Row]:
+    """The rows of some sentences as rows of their caption: the first of each sentence, the second of each, and so on.
+
+    evidence: for each sentence.
+    """
+    return [
+        row_of_caption(row, of_sentence.caption, of_sentence.siblings)
+        for round_of_rows in zip_longest(*rows_of_sentences)
+        for row, of_sentence in zip(round_of_rows, evidence, strict=True)
+        if row is not None
+    ]
 
 
 def _too_long(sentence: Caption) -> Row:
@@ -412,6 +459,7 @@ def fill(
         batch: the sentences.
         read: whether rows that are not rated are read; if not, they are accepted.
     """
+    # Two edits may make one text. The first one counts.
     seen = {number: {row.text.lower() for row in results[number].accepted} for number in wanted}
     asked = {number: size - len(results[number].accepted) for number, size in wanted.items()}
     while asked:
@@ -425,8 +473,10 @@ def fill(
                     passed[number].append(row)
                     seen[number].add(row.text.lower())
         if operator.traits.is_rated and read:
-            both = [(row, batch.evidence[number]) for number, rows in passed.items() for row in rows if not row.reason]
-            rate_whole([row for row, _ in both], [evidence for _, evidence in both], batch.limits)
+            unread = [
+                (row, batch.evidence[number]) for number, rows in passed.items() for row in rows if row.reason is None
+            ]
+            rate_whole([row for row, _ in unread], [evidence for _, evidence in unread], batch.limits)
         for number, rows in passed.items():
             accepted, rejected = results[number]
             for row in rows:
@@ -444,7 +494,7 @@ def candidates_by_sentence(operator: Operator, batch: Batch) -> list[np.ndarray]
     """For each sentence of a batch, the numbers of the candidates that an operator may take; none if it lists rows."""
     if not isinstance(operator, SamplingOperator):
         return [np.zeros(0, int)] * len(batch.evidence)
-    candidates, _ = operator.weighted(batch)
+    candidates = operator.weighted(batch).candidates
     sentence = batch.candidates.caption_of_candidate[candidates]
     order = np.argsort(sentence, kind="stable")
     bounds = np.searchsorted(sentence[order], np.arange(1, len(batch.evidence)))
@@ -476,12 +526,13 @@ def _readmit_best(
     compatible = np.array([row.p_compatible for row, _ in rows], float)
     is_good = is_fallback(unnatural, compatible, batch.limits.max_unnatural, batch.limits.max_compatible)
     bad = np.where(is_good, p_bad(unnatural, compatible), np.inf)
+    # The best first: one that has not been a row before may still be refused by the checks, then the next is tried.
     for best in np.argsort(bad, kind="stable").tolist():
         if not is_good[best]:
             return
         row, number = rows[best]
         accepted, rejected = results[number]
-        if row in rejected:
+        if row in rejected:  # it has passed all checks but the limit of `preferred_unnatural`
             rejected.remove(row)
             row.reason = row.detail = None
         else:
@@ -512,6 +563,7 @@ def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperat
 
     candidates: their numbers.
     """
+    # So far only those were rated that were about to be sampled.
     table = batch.candidates
     batch.estimates.rate(candidates[table.reason[candidates] == FREE])
     rows = []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from pydantic import Field
 
@@ -25,12 +25,21 @@ from .language.wordnet import first_sense
 from .lexicon.lexicon import Lexicon
 from .operators import violation
 from .raters import PREFERRED_UNNATURAL, rate
-from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Row, exchanged
+from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchanged
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import likely_word
-from .truth.entailment import follows, is_kind_of, leaves_open, may_change_places, meaning, replaces, words
+from .truth.entailment import (
+    ChangedSpan,
+    content_words,
+    follows,
+    is_kind_of,
+    leaves_open,
+    may_change_places,
+    meaning,
+    replaces,
+)
 from .truth.estimates import MAX_P_TRUE
 
 DENIAL = NEGATIONS | {"image", "photo", "picture"}  # "there is no dog in the picture"
@@ -53,15 +62,6 @@ _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
 NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
 
 
-class Span(NamedTuple):
-    """The tokens of a caption that give way to tokens of a negative; both ends are exclusive."""
-
-    start: int
-    end: int
-    new_start: int
-    new_end: int
-
-
 class Recovered(NamedTuple):
     """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the row with the change."""
 
@@ -79,25 +79,24 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     edits = align(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
         return Recovered(REWRITE, Row("none", edits, (), "", "", reason="unchanged"))
-    main = _main(caption, negative, edits)
-    old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
-    new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
+    main = _main_spans(caption, negative, edits)
+    old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
+    new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
     plain = Row("none", edits, (), BOTH.join(old), BOTH.join(new))
-    if len(main) == 2 and (swapped := _swapped(caption, negative, main, edits)):
-        return swapped
+
+    # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
+    if len(main) == 2:
+        swapped = _swapped(caption, negative, main[0], main[1], edits)
+        if swapped is not None:
+            return swapped
     if Counter(caption.lowered) == Counter(negative.lowered):
         return Recovered("swap", plain)
-    said = [{word for a, b, *_ in main for word in caption.lowered[a:b]}, set(" ".join(new).split())]
-    if any(NEGATIONS & words for words in said):
+    changed_words = {*" ".join(old).split(), *" ".join(new).split()}
+    if NEGATIONS & changed_words:
         return Recovered("negate", plain)
-    whole = Span(main[0].start, main[-1].end, main[0].new_start, main[-1].new_end)
-    if (exchange := _replaced(caption, negative, whole)) is not None:
-        before, after = exchange
-        senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
-        change: Any = before.kind
-        tokens = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
-        row = Row(change, edits, tokens, before.entry, after.entry, *senses)
-        return Recovered(f"replace_{before.kind}", row)
+    replaced = _replaced(caption, negative, main, edits)
+    if replaced is not None:
+        return replaced
     if not any(old):
         return Recovered("add", replace(plain, replaced=""))
     return Recovered("remove" if not any(new) else REWRITE, plain)
@@ -113,71 +112,84 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
     old = _PIECE.findall(caption)
     new = _PIECE.findall(text)
     starts = [0, *accumulate(map(len, old))]
-    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    runs: list[list[tuple[int, int, int, int]]] = []  # neighbouring spans of pieces: start and end in old, in new
-    for tag, *(a, b, c, d) in opcodes:
+    runs: list[list[ChangedSpan]] = []  # of neighbouring spans, here of pieces: words, marks and white space
+    for tag, *bounds in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        if runs and "".join(old[runs[-1][-1][1] : a]).isspace():
-            runs[-1].append((a, b, c, d))
+        span = ChangedSpan(*bounds)
+        # White space between two changed words is equal in both texts, and divides no phrase.
+        if runs and "".join(old[runs[-1][-1].end : span.start]).isspace():
+            runs[-1].append(span)
         else:
-            runs.append([(a, b, c, d)])
-    spans = []
+            runs.append([span])
+
+    spans: list[ChangedSpan] = []
     for run in runs:
-        alone = all(b - a == 1 == d - c for a, b, c, d in run)
-        spans += run if alone else [(run[0][0], run[-1][1], run[0][2], run[-1][3])]
-    return tuple(_tidy(caption, Edit(starts[a], starts[b], "".join(new[c:d]))) for a, b, c, d in spans)
+        first = run[0]
+        last = run[-1]
+        if all(span.is_one_for_one for span in run):
+            spans += run
+        else:
+            spans.append(ChangedSpan(first.start, last.end, first.new_start, last.new_end))
+    return tuple(
+        _tidy(caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end])))
+        for span in spans
+    )
 
 
 def _tidy(caption: str, edit: Edit) -> Edit:
     """An edit without white space that both sides have at an end; " red" put in becomes "red " one place on."""
     start, end, new = edit
     while start < end and new and caption[start] == new[0] and new[0].isspace():
-        start = start + 1
+        start += 1
         new = new[1:]
     while start < end and new and caption[end - 1] == new[-1] and new[-1].isspace():
-        end = end - 1
+        end -= 1
         new = new[:-1]
     if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
         return Edit(start + 1, end + 1, new[1:] + new[0])
     return Edit(start, end, new)
 
 
-def _main(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
+def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[ChangedSpan]:
     """The tokens that differ, without words that only agree with others; all of them, if there are no others."""
-    spans = _spans(caption, negative, edits)
-    return [span for span in spans if not _follows(caption, negative, span)] or spans
+    spans = _changed_spans(caption, negative, edits)
+    return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
 
 
-def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
+def _changed_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[ChangedSpan]:
     """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
     spans = []
-    shift = 0
+    shift = 0  # how much further on a character of the caption stands in the negative
     for start, end, new in edits:
-        first = start + shift
-        last = start + shift + len(new)
-        spans.append(Span(*_tokens_of(caption, start, end), *_tokens_of(negative, first, last)))
+        new_start = start + shift
+        old_tokens = _tokens_of(caption, start, end)
+        new_tokens = _tokens_of(negative, new_start, new_start + len(new))
+        spans.append(ChangedSpan(old_tokens.start, old_tokens.stop, new_tokens.start, new_tokens.stop))
         shift += len(new) - (end - start)
     return spans
 
 
-def _tokens_of(caption: Caption, start: int, end: int) -> tuple[int, int]:
-    """The tokens that have a character from `start` to `end`, as start and end (exclusive)."""
+def _tokens_of(caption: Caption, start: int, end: int) -> range:
+    """The tokens that have a character from `start` to `end`; empty, but with its place, if there are none."""
     inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
+    if inside:
+        return range(inside[0], inside[-1] + 1)
     before = sum(token.start < start for token in caption.tokens)
-    return (inside[0], inside[-1] + 1) if inside else (before, before)
+    return range(before, before)
 
 
-def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
+def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool:
     """Whether an edit only makes a word agree: an article, another form of a verb, a pronoun."""
-    if span.end - span.start != 1 or span.new_end - span.new_start != 1:
+    if not span.is_one_for_one:
         return False
     old = caption.tokens[span.start]
     new = negative.tokens[span.new_start]
     if old.lower in ("a", "an") and new.lower in ("a", "an"):
         return True
-    verbs = old.pos in ("VERB", "AUX") and new.pos in ("VERB", "AUX") and old.lemma == new.lemma
-    return verbs or (old.tag.startswith("PRP") and new.tag.startswith("PRP"))
+    are_verbs = old.pos in ("VERB", "AUX") and new.pos in ("VERB", "AUX")
+    are_pronouns = old.tag.startswith("PRP") and new.tag.startswith("PRP")
+    return are_pronouns or (are_verbs and old.lemma == new.lemma)
 
 
 def _slots(caption: Caption) -> list[Slot]:
@@ -192,54 +204,95 @@ def _slots(caption: Caption) -> list[Slot]:
     ]
 
 
-def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Slot] | None:
-    """The slot of the caption in which all that is changed lies, and the slot of the negative in its place, if alike.
-
-    A number may take its noun along, or a hypernym ("a person" -> "two people"), and a noun its article.
-    """
-    a, b, c, d = span
-    there = _slots(negative)
+def _replaced(
+    caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
+) -> Recovered | None:
+    """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise."""
+    whole = ChangedSpan(main[0].start, main[-1].end, main[0].new_start, main[-1].new_end)
+    slots_of_negative = _slots(negative)
     for slot in _slots(caption):
-        start = slot.start
-        end = slot.end
-        inside = start <= a and b <= end
-        others = [other for other in there if other.kind == slot.kind and other.entry != slot.entry]
-        if slot.kind == "numeral":
-            noun = caption.tokens[slot.noun]
-            if start == a and a < b:
-                same = any(is_kind_of("noun", noun.lemma, token.lemma) for token in negative.tokens[c:d])
-                inside = b <= noun.index + 1 and (b == end or same)
-            alike = [o for o in others if o.start == c]
-            alike = [o for o in alike if is_kind_of("noun", noun.lemma, negative.tokens[o.noun].lemma)]
-        else:
-            if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
-                inside = b <= end
-                start = a
-            # As many tokens of the slot stay before the change and behind it.
-            first = c - (a - start) + (start < slot.start)
-            last = d + end - b
-            alike = [other for other in others if (other.start, other.end) == (first, last)]
-        if inside and alike:
-            return slot, alike[0]
+        others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
+        find = _other_numeral if slot.kind == "numeral" else _other_word
+        other = find(caption, negative, whole, slot, others)
+        if other is not None:
+            senses = (first_sense(slot.entry), first_sense(other.entry)) if slot.kind == "noun" else (None, None)
+            is_one_token = slot.kind in ("noun", "numeral", "verb")
+            row = Row(
+                change=cast(Change, slot.kind),
+                edits=edits,
+                tokens=(slot.noun,) if is_one_token else (slot.start, slot.noun),
+                replaced=slot.entry,
+                replacement=other.entry,
+                replaced_synset=senses[0],
+                replacement_synset=senses[1],
+            )
+            return Recovered(f"replace_{slot.kind}", row)
     return None
 
 
-def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple[Edit, ...]) -> Recovered | None:
-    """Two nouns, or two attributes, that have changed places."""
-    left, right = main
+def _other_numeral(
+    caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, others: list[Slot]
+) -> Slot | None:
+    """The number of the negative in the place of a number of the caption; None if more than that is changed.
+
+    A number may take its noun along ("a dog" -> "two dogs"), or a hypernym of it ("a person" -> "two people").
+    """
+    noun = caption.tokens[slot.noun]
+    is_inside = slot.start <= span.start and span.end <= slot.end
+    if slot.start == span.start < span.end:
+        new_tokens = negative.tokens[span.new_start : span.new_end]
+        has_same_noun = any(is_kind_of("noun", noun.lemma, token.lemma) for token in new_tokens)
+        is_inside = span.end <= noun.index + 1 and (span.end == slot.end or has_same_noun)
+    if not is_inside:
+        return None
+    for other in others:
+        if other.start == span.new_start and is_kind_of("noun", noun.lemma, negative.tokens[other.noun].lemma):
+            return other
+    return None
+
+
+def _other_word(caption: Caption, negative: Caption, span: ChangedSpan, slot: Slot, others: list[Slot]) -> Slot | None:
+    """The word of the negative in the place of a word of the caption; None if more than that is changed.
+
+    A noun may take its article along.
+    """
+    start = slot.start
+    is_inside = slot.start <= span.start and span.end <= slot.end
+    takes_article = (
+        slot.kind == "noun"
+        and not is_inside
+        and span.start == slot.start - 1
+        and caption.lowered[span.start] in ("a", "an")
+    )
+    if takes_article:
+        start = span.start
+        is_inside = span.end <= slot.end
+    if not is_inside:
+        return None
+    # As many tokens of the slot stay before the change and behind it.
+    first = span.new_start - (span.start - start) + takes_article
+    end = span.new_end + slot.end - span.end
+    return next((other for other in others if (other.start, other.end) == (first, end)), None)
+
+
+def _swapped(
+    caption: Caption, negative: Caption, left: ChangedSpan, right: ChangedSpan, edits: tuple[Edit, ...]
+) -> Recovered | None:
+    """Two nouns, or two attributes, that have changed places; None if the spans do not hold each other's words."""
     old_left = caption.lowered[left.start : left.end]
     old_right = caption.lowered[right.start : right.end]
     new_left = negative.lowered[left.new_start : left.new_end]
     new_right = negative.lowered[right.new_start : right.new_end]
     if not old_left or not old_right or new_left != old_right or new_right != old_left:
         return None
-    nouns = [slot for span in main for slot in noun_slots(caption) if span.start <= slot.noun < span.end]
+    spans = (left, right)
+    nouns = [slot for span in spans for slot in noun_slots(caption) if span.start <= slot.noun < span.end]
     if len(nouns) == 2:
         first, second = nouns
         words = exchanged(first.entry, second.entry)
         senses = (first_sense(first.entry), first_sense(second.entry))
         return Recovered("swap", Row("swap", edits, (first.noun, second.noun), *words, *senses))
-    attributes = [slot for span in main for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
+    attributes = [slot for span in spans for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
         first, second = attributes
         words = exchanged(first.entry, second.entry)
@@ -335,7 +388,9 @@ def _reject(
     elif settings.cautious and row.p_true is not None and evidence.image is not None:
         if row.p_true > evidence.image.truth.max_p_true:
             row.reason = LIKELY_TRUE
-            row.detail, row.sibling_id = likely_word(row, evidence)
+            likely = likely_word(row, evidence)
+            row.detail = likely.word
+            row.sibling_id = likely.sibling_id
 
 
 class TruthValue(NamedTuple):
@@ -356,7 +411,7 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
     one of them gives way to a word that cannot be said beside it; nor is it if another caption has what is new.
     """
     caption = evidence.caption
-    (operator, row) = recovered
+    operator, row = recovered
     if caption.too_long or negative.too_long:
         return TruthValue(None)
     if _entails(caption, negative, recovered):
@@ -364,29 +419,37 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
     for sibling in evidence.siblings:
         if _entails(sibling, negative, recover(sibling, negative)):
             return TruthValue("true", "sibling_says_so", None, sibling.caption_id)
+
     if operator in ("swap", "swap_attribute"):
         is_open = row.change == "swap" and may_change_places(caption, row.tokens, row.edits)
         return TruthValue("undecidable" if is_open else "false")
-    main = _main(caption, negative, row.edits)
+    main = _main_spans(caption, negative, row.edits)
     if operator == "negate":
-        old = words(caption.tokens)
-        new = (word for _, _, c, d in main for word in words(negative.tokens[c:d]))
-        left = [(kind, word) for kind, word in new if kind != "preposition" and word not in DENIAL]
-        denied = all(
-            any(old_kind == kind and is_kind_of(kind, old_word, word) for old_kind, old_word in old)
-            for kind, word in left
-        )
-        return TruthValue("false" if denied else "undecidable")
-    heard = _heard(negative, evidence)
-    if operator == "add" and heard and all(heard):
+        return TruthValue("false" if _denies_what_is_said(caption, negative, main) else "undecidable")
+    is_said_by_sibling = _is_new_said_by_siblings(negative, evidence)
+    if operator == "add" and is_said_by_sibling and all(is_said_by_sibling):
         return TruthValue("true", "sibling_says_so")
+    if any(is_said_by_sibling):
+        return TruthValue("undecidable")
     if operator.startswith("replace_"):
-        kind = operator.removeprefix("replace_")
-        is_open = any(heard) or leaves_open(kind, row.replaced, row.replacement)
+        is_open = leaves_open(operator.removeprefix("replace_"), row.replaced, row.replacement)
     else:
-        small = 2 * sum(b - a for a, b, *_ in main) <= len(caption.tokens)
-        is_open = any(heard) or not (small and any(replaces(caption, negative, *span) for span in main))
+        is_small = 2 * sum(span.end - span.start for span in main) <= len(caption.tokens)
+        is_open = not (is_small and any(replaces(caption, negative, span) for span in main))
     return TruthValue("undecidable" if is_open else "false")
+
+
+def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[ChangedSpan]) -> bool:
+    """Whether all that a denial puts in, besides words of denial, is said by the caption, so that the two contradict.
+
+    "No animal" of a dog does; "no red dog" does not, if the caption does not call it red.
+    """
+    old = content_words(caption.tokens)
+    new = (word for span in main for word in content_words(negative.tokens[span.new_start : span.new_end]))
+    denied = [word for word in new if word.kind != "preposition" and word.lemma not in DENIAL]
+    return all(
+        any(said.kind == word.kind and is_kind_of(said.kind, said.lemma, word.lemma) for said in old) for word in denied
+    )
 
 
 def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
@@ -400,22 +463,23 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
         return meaning(caption) == meaning(negative)
     if operator.startswith("replace_"):
         return is_kind_of(operator.removeprefix("replace_"), row.replaced, row.replacement)
-    return all(follows(caption, negative, *span) for span in _main(caption, negative, row.edits))
+    return all(follows(caption, negative, span) for span in _main_spans(caption, negative, row.edits))
 
 
-def _heard(negative: Caption, evidence: Evidence) -> list[bool]:
+def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool]:
     """For each thing that a negative mentions, unlike its caption, whether another caption of the image mentions it."""
     new = mentions_of(negative)
-    own = evidence.caption_mentions
-    siblings = evidence.sibling_mentions
+    by_caption = evidence.caption_mentions
+    by_siblings = evidence.sibling_mentions
 
     def has(nouns: frozenset[str], noun: str) -> bool:
         return any(is_kind_of("noun", other, noun) for other in nouns)
 
-    heard = [has(siblings["noun"], noun) for noun in new["noun"] if not has(own["noun"], noun)]
+    new_nouns = [noun for noun in new["noun"] if not has(by_caption["noun"], noun)]
+    is_said = [has(by_siblings["noun"], noun) for noun in new_nouns]
     for kind in new.keys() - {"noun"}:
-        heard += [mention in siblings[kind] for mention in new[kind] - own[kind]]
-    return heard
+        is_said += [mention in by_siblings[kind] for mention in new[kind] - by_caption[kind]]
+    return is_said
 
 
 def faults(text: str) -> int:

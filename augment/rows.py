@@ -103,9 +103,16 @@ def of_whole_caption(reason: str, detail: str | None = None) -> Row:
     return Row("none", (), (), "", "", reason=reason, detail=detail)
 
 
-def exchanged(one: str, other: str) -> tuple[str, str]:
-    """`Row.replaced` and `replacement` where two words change places: "cat | dog" and "dog | cat"."""
-    return f"{one}{BOTH}{other}", f"{other}{BOTH}{one}"
+class ExchangedWords(NamedTuple):
+    """What a row says of two words that change places: "cat | dog" and "dog | cat"."""
+
+    replaced: str
+    replacement: str
+
+
+def exchanged(one: str, other: str) -> ExchangedWords:
+    """`Row.replaced` and `replacement` where two words change places."""
+    return ExchangedWords(f"{one}{BOTH}{other}", f"{other}{BOTH}{one}")
 
 
 class OperatorResult(NamedTuple):
@@ -141,6 +148,7 @@ class RowCollector:
 
         if not self._rows:
             return schema.empty_table()
+        # What a caption says of itself is taken from the parses by Arrow, without a Python object for each row.
         captions = pa.array(self._captions, pa.int32())
         columns = {name: parses[name].combine_chunks().take(captions) for name in (*KEYS, "text")}
         columns["caption"] = columns["text"]
@@ -148,7 +156,7 @@ class RowCollector:
         columns["family"] = pa.array([self._family_of(name) for name in self._operators], pa.string())
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         row_id = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
-        columns |= {"negative_id": row_id, "positive_id": row_id}
+        columns |= {"negative_id": row_id, "positive_id": row_id}  # the schema takes the one that it has
         columns["draw"] = pa.array(self._numbers, pa.int32())
         texts = columns["caption"].to_pylist()
         for name in {*schema.names} & {*Row.__slots__} - {"edits", "text"}:
@@ -180,7 +188,11 @@ def concreteness(change: str, replacement: str) -> float | None:
 
     change, replacement: of the row. None if it inserts no noun, or one without a score.
     """
-    nouns = [replacement] if change == "noun" else replacement.split(BOTH) if change == "swap" else []
+    nouns: list[str] = []
+    if change == "noun":
+        nouns = [replacement]
+    elif change == "swap":
+        nouns = replacement.split(BOTH)
     scores = [Concreteness.load().score(noun) for noun in nouns]
     known = [score for score in scores if score is not None]
     return min(known) if known and len(known) == len(scores) else None

@@ -113,6 +113,7 @@ def row_of_caption(row: Row, sentence: Caption, siblings: Sequence[Caption]) -> 
 
     siblings: the other sentences of the image.
     """
+    # To the checks, another sentence of the caption was a sibling; to the reader of the table it is the caption.
     caption = sentence.whole
     first = sentence.first_token
     if row.sibling_id is not None:
@@ -159,6 +160,7 @@ def pronouns_left_behind(row: Row, sentence: Caption) -> bool:
     noun = sentence.tokens[row.tokens[0]]
     was_plural = noun.tag in PLURAL_TAGS
     is_noun = row.change == "noun"
+    # If an edit is needed behind the sentence, or none is known, the pronouns there would not agree any more.
     edits = pronoun_edits(
         _with_next(sentence),
         noun.index,
@@ -176,6 +178,6 @@ def _with_next(sentence: Caption) -> Caption:
     end = sentence.first_token + len(sentence.tokens)
     following = (other for other in sentences_of(caption) if other.first_token == end)
     last = max((end + len(other.tokens) for other in following), default=end)
-    if last - sentence.first_token > MAX_SENTENCE:
+    if last - sentence.first_token > MAX_SENTENCE:  # together they would have no tokens, see `_part`
         last = end
     return _part(caption, sentence.first_token, last, -1)

@@ -27,6 +27,7 @@ def features(noun: str) -> dict[str, float] | None:
         return None
     values: defaultdict[str, float] = defaultdict(float, length=len(noun) / 10)
     tagged = {}
+    # A sense that is never tagged still counts a little, and a word without tags half a use of each part of speech.
     for pos in "nvar":
         senses = wordnet.senses(noun, pos)
         weights = [count + 1 for count in wordnet.tag_counts(noun, pos)]

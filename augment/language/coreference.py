@@ -90,6 +90,7 @@ def may_corefer(one: str, other: str) -> bool:
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
     """Those of some nouns that name what `noun` names, but less specifically (see `says_less`)."""
+    # The nouns of one image are mostly those of another, so what is known of pairs is kept for as long as the noun is.
     compared = _compared(noun)
     new = nouns - compared.asked
     if new:
@@ -142,10 +143,13 @@ class CoreferenceIndex:
     def with_noun(self, mentioned: str) -> Coreferent:
         """The entries that may be true of an image if a caption mentions this noun."""
         noun = meaning(mentioned)
+        # Up and down the taxonomy: entries that are above the noun have a sense among its `above`, and those below it
+        # have one of its senses among theirs.
         related = _union(self._words, noun.words)
         related |= _union(self._synsets, noun.above) | _union(self._above, noun.synsets)
         overlap = _union(self._words, noun.same | noun.implied)
         if is_person(mentioned):
+            # Two words for persons may name one, whatever WordNet says, unless their gender or age forbids it.
             overlap |= self._persons & ~_union(self._heads, other_persons(head(mentioned)))
         return Coreferent(related, related | overlap)
 

@@ -18,6 +18,8 @@ import numpy as np
 from thinc.api import NumpyOps, Ragged
 
 if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
     from thinc.api import Model
 
 GRID = 2.0**-20
@@ -52,7 +54,11 @@ def on_grid(array: np.ndarray) -> np.ndarray:
     return rounded
 
 
-def normalise(model: Model, rows: np.ndarray, is_train: bool) -> tuple[np.ndarray, Any]:
+# What a forward function of thinc returns: the result, and what computes the gradient, which is never asked for.
+Forward = tuple[Any, None]
+
+
+def normalise(model: Model, rows: np.ndarray, is_train: bool) -> Forward:
     """Layer normalisation of rows (n, width), instead of the forward function of thinc's layer; not for training."""
     normalised = rows - rows.mean(axis=1, keepdims=True)
     normalised /= np.sqrt(np.square(normalised).mean(axis=1, keepdims=True) + np.float32(1e-8))
@@ -61,7 +67,7 @@ def normalise(model: Model, rows: np.ndarray, is_train: bool) -> tuple[np.ndarra
     return normalised, None
 
 
-def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[np.ndarray], Any]:
+def embed_once(model: Model, docs: Sequence[Doc], is_train: bool) -> Forward:
     """Word vectors before they know their context, those of equal words computed once: this pays for exact products.
 
     Instead of the forward function of spaCy's MultiHashEmbed without static vectors; not for training.
@@ -77,13 +83,13 @@ def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[
     return unflatten.predict(ragged(vectors.dataXd[which.reshape(-1)], features.lengths)), None
 
 
-def make_exact(nlp: Any) -> None:
+def make_exact(nlp: Language) -> None:
     """Let all thinc networks of a spaCy pipeline compute as described above, unless they are on a GPU."""
     ops = ExactOps()
     for _, pipe in nlp.pipeline:
         model: Model | None = getattr(pipe, "model", None)
         for layer in model.walk() if model is not None else ():
-            if type(layer.ops) is NumpyOps:
+            if type(layer.ops) is NumpyOps:  # no subclass: neither a GPU's, nor what is exact already
                 layer.ops = ops
                 if layer.name == "layernorm":
                     layer._func = normalise

@@ -103,6 +103,7 @@ def plural(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
+    # Of a compound the last word is inflected: "tennis rackets". Others, "runners-up", are in the table.
     start = max(noun.rfind(" "), noun.rfind("-")) + 1
     first = noun[:start]
     last = noun[start:]
@@ -115,6 +116,7 @@ def plural(noun: str) -> str:
             return noun[: len(noun) - len(ending)] + of_many
     if last.endswith(("f", "o")):
         return noun + ("es" if last in _REGULAR["in_oes"] else "s")
+    # What follows the tables and rules above is left to inflect, which is slow to load.
     many = _inflect().plural_noun(last)
     # "Jeans", "pants": what ends in "s" and would take another has no singular.
     return noun if last.endswith("s") and many == last + "s" else first + many
@@ -139,6 +141,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
 
     plural: the new number. None if no edit is known to be safe.
     """
+    # Better no negative than "two dogs runs": wherever parse and words disagree, the number is not changed.
     if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):
         return None
     edits = []
@@ -159,6 +162,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
                 return None  # "a man eats and dogs | bark"
             if finite.tag in ("NNS", "NN") and caption.has(finite.index, "det", "compound", "amod"):
                 return None  # "a man speaks and an animal | chirps"
+            # A verb in the singular that the parse takes for a base form or a noun: "a dog | runs".
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
             if lower in _PLURAL_VERBS or finite.tag == "VBZ" or misread:
                 new = _PLURAL_VERBS.get(lower) or base_of_third_person(lower) or finite.lemma
@@ -283,7 +287,7 @@ def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
         if sentence_number(caption, token.index) != here:
             break
         agrees = token.tag == ("VBZ" if plural else "VBP")
-        if agrees and token.index not in clauses and any(_is_below(caption, token.index, one) for one in clauses):
+        if agrees and token.index not in clauses and any(_is_below(caption, token.index, clause) for clause in clauses):
             subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
             if subject is None and token.dep in ("aux", "auxpass"):
                 continue
@@ -303,7 +307,7 @@ def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
 
 def _is_below(caption: Caption, index: int, above: int) -> bool:
     """Whether a token depends on another, directly or not."""
-    for _ in caption.tokens:
+    for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
         if index == above:
             return True
         if caption.tokens[index].head == index:
@@ -427,6 +431,7 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
     if not nouns:
         # A pronoun without a noun before it means one behind it, or in a sentence before this one.
         return caption.first_token == 0 and caption.tokens[noun].index > pronoun.index
+    # The best one: of the pronoun's own number and gender, a subject, and of equal ones the nearest before it.
     return max(nouns)[2] == noun
 
 

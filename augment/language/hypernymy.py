@@ -28,6 +28,8 @@ def is_noun_of(old: str, new: str) -> bool:
 def is_below(old: str, new: str, pos: str) -> bool:
     """Whether the first sense of `new` is that of `old` or above it; a compound that WordNet lacks is above nothing."""
     wordnet = WordNet.load()
+    # All above the first sense of the old word, against the first sense of the new one alone: what a word may mean
+    # besides makes no caption true.
     above = {general for sense in first_senses(old, pos) for general in wordnet.closure(sense)}
     return not above.isdisjoint(wordnet.senses_in_use(new, pos)[:1])
 

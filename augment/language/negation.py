@@ -86,13 +86,14 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
     sits on a bench", "without a table and chairs". An upper bound denies as "few" does: no dog makes "at most two dogs"
     true.
     """
-    found = []
+    of_caption = []
     for token in caption.tokens:
         if _is_negation(caption, token):
-            found.append(_denial(caption, token))
+            of_caption.append(_denial(caption, token))
         elif _is_few(caption, token):
-            found.append(_denial(caption, token)._replace(denied=frozenset()))
-    return tuple(found)
+            # There are some: nothing is said not to be there, but another word may be true in the same place.
+            of_caption.append(_denial(caption, token)._replace(denied=frozenset()))
+    return tuple(of_caption)
 
 
 @cached_on_caption
@@ -133,6 +134,7 @@ def _bounds(caption: Caption) -> dict[int, Bound]:
         value = _number(token)
         if value is None:
             continue
+        # The longest wording first: "no more than five" is an upper bound, and its end "more than five" a lower one.
         for length in range(LONGEST_BOUND, 1, -1):
             start = token.index - length
             rule = BOUNDS.get(tuple(caption.lowered[start : token.index])) if start >= 0 else None
@@ -279,7 +281,7 @@ def _outside(caption: Caption, token: Token, start: int) -> Token:
 
 def _verbs_above(caption: Caption, token: Token) -> Iterator[Token]:
     """The verbs that a token is one of, or depends on, the nearest first."""
-    for _ in caption.tokens:
+    for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
         if token.pos in ("VERB", "AUX"):
             yield token
         if token.head == token.index:
@@ -326,11 +328,11 @@ def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, 
 
 def _subtree(caption: Caption, top: Token) -> set[int]:
     """The indices of a token and of all that depends on it, however the parse may go round in circles."""
-    found = set[int]()
+    reached = set[int]()
     waiting = [top.index]
     while waiting:
         index = waiting.pop()
-        if index not in found:
-            found.add(index)
+        if index not in reached:
+            reached.add(index)
             waiting += caption.children[index]
-    return found
+    return reached

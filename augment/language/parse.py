@@ -31,6 +31,7 @@ from ..data import data_path
 if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
+    from spacy.strings import StringStore
     from spacy.tokens import Doc
 
 SHIPPED = data_path("english_parser")
@@ -63,6 +64,8 @@ GOING = frozenset(
 WAYS = ("up", "down")
 # The token attributes that rules of an attribute ruler may look at if its results are to be cached.
 LOOKED_AT: list[int | str] = ["LOWER", "TAG", "DEP", "POS"]
+# A rule of an attribute ruler: the `patterns` of tokens that it matches, and the `attrs` that it sets.
+Rule = Mapping[str, Any]
 
 
 @cache
@@ -109,6 +112,7 @@ def _light_imports(*, torch: bool) -> Iterator[None]:
 
     package.__path__ = []
     info.info = later  # type: ignore[attr-defined]
+    # None for torch: then `import torch` fails, as if it were not installed.
     stand_ins: dict[str, Any] = {"spacy.cli": package, "spacy.cli.info": info, **({} if torch else {"torch": None})}
     absent = {name: module for name, module in stand_ins.items() if name not in sys.modules}
     sys.modules.update(absent)
@@ -153,8 +157,11 @@ def sentence(text: str) -> str:
 
 
 def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The parsed texts in order, see `sentence`; those of more than MAX_TOKENS tokens are empty."""
-    batch: list[Any] = []
+    """The parsed texts in order, see `sentence`; those of more than MAX_TOKENS tokens are empty.
+
+    They are spaCy's Docs; its type stubs say less of these than is true.
+    """
+    batch: list[Doc] = []
     tokens = 0
     for text in texts:
         doc = nlp.make_doc(sentence(text))
@@ -188,7 +195,8 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         before = len(chunks)
         chunks.extend((start, end, end - 1) for start, end, _ in doc.vocab.get_noun_chunks(doc))
         chunk_counts.append(len(chunks) - before)
-    matrix = np.concatenate(arrays)
+    matrix = np.concatenate(arrays)  # (tokens of all texts, attributes)
+    # spaCy counts heads from the token itself; here they are positions among all tokens, later among those of a text.
     heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
     sizes = np.array(lengths, int)
     columns_to_repair = {"LEMMA": matrix[:, 2], "TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}
@@ -202,7 +210,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         words = [word.lower() for word in words] if lower else words
         return pa.array(words, pa.string()).take(pa.array(inverse.reshape(-1)))
 
-    def lists(column: str, counts: list[int], values: Sequence[Any]) -> pa.Array:
+    def lists(column: str, counts: list[int], values: Sequence[np.ndarray | pa.Array]) -> pa.Array:
         type = PARSES.field(column).type
         struct = list(type.value_type)
         items = [pa.array(array, field.type) for array, field in zip(values, struct, strict=True)]
@@ -213,11 +221,12 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     tokens = (start, start + matrix[:, 1].astype(np.int32), *words, heads.astype(np.int32))
     columns = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
     columns.append(lists("tokens", lengths, tokens))
+    # (start, end, root) of each chunk, turned into one array for each of the three.
     columns.append(lists("chunks", chunk_counts, list(np.array(chunks, np.int32).reshape(-1, 3).T)))
     return pa.Table.from_arrays(columns, schema=PARSES)
 
 
-def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
+def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: StringStore) -> None:
     """Correct the subjects of second and inverted clauses, and the ways of going, in place.
 
     Args:
@@ -241,6 +250,7 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)[finite]
     ends = np.repeat(np.cumsum(lengths), lengths)[finite]
     nouns = among(tags, SINGULAR | PLURAL)
+    # Only these few need a look at the tokens around them; the columns of all texts are searched at once.
     behind_noun = (finite > starts) & nouns[finite - 1]
     fronted = among(tags[starts], FIRST) if len(finite) else behind_noun
     for number in np.flatnonzero(behind_noun & (fronted | ~has_subject[main])).tolist():
@@ -253,7 +263,7 @@ def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings
 
 
 def _repair_ways(
-    columns: Mapping[str, np.ndarray], among: Callable[[np.ndarray, Iterable[str]], np.ndarray], strings: Any
+    columns: Mapping[str, np.ndarray], among: Callable[[np.ndarray, Iterable[str]], np.ndarray], strings: StringStore
 ) -> None:
     """Make the particle of a verb of GOING the preposition of what the parser calls its object, directly after it."""
     deps = columns["DEP"]
@@ -282,25 +292,30 @@ class _Text:
     columns: Mapping[str, np.ndarray]
     start: int
     end: int
-    strings: Any
+    strings: StringStore
 
-    def tag(self, at: int) -> str:
-        return self.strings[int(self.columns["TAG"][at])]
+    def tag(self, token: int) -> str:
+        """The Penn tag of a token."""
+        return self.strings[int(self.columns["TAG"][token])]
 
-    def dep(self, at: int) -> str:
-        return self.strings[int(self.columns["DEP"][at])]
+    def dep(self, token: int) -> str:
+        """The dependency label of a token."""
+        return self.strings[int(self.columns["DEP"][token])]
 
-    def head(self, at: int) -> int:
-        return int(self.columns["HEAD"][at])
+    def head(self, token: int) -> int:
+        """The token that a token depends on."""
+        return int(self.columns["HEAD"][token])
 
-    def children(self, of: int) -> list[int]:
-        below = np.flatnonzero(self.columns["HEAD"][self.start : self.end] == of) + self.start
-        return [int(child) for child in below if child != of]
+    def children(self, head: int) -> list[int]:
+        """The tokens that depend on a token, in text order."""
+        below = np.flatnonzero(self.columns["HEAD"][self.start : self.end] == head) + self.start
+        return [int(child) for child in below if child != head]
 
-    def attach(self, at: int, head: int, dep: str | None = None) -> None:
-        self.columns["HEAD"][at] = head
+    def attach(self, token: int, head: int, dep: str | None = None) -> None:
+        """Let a token depend on another, with a label; None: with the one that it has."""
+        self.columns["HEAD"][token] = head
         if dep:
-            self.columns["DEP"][at] = self.strings.add(dep)
+            self.columns["DEP"][token] = self.strings.add(dep)
 
     def second_clause(self, finite: int, verb: int) -> None:
         """Make the last conjunct of a noun phrase the subject of the verb directly after it, if they agree.
@@ -341,7 +356,7 @@ class _Text:
         self.attach(behind[0], verb, "nsubj")
 
 
-def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
+def is_cacheable(rules: Iterable[Rule]) -> bool:
     """Whether all rules (a ruler's `patterns`) match single tokens by attributes in `LOOKED_AT` and set only POS.
 
     A rule that looks at a word must name it: {"LOWER": "be"}, not {"LOWER": {"REGEX": "^b"}}.
@@ -356,7 +371,7 @@ def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
     )
 
 
-def named_words(rules: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+def named_words(rules: Iterable[Rule]) -> frozenset[str]:
     """The lower-case words that rules look for, such as "be" in {"TAG": "VB", "LOWER": "be"}."""
     tokens = [token for rule in rules for pattern in rule["patterns"] for token in pattern]
     return frozenset(token["LOWER"] for token in tokens if "LOWER" in token)
@@ -390,7 +405,7 @@ class CachedAttributeRuler:
         ]
         try:
             answers = [self._known[token] for token in tokens]
-        except KeyError:
+        except KeyError:  # one new token: the ruler is run on the whole text, and what it says of each is kept
             doc = self.ruler(doc)
             self._known.update(zip(tokens, doc.to_array("POS").tolist(), strict=True))
             return doc

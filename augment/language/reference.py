@@ -39,6 +39,7 @@ def other_mentions(caption: Caption, noun: int) -> tuple[int, ...]:
     The same noun, if the later one is definite ("a sink … the sink") or stands without a determiner in another
     sentence; in another sentence also a definite noun that may name the same ("a poodle … The dog").
     """
+    # The later one of two mentions has to be definite: "a dog ... a dog" may be two dogs.
     this = caption.tokens[noun]
     here = sentence_number(caption, noun)
     mentions = []
@@ -95,6 +96,7 @@ def _members(caption: Caption) -> tuple[Member, ...]:
         word = token.lower
         before = caption.word(index - 1)
         following = caption.word(index + 1)
+        # "They look at each other" divides no set.
         if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
         noun = _noun_of(caption, token)
@@ -176,20 +178,15 @@ def _listed(caption: Caption) -> frozenset[int]:
             members = _members_behind(caption, token)
             listed |= {token.index, *members} if members else set()
     for mark in tokens:
-        if mark.text == ":" and mark.index:
-            before = [
-                chunk.root
-                for chunk in caption.chunks
-                if chunk.end <= mark.index and _same_sentence(caption, chunk.root, mark.index)
-            ]
-            behind = [
-                chunk.root
-                for chunk in caption.chunks
-                if chunk.start > mark.index and _same_sentence(caption, chunk.root, mark.index)
-            ]
-            counted = [root for root in before if caption.has(root, "nummod") or tokens[root].tag == "NNS"]
-            if counted and behind:
-                listed.update(counted, behind)
+        if mark.text != ":" or not mark.index:
+            continue
+        here = sentence_number(caption, mark.index)
+        heads = [chunk for chunk in caption.chunks if sentence_number(caption, chunk.root) == here]
+        before = [chunk.root for chunk in heads if chunk.end <= mark.index]
+        behind = [chunk.root for chunk in heads if chunk.start > mark.index]
+        counted = [root for root in before if caption.has(root, "nummod") or tokens[root].tag == "NNS"]
+        if counted and behind:
+            listed.update(counted, behind)
     return frozenset(listed)
 
 
@@ -221,8 +218,8 @@ def _follows_comma(caption: Caption, conjunct: Token) -> bool:
 def _conjuncts(caption: Caption, token: Token) -> list[int]:
     """A token and its conjuncts."""
     joined = [token.index]
-    for index in joined:
-        joined += [one.index for one in caption.dependents(index, "conj") if one.index not in joined]
+    for index in joined:  # it grows while it is read: a conjunct may have conjuncts
+        joined += [conjunct.index for conjunct in caption.dependents(index, "conj") if conjunct.index not in joined]
     return joined
 
 

@@ -46,8 +46,8 @@ def overlaps() -> Overlaps:
         for noun in members:
             groups[noun].update(members)
     for names, members in table["general"].items():
-        for one, other in pairs(product(names.split(", "), members)):
-            groups[one].add(other)
+        for noun, same in pairs(product(names.split(", "), members)):
+            groups[noun].add(same)
     return Overlaps(dict(groups), table["implies"], table["persons"], table["vague"]["words"])
 
 
@@ -73,6 +73,7 @@ def is_person(noun: str) -> bool:
     return noun != head(noun) and is_person(head(noun))
 
 
+# A share, as many words are names of persons in a rare sense only.
 PERSON_SHARE = 0.4
 
 
@@ -108,7 +109,7 @@ def other_persons(word: str) -> frozenset[str]:
     """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
     persons = overlaps().persons
     opposite = {"male": "female", "female": "male", "child": "adult", "adult": "child"}
-    return frozenset().union(*(persons[other] for one, other in opposite.items() if word in persons[one]))
+    return frozenset().union(*(persons[other] for own, other in opposite.items() if word in persons[own]))
 
 
 ANCHORS = (

@@ -13,6 +13,7 @@ import tomllib
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,13 @@ USE_SHARE = 0.05
 LEMMAS = 1 << 17  # number of lemmas or synsets whose results are cached: all that occur
 
 
+class NumberLists(NamedTuple):
+    """A column of lists of numbers: the list of row i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    offsets: np.ndarray
+    values: np.ndarray
+
+
 class WordNet:
     """The taxonomy; it does not change, and results are cached by lemma and synset."""
 
@@ -49,7 +57,7 @@ class WordNet:
         self._lexname = lexnames.indices.to_numpy().astype(np.int8)
         self._relations = {name: _lists(table[name]) for name in RELATIONS}
         self._has_parts = np.zeros(len(table), bool)
-        self._has_parts[self._relations["part_of"][1]] = True
+        self._has_parts[self._relations["part_of"].values] = True
         senses = table["senses"].chunk(0)
         flat = senses.flatten()
         self._first = senses.offsets.to_numpy()
@@ -63,6 +71,7 @@ class WordNet:
         sorted_lemmas = pc.array_sort_indices(lemmas.dictionary)
         self._lemmas = lemmas.dictionary.take(sorted_lemmas).to_pylist()
         self._lemma = np.argsort(sorted_lemmas).astype(np.int32)[lemmas.indices]
+        # A key holds a lemma and a part of speech, so that the senses of both are neighbours: `_flat` bisects for them.
         key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
         self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
@@ -215,10 +224,11 @@ class WordNet:
         anchors: names of synsets. The result has shape (synsets,) and is read-only.
         """
         above = [self._relations[name] for name in ABOVE]
-        below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(offsets)) for offsets, _ in above])
+        below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(lists.offsets)) for lists in above])
         order = np.argsort(below, kind="stable")
-        parents = np.concatenate([values for _, values in above])[order]
+        parents = np.concatenate([lists.values for lists in above])[order]
         children, starts = np.unique(below[order], return_index=True)
+        # Bits are handed down the taxonomy, all synsets at once, level by level.
         anchors_above = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
         for index, anchor in enumerate(anchors):
             anchors_above[self.synset(anchor)] |= 1 << index
@@ -245,17 +255,17 @@ def _normal(lemma: str) -> str:
     return lemma.lower().replace("_", " ")
 
 
-def _lists(column: pa.ChunkedArray | pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """A list column as offsets and values."""
+def _lists(column: pa.ChunkedArray | pa.ListArray) -> NumberLists:
+    """A list column as arrays."""
     array = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    return array.offsets.to_numpy(), array.values.to_numpy()
+    return NumberLists(array.offsets.to_numpy(), array.values.to_numpy())
 
 
-def _item(lists: tuple[np.ndarray, np.ndarray], index: int) -> tuple[int, ...]:
-    offsets, values = lists
-    start = offsets[index]
-    end = offsets[index + 1]
-    return tuple(values[start:end].tolist()) if end > start else ()
+def _item(lists: NumberLists, index: int) -> tuple[int, ...]:
+    """The list of one row."""
+    start = lists.offsets[index]
+    end = lists.offsets[index + 1]
+    return tuple(lists.values[start:end].tolist()) if end > start else ()
 
 
 @cache

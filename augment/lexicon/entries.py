@@ -61,11 +61,19 @@ KEY = ["kind", "entry", "place"]
 class Layout:
     """Which rows of a `lexicon` table belong to which entry and context of one kind; it does not depend on the counts.
 
-    Rows are numbers of rows of the table. names: the entries, sorted, which number them. plain: the row of each entry's
-    count, (entries,). forms: for each written form, the rows that count it, and the entry of each. contexts: the number
-    of each context. The entries seen in context i are `at[starts[i]:starts[i + 1]]`, ascending, and parallel to `at`
-    are `rows`, the rows of their counts. above: the number of each context's broader one, or -1, (contexts,). classes:
-    the semantic class of each entry (0 for all kinds except nouns), (entries,). class_count: the number of classes.
+    Rows are numbers of rows of the table; contexts and entries have numbers from 0.
+
+    names: the entries, sorted, which number them.
+    plain: the row of each entry's count, (entries,).
+    forms: for each written form, the rows that count it, and the entry of each.
+    contexts: the number of each context.
+    seen_entries: the entries seen in each context, one context after the other: those of context i are
+        `seen_entries[starts[i]:starts[i + 1]]`, ascending.
+    starts: see `seen_entries`, (contexts + 1,).
+    rows: the rows of their counts, parallel to `seen_entries`.
+    above: the number of each context's broader one, or -1, (contexts,).
+    classes: the semantic class of each entry (0 for all kinds except nouns), (entries,).
+    class_count: the number of classes.
     """
 
     names: tuple[str, ...]
@@ -73,7 +81,7 @@ class Layout:
     forms: Mapping[str, tuple[np.ndarray, np.ndarray]]
     contexts: Mapping[str, int]
     starts: Sequence[int]
-    at: np.ndarray
+    seen_entries: np.ndarray
     rows: np.ndarray
     above: np.ndarray
     classes: np.ndarray
@@ -101,10 +109,12 @@ class ContextGains(NamedTuple):
 class Entries:
     """The words or phrases of one kind that may replace one another, with their probability in each context.
 
-    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number. counts: the
-    frequency of each entry in the corpus. priors: log probability by form ("" for any form). seen: how often each entry
-    was seen in each context, parallel to `layout.at`. balance: the factors of negcap.augment.balance, row 0 for
-    singular, row 1 for plural, shape (2, entries).
+    A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number.
+
+    counts: the frequency of each entry in the corpus.
+    priors: log probability by form ("" for any form).
+    seen: how often each entry was seen in each context, parallel to `layout.seen_entries`.
+    balance: the factors of negcap.augment.balance, row 0 for singular, row 1 for plural, shape (2, entries).
 
     What a context changes is computed when the context is first asked for: a few captions have few of the tens of
     thousands of contexts.
@@ -148,8 +158,11 @@ class Entries:
 
         old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
+        # A product of experts: the log lifts of the contexts add up.
         gains = np.zeros(len(self.names))
-        at = self.layout.at.data
+        seen_entries = (
+            self.layout.seen_entries.data
+        )  # a memoryview, in which `bisect_left` finds a number without making arrays of one
         for context in contexts:
             if context not in self.layout.contexts:
                 continue
@@ -158,8 +171,8 @@ class Entries:
             if old is not None:
                 start = self.layout.starts[number]
                 end = self.layout.starts[number + 1]
-                row = bisect_left(at, old, start, end)
-                if row < end and at[row] == old:
+                row = bisect_left(seen_entries, old, start, end)
+                if row < end and seen_entries[row] == old:
                     gains[old] += self._of_context(number).without[row - start]
         return read_only(gains)
 
@@ -168,11 +181,11 @@ class Entries:
         """The log lift of all entries in context `number`: (entries,), read-only."""
         of_context = self._of_context(number)
         gains = of_context.of_class[self.layout.classes]
-        gains[self.layout.at[self._rows(number)]] += of_context.gain
+        gains[self.layout.seen_entries[self._rows(number)]] += of_context.gain
         return read_only(gains)
 
     def _rows(self, number: int) -> slice:
-        """Where the entries seen in context `number` are in `layout.at` and `seen`."""
+        """Where the entries seen in context `number` are in `layout.seen_entries` and `seen`."""
         return slice(self.layout.starts[number], self.layout.starts[number + 1])
 
     @cached(CONTEXTS)
@@ -181,15 +194,19 @@ class Entries:
         rows = self._rows(number)
         classes = self.layout.classes
         above = int(self.layout.above[number])
-        entry = self.layout.at[rows]
+        entry = self.layout.seen_entries[rows]
         seen = self.seen[rows]
         lift = self._class_lift(number)
-        expected = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
-        expected = SMOOTHING * expected * lift[classes[entry]]
-        lifts = (1 + seen / expected, 1 + np.maximum(seen - 1, 0) / expected, np.maximum(lift, 1e-12))
-        logs = DISCOUNT * log(np.concatenate(lifts))  # a call takes longer than so few numbers
+        # Up to a constant, p(w | f) / p(w) is the lift of w's class times 1 + n(w, f) / expected: a word that was not
+        # seen in the context has the lift of its class.
+        usual = self._expected(above)[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
+        expected = SMOOTHING * usual * lift[classes[entry]]
+        beyond_class = 1 + seen / expected
+        without_one = 1 + np.maximum(seen - 1, 0) / expected
+        # One call of `log` for all three: a call takes longer than so few numbers.
+        logs = DISCOUNT * log(np.concatenate([beyond_class, without_one, np.maximum(lift, 1e-12)]))
         gain, gain_without, of_class = np.split(logs, [len(seen), 2 * len(seen)])
-        return ContextGains(*map(read_only, (of_class, gain, gain_without - gain)))
+        return ContextGains(of_class=read_only(of_class), gain=read_only(gain), without=read_only(gain_without - gain))
 
     @cached(CONTEXTS)
     def _expected(self, above: int) -> np.ndarray:
@@ -199,11 +216,12 @@ class Entries:
             return shares
         rows = self._rows(above)
         likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
-        likely[self.layout.at[rows]] += self.seen[rows]
+        likely[self.layout.seen_entries[rows]] += self.seen[rows]
         return likely / likely.sum()
 
     @cached_property
     def _total(self) -> float:
+        """The number of words that were counted, at least 1."""
         return max(self.counts.sum(), 1.0)
 
     @cached_property
@@ -214,7 +232,7 @@ class Entries:
     def _smoothed_classes(self, number: int, usual: np.ndarray) -> np.ndarray:
         """p(k | f) of each class k in context f, smoothed with `usual`: (classes,)."""
         rows = self._rows(number)
-        classes = self.layout.classes[self.layout.at[rows]]
+        classes = self.layout.classes[self.layout.seen_entries[rows]]
         counts = np.bincount(classes, self.seen[rows], self.layout.class_count)
         return (counts + CLASS_SMOOTHING * usual) / (counts.sum() + CLASS_SMOOTHING)
 
@@ -235,6 +253,7 @@ class Entries:
 
     @cached_property
     def _shares(self) -> np.ndarray:
+        """p(entry): (entries,), sum 1, unless nothing was counted."""
         shares = exp(self.priors[""])
         return shares / max(np.add.reduce(shares), TINY)
 
@@ -250,6 +269,7 @@ class Entries:
         known: Sequence[int | None] = olds or [None] * len(slots)
         gains = [self.gains(contexts, old) for contexts, old in zip(slots, known, strict=True)]
         logits = self.priors[form] + np.stack(gains)
+        # The softmax of each row; one in which no entry has the form is all -inf, and becomes zeros.
         peak = np.maximum.reduce(logits, axis=1, initial=-inf, keepdims=True)
         logits -= np.where(peak == -inf, 0.0, peak)
         weights = exp(logits)
@@ -273,6 +293,7 @@ class Keys:
         return isinstance(other, Keys) and self.table.equals(other.table)
 
     def __hash__(self) -> int:
+        # Cheap, and enough: only a few tables are cached, and `__eq__` compares them whole.
         return self.table.num_rows
 
 
@@ -296,6 +317,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     number = np.full(len(labels), -1)
     contexts: dict[str, int] = {}
     forms = {}
+    # A place is a written form ("form:plural"), or else a context.
     for code, name in enumerate(labels):
         if name.startswith(FORM):
             here = label == code
@@ -312,7 +334,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
         forms=forms,
         contexts=contexts,
         starts=np.searchsorted(context, np.arange(len(contexts) + 1)).tolist(),
-        at=read_only(entry[order]),
+        seen_entries=read_only(entry[order]),
         rows=row[order],
         above=np.array([contexts.get(broader(name), -1) for name in contexts], int),
         classes=read_only(np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)),
@@ -338,6 +360,7 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
 def rows_of_entries(keys: Keys) -> dict[tuple[str, str], tuple[int, int]]:
     """The first row of each entry in a sorted `lexicon` table, and the row behind its last, by kind and entry."""
     pairs = list(zip(*(keys.table[name].to_pylist() for name in ENTRY), strict=True))
+    # The table is sorted, so that the rows of an entry are neighbours.
     first = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
     return {pairs[start]: (start, end) for start, end in zip(first, [*first[1:], len(pairs)], strict=True)}
 

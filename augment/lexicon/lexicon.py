@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -192,17 +192,23 @@ class Lexicon:
         keys = Keys(table)
         counts = table["count"].to_numpy()
         by_kind = {name: read_entries(layout_of(keys, name), counts) for name in KINDS}
-        forms, countable = _surfaces(_surface_layout(keys), counts)
-        singular = forms.pop("nn")
-        plural = forms.pop("nns")
-        return cls(by_kind, singular, plural, forms, countable, cloze)
+        written = _written_forms(_surface_layout(keys), counts)
+        return cls(
+            by_kind=by_kind,
+            singular=written.by_tag["nn"],
+            plural=written.by_tag["nns"],
+            inflected={tag: forms for tag, forms in written.by_tag.items() if tag not in ("nn", "nns")},
+            countable=written.countable,
+            cloze=cloze,
+        )
 
     def balanced(self, balance: pa.Table) -> Lexicon:
         """A copy of this lexicon using the factors in `balance`, which were fitted to it (negcap.schemas.captions)."""
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
         for kind, entry, is_plural, factor in zip(*balance.to_pydict().values(), strict=True):
             factors[kind][entry, is_plural] = factor
-        return replace(self, by_kind={name: its.rebalanced(factors[name]) for name, its in self.by_kind.items()})
+        balanced = {name: entries.rebalanced(factors[name]) for name, entries in self.by_kind.items()}
+        return replace(self, by_kind=balanced)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,14 +256,22 @@ def _coreference(names: tuple[str, ...]) -> CoreferenceIndex:
     return CoreferenceIndex(names)
 
 
-def _surfaces(layout: SurfaceLayout, counts: np.ndarray) -> tuple[dict[str, dict[str, str]], frozenset[str]]:
-    """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns.
+class WrittenForms(NamedTuple):
+    """The most frequent written form of each noun and verb, by Penn tag in lower case; and the countable nouns."""
+
+    by_tag: dict[str, dict[str, str]]
+    countable: frozenset[str]
+
+
+def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
+    """The written forms that some counts make the most frequent.
 
     A countable noun whose singular is now and then taken for its plural ("beach", once in 2,000 times), and more often
     than any other word, has a plural by rule.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     if layout.groups:
+        # The most frequent surface of each group, without a loop over the tens of thousands of groups.
         times = counts[layout.rows]
         sizes = np.diff(layout.starts)
         most = np.repeat(np.maximum.reduceat(times, layout.starts[:-1]), sizes)
@@ -276,6 +290,7 @@ def _surfaces(layout: SurfaceLayout, counts: np.ndarray) -> tuple[dict[str, dict
             rare = MISTAGGED * often(noun, f"nn:{noun}")
             if often(noun, f"nns:{noun}") < rare < often(noun, COUNTED):
                 forms["nns"][noun] = plural(noun)
+    # "People" is a lemma of its own for the parser: the two words are forms of each other here.
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
-    return forms, frozenset(layout.countable | set(forms["nns"]))
+    return WrittenForms(forms, frozenset(layout.countable | set(forms["nns"])))

@@ -49,7 +49,7 @@ _REPLACING: dict[str, ReplacingOperator] = {
     )
 }
 
-
+# What other operators replace by: an operator of several kinds has the replacers of these.
 _NEGATED = {kind: _REPLACING[kind] for kind in ("noun", "verb")}
 _RELATED = {kind: _REPLACING[kind] for kind in ("noun", "preposition", "verb")}
 OPERATORS: dict[str, Operator] = {
@@ -80,8 +80,8 @@ OPERATORS: dict[str, Operator] = {
 
 def replacing(*kinds: str) -> dict[str, ReplacingOperator]:
     """The operators that replace words of these kinds, by kind, which is their name."""
-    found = {kind: OPERATORS[kind] for kind in kinds}
-    return {kind: operator for kind, operator in found.items() if isinstance(operator, ReplacingOperator)}
+    operators = {kind: OPERATORS[kind] for kind in kinds}  # also those that were added to OPERATORS later
+    return {kind: operator for kind, operator in operators.items() if isinstance(operator, ReplacingOperator)}
 
 
 # The operator whose check of truth holds for a change of a caption, also for one that others made.

@@ -17,7 +17,7 @@ from ..lexicon.lexicon import Lexicon
 from ..rows import Row
 from ..slots.nouns import Slot, attribute_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
-from .replacement import ReplacingOperator
+from .replacement import ReplacingOperator, Unfit
 
 
 class ReplaceAttribute(ReplacingOperator):
@@ -34,7 +34,7 @@ class ReplaceAttribute(ReplacingOperator):
             and evidence.encoding.is_unit(slot.start)
         ]
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """Those that may be true of the same thing; most of these describe something else, "large" and "red"."""
         return _never_replaces(slot.entry, lexicon.attributes.names)
 
@@ -63,10 +63,10 @@ def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
 
 
 @cached(8192)
-def _never_replaces(entry: str, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]
-    same = [number for number in never if names[number] != entry and may_be_same(names[number], entry)]
-    return read_only(np.array(never, int)), read_only(np.array(same, int))
+    compatible = [number for number in never if names[number] != entry and may_be_same(names[number], entry)]
+    return Unfit(read_only(np.array(never, int)), read_only(np.array(compatible, int)))
 
 
 def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
@@ -86,5 +86,6 @@ def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violat
         thing, word = mention
         return may_be_same(attribute, word) and (not thing or noun == thing or may_corefer(noun, thing))
 
+    # Within a caption nouns tell things apart, "a red car and a blue vehicle"; a sibling may call one thing otherwise.
     by_caption = said_by_caption("caption_says_so", evidence, "attribute", is_given)
     return by_caption or said_by_sibling("sibling_says_so", evidence, "attribute", may_be_given)

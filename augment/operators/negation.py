@@ -221,6 +221,7 @@ def _sampled(
 
     weighed: sites, their nouns, whether these are plural, and the weights of the absent nouns.
     """
+    # By key, the lowest first: whatever the seed, so that negation and true_negation have the same contrasts.
     sampled: list[tuple[float, Contrast]] = []
     names = lexicon.nouns.names
     for site, present, plural, weights in weighed:
@@ -330,6 +331,7 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
         both = _both(caption, lexicon, contrast, absent, present)
         if may_assert and both is not None:
             false.append(contrast.row((both,), present + BOTH + NO + absent, absent + BOTH + NO + present))
+        # In random order, so that the few rows that are taken are not all of one form.
         names = [f"{number} {row.replacement}" for row in false]
         rows += [false[i] for i in np.argsort(order_keys(seed, operator, caption.caption_id, names)).tolist()]
     return rows
@@ -364,10 +366,10 @@ def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
 def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other; None if the frame has none."""
     site = contrast.site
-    words = _words(lexicon, contrast, asserted)
     wording = FRAMES[site.frame].both
     if wording is None:
         return None
+    words = _words(lexicon, contrast, asserted)
     if site.slot is not None:  # the adjectives of the caption's noun stay
         first = caption.tokens[caption.phrase_start(site.slot.noun)]
         before = caption.text[first.start : caption.tokens[site.slot.start].start]

@@ -61,6 +61,7 @@ class Site(NamedTuple):
 
     def edit(self, wording: str, words: dict[str, str]) -> Edit:
         """The edit that puts a wording of the frame here."""
+        # The lower bit of the variant chooses a wording (see `negate`), the higher one its conjunction.
         link = ("and", "but")[self.variant // 2 % 2]
         return Edit(
             self.start, self.end, wording.format_map({**words, "verb": self.verb, "there": self.verb, "and": link})
@@ -73,6 +74,7 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     if _is_negative(caption):
         return ()
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
+    # By the caption alone, and not by the seed or the operator: true and false sentences have the same wordings.
     variant = Random(caption.caption_id).randrange(4)
     sites = []
     for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):

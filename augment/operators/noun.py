@@ -21,7 +21,7 @@ from ..rows import Row
 from ..slots.nouns import Slot, noun_slots
 from ..slots.verbs import preposition_uses
 from ..truth.contradiction import Violation, noun_violation, possible_nouns
-from .replacement import PLURAL_NOUNS, ReplacingOperator, lift_scores
+from .replacement import PLURAL_NOUNS, ReplacingOperator, SlotOfCaption, Unfit, lift_scores
 
 # The lowest score of a noun, which is log p + LIFT * the log lift given the governor of the slot (verb, preposition or
 # noun), of which at most MAX_LIFT counts.
@@ -53,13 +53,14 @@ class ReplaceNoun(ReplacingOperator):
         """Singular or plural."""
         return PLURAL_NOUNS if slot.plural else "nn"
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The nouns that may name the same thing."""
         never = lexicon.may_corefer(slot.entry)
         names = lexicon.nouns.names
         forms = lexicon.forms(many=slot.plural)
         itself = lexicon.nouns.number[slot.entry]
-        return never, np.array([one for one in never.tolist() if one != itself and names[one] in forms], int)
+        compatible = [number for number in never.tolist() if number != itself and names[number] in forms]
+        return Unfit(never, np.array(compatible, int))
 
     def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
         """The nouns that may name what a caption mentions, or that the captions make likely."""
@@ -70,13 +71,13 @@ class ReplaceNoun(ReplacingOperator):
         return lexicon.nouns.without_form(slot.form)
 
     def old_log_p(
-        self, log_p: np.ndarray, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
+        self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
         """log p of the noun there, which may be of several words."""
         return log_p[np.arange(len(slots)), [lexicon.nouns.number[slot.entry] for _, slot in slots]]
 
     def scores(
-        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
+        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
         """log p and the lift given the governor; too low ones are left out."""
@@ -85,6 +86,7 @@ class ReplaceNoun(ReplacingOperator):
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """Insert a noun, wherever the caption has it of this thing; article and pronouns follow."""
+        # A set, as the edit of a pronoun may belong to several mentions.
         row = replace_noun(evidence.caption, slot, new, lexicon)
         edits = set(row.edits)
         for other in _mentions(evidence.caption, slot) or ():
@@ -98,23 +100,23 @@ class ReplaceNoun(ReplacingOperator):
         """A noun of this caption or a sibling may name the same thing; or a place replaces the thing in it where
         somebody is: "at a table", "at a restaurant".
         """
-        found = noun_violation(row.replaced, row.replacement, evidence, lexicon)
-        if found is not None and found.sibling_id is None:
-            return found
+        by_noun = noun_violation(row.replaced, row.replacement, evidence, lexicon)
+        if by_noun is not None and by_noun.sibling_id is None:
+            return by_noun
         is_object = bool(row.tokens) and evidence.caption.tokens[row.tokens[0]].dep == "pobj"
         if is_object and is_furnishing(row.replaced) and is_location(row.replacement):
             return Violation("overlap_in_caption", row.replaced)
-        return found
+        return by_noun
 
 
 def replace_noun(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row:
     """The row that inserts a noun of the lexicon in a slot, adjusting article and pronouns."""
     first = caption.tokens[slot.start]
-    old = caption.tokens[slot.start].text
     surface = lexicon.forms(many=slot.plural)[new]
-    written = (
-        surface if old.islower() else cased(surface, old, caption.casing, first=begins_sentence(caption, slot.start))
-    )
+    written = surface
+    if not first.text.islower():
+        is_first = begins_sentence(caption, slot.start)
+        written = cased(surface, first.text, caption.casing, first=is_first)
     edit = Edit(first.start, caption.tokens[slot.noun].end, written)
     edits = with_article(caption, slot.start, edit, surface)
     old_gender = None if slot.plural else gender(slot.entry)
@@ -153,7 +155,7 @@ def _mentions(caption: Caption, slot: Slot) -> tuple[Slot, ...] | None:
 
     None: it does so in other words, or in another number, so that the noun cannot change.
     """
-    slots = {one.noun: one for one in noun_slots(caption)}
+    slots = {slot.noun: slot for slot in noun_slots(caption)}
     mentions = []
     for noun in other_mentions(caption, slot.noun):
         other = slots.get(noun)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from ..reproducible import log
 from ..rows import Row
 from ..slots.nouns import Slot, numeral_slots, numeral_value
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
-from .replacement import ReplacingOperator, balance_ratios
+from .replacement import ReplacingOperator, SlotOfCaption, balance_ratios
 
 # Words next to a noun that also count it, so that the numeral is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -71,21 +72,25 @@ class ReplaceNumeral(ReplacingOperator):
             if slot.entry in lexicon.numerals.number and _counts(caption, slot, lexicon)
         ]
 
-    def propose(self, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
+    def propose(self, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
         """List the numerals that are likely in some slots, by the lexicon: with what probability its corpus has them in
         these contexts, the one that stands there now not counted.
         """
         entries = lexicon.numerals
         old = [entries.number[slot.entry] for _, slot in slots]
         p = entries.probabilities([slot.contexts for _, slot in slots], olds=old)  # (slots, entries)
-        values, digits = _values(entries.names)
-        p[(values == values[old][:, None]) | (digits != digits[old][:, None])] = 0.0
+        written = _written(entries.names)
+        is_same_number = written.value == written.value[old][:, None]
+        is_written_otherwise = written.is_digits != written.is_digits[old][:, None]
+        p[is_same_number | is_written_otherwise] = 0.0
         for row, (number, slot) in enumerate(slots):
             if bound := bound_of(evidence[number].caption, slot.start):
-                p[row, (values >= bound.lowest) & (values <= bound.highest)] = 0.0
-        p[p < MIN_RATIO * np.maximum.reduce(p, axis=1, initial=0.0, keepdims=True)] = 0.0
-        single = np.array([may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
-        p[(values == 1) & ~single[:, None]] = 0.0
+                p[row, (written.value >= bound.lowest) & (written.value <= bound.highest)] = 0.0
+        likeliest = np.maximum.reduce(p, axis=1, initial=0.0, keepdims=True)
+        p[p < MIN_RATIO * likeliest] = 0.0
+        # After the ratio, so that a slot where "a" is likeliest but cannot stand does not admit unlikely numbers.
+        can_be_one = np.array([may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
+        p[(written.value == 1) & ~can_be_one[:, None]] = 0.0
         slot_of, entry = p.nonzero()
         return Candidates(
             slots=[slot for _, slot in slots],
@@ -139,12 +144,20 @@ class ReplaceNumeral(ReplacingOperator):
         return by_caption or said_by_sibling("sibling_quantity", evidence, self.kind, may_count)
 
 
-@cached(8)
-def _values(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+class WrittenNumerals(NamedTuple):
     """The numbers that quantities mean, and whether they are written in digits; both (entries,), read-only."""
-    values = [numeral_value(name) for name in names]
-    digits = [name.isdigit() for name in names]
-    return read_only(np.array(values, int)), read_only(np.array(digits, bool))
+
+    value: np.ndarray
+    is_digits: np.ndarray
+
+
+@cached(8)
+def _written(names: tuple[str, ...]) -> WrittenNumerals:
+    """What the entries of a lexicon mean, and how they are written."""
+    return WrittenNumerals(
+        value=read_only(np.array([numeral_value(name) for name in names], int)),
+        is_digits=read_only(np.array([name.isdigit() for name in names], bool)),
+    )
 
 
 def may_be_one(caption: Caption, slot: Slot) -> bool:
@@ -167,6 +180,7 @@ def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     # "At most five birds sit" denies more of them, which is what a higher count asserts.
     if any(slot.noun in denial.scope and denial.word != slot.start for denial in denials(caption)):
         return False
+    # Also what other sentences of a paragraph say of the thing: "Two dogs run. One is brown."
     whole = caption.whole
     noun_of_whole = caption.first_token + slot.noun
     if is_taken_up(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
@@ -238,6 +252,7 @@ def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edi
     pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
     if verbs is None or pronouns is None or (many and _has_one_of_its_own(caption, noun.index)):
         return None
+    # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.
     if many and not pronouns and gender(noun.lemma) == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)
         if any(token.lower == "it" and token.dep != "expl" for token in later):

@@ -84,6 +84,7 @@ class ListedRows:
     """Rows that an operator lists for each caption, first those that are taken first."""
 
     def __init__(self, of_caption: Iterable[Iterable[Row]]) -> None:
+        # Iterators: what is listed lazily is made only as far as it is taken.
         self._rest = [iter(rows) for rows in of_caption]
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:

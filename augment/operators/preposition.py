@@ -18,7 +18,7 @@ from ..rows import Row
 from ..slots.nouns import Slot
 from ..slots.verbs import preposition_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
-from .replacement import ReplacingOperator
+from .replacement import ReplacingOperator, SlotOfCaption, Unfit
 
 LIKELIHOOD_POWER = 0.5  # the power of p(new | rest) in the weight of a preposition
 
@@ -42,20 +42,20 @@ class ReplacePreposition(ReplacingOperator):
             and not is_negated(caption, slot.noun)
         ]
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """Those that do not exclude the one there, and those that nobody says of such a place."""
         object = evidence.caption.tokens[slot.noun].lemma
         place = object if object in prepositions().places else ""
         return _never_replaces(slot.entry, lexicon.prepositions.names, place)
 
     def old_log_p(
-        self, log_p: np.ndarray, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
+        self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
         """Unknown: what follows from another preposition is told by the whole text."""
         return np.full(len(slots), np.nan)
 
     def scores(
-        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
+        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
         """A part of log p(new | rest), less the log of the number and frequency of its relation's prepositions, so that
@@ -99,7 +99,7 @@ def _log_chances(entries: Entries) -> np.ndarray:
 
 
 @cached(1 << 11)
-def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> tuple[np.ndarray, np.ndarray]:
+def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
     """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, of which only what tells
     where something is counts as compatible; and what nobody says of such a place. place: the noun, if the table has it.
     """
@@ -108,7 +108,10 @@ def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> tuple[np.
     unfit_names = table.never_inserted | table.unfit.get(place, frozenset())
     unfit = [number for number, name in enumerate(names) if name in unfit_names]
     told = [number for number in compatible if names[number] in table.relations and names[number] != entry]
-    return read_only(np.array(sorted({*compatible, *unfit}), int)), read_only(np.array(told, int))
+    return Unfit(
+        never=read_only(np.array(sorted({*compatible, *unfit}), int)),
+        compatible=read_only(np.array(told, int)),
+    )
 
 
 def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,18 @@ from ..scene_graph import Relation, scene_graph
 from ..slots.nouns import Slot
 from ..truth.contradiction import Violation
 from .operator import Traits
-from .replacement import ReplacingOperator, SamplingOperator
+from .replacement import ReplacingOperator, SamplingOperator, WeightedCandidates
 
 SUBJECT, OBJECT, WORD = range(3)  # the parts of a relation, which are replaced equally often
+TINY = 1e-300  # instead of 0, by which nothing is divided
+
+
+class Parts(NamedTuple):
+    """Which parts of some relation of a caption a word is, in the order of SUBJECT, OBJECT and WORD."""
+
+    subject: bool
+    object: bool
+    word: bool
 
 
 class ReplaceRelation(SamplingOperator):
@@ -37,21 +47,22 @@ class ReplaceRelation(SamplingOperator):
         """The operator that replaces words of the kind."""
         return self.replacers[kind]
 
-    def weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    def weighted(self, batch: Batch) -> WeightedCandidates:
         """The candidates in triples; the weights of each part of a caption's triples sum to 1."""
         table = batch.candidates
         relations = {number: relations_of(batch.evidence[number].caption) for number in set(table.caption)}
         parts = [parts_of(slot, relations[number]) for slot, number in zip(table.slots, table.caption, strict=True)]
-        is_part = np.array(parts, bool).reshape(-1, 3)
+        is_part = np.array(parts, bool).reshape(-1, 3)  # (slots, parts), by SUBJECT, OBJECT and WORD
         candidates = table.of_kinds(list(self.replacers))
         candidates = candidates[is_part[table.slot[candidates]].any(axis=1)]
         slot = table.slot[candidates]
         weights = np.zeros(len(candidates))
         for part in (SUBJECT, OBJECT, WORD):
-            own = np.where(is_part[slot, part] & table.is_proposed[candidates], table.weight[candidates], 0.0)
-            sums = np.bincount(table.caption[slot], own, len(batch.evidence))
-            weights += own / np.maximum(sums, 1e-300)[table.caption[slot]]
-        return candidates, weights
+            is_of_part = is_part[slot, part] & table.is_proposed[candidates]
+            of_part = np.where(is_of_part, table.weight[candidates], 0.0)
+            sum_of_caption = np.bincount(table.caption[slot], of_part, len(batch.evidence))
+            weights += of_part / np.maximum(sum_of_caption, TINY)[table.caption[slot]]
+        return WeightedCandidates(candidates, weights)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """As the operator that replaces words of this kind."""
@@ -64,9 +75,11 @@ def relations_of(caption: Caption) -> tuple[Relation, ...]:
     return scene_graph(caption).relations
 
 
-def parts_of(slot: Slot, relations: Sequence[Relation]) -> tuple[bool, bool, bool]:
+def parts_of(slot: Slot, relations: Sequence[Relation]) -> Parts:
     """Whether the word in a slot is the subject of a relation, the object of one, or a word of the relation itself."""
-    if slot.kind == "noun":
-        is_subject = any(relation.subject == slot.noun for relation in relations)
-        return is_subject, any(relation.object == slot.noun for relation in relations), False
-    return False, False, any(slot.start in relation.tokens for relation in relations)
+    is_noun = slot.kind == "noun"
+    return Parts(
+        subject=is_noun and any(relation.subject == slot.noun for relation in relations),
+        object=is_noun and any(relation.object == slot.noun for relation in relations),
+        word=not is_noun and any(slot.start in relation.tokens for relation in relations),
+    )

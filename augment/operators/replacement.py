@@ -21,16 +21,39 @@ from ..sampling import Sampler
 from ..slots.nouns import Slot
 from .operator import Operator, Source, Traits
 
-LOWEST = -1e30  # below all log p, but above -inf, that of what never replaces a word
+# Below all log p, but above -inf, that of what never replaces a word.
+LOWEST = -1e30
 PLURAL_NOUNS = "nns"  # the form of a lexicon's nouns in the plural
+
+
+class WeightedCandidates(NamedTuple):
+    """The numbers of candidates in a batch's table, and their weights before the ratings; both (candidates,)."""
+
+    candidates: np.ndarray
+    weights: np.ndarray
+
+
+class Unfit(NamedTuple):
+    """Entries of the lexicon that never replace the word in a slot, by number.
+
+    never: all of these. compatible: those of them that may be true of the same thing as the word there, which is worth
+    telling; they get into the table of candidates, with a reason.
+    """
+
+    never: np.ndarray
+    compatible: np.ndarray
+
+
+# A slot and the number of its caption in the batch.
+SlotOfCaption = tuple[int, Slot]
 
 
 class SamplingOperator(Operator):
     """An operator that chooses among the candidates of the batch's table."""
 
     @abstractmethod
-    def weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the candidates that it may take, and their weights before the ratings; both (candidates,)."""
+    def weighted(self, batch: Batch) -> WeightedCandidates:
+        """The candidates that it may take."""
 
     @abstractmethod
     def replacer(self, kind: str) -> ReplacingOperator:
@@ -38,7 +61,8 @@ class SamplingOperator(Operator):
 
     def rows(self, batch: Batch, seed: int) -> Source:
         """As `Operator.rows`."""
-        return SampledRows(self, batch, Sampler(batch, *self.weighted(batch), seed, self.name))
+        weighted = self.weighted(batch)
+        return SampledRows(self, batch, Sampler(batch, weighted.candidates, weighted.weights, seed, self.name))
 
     def row(self, candidate: int, batch: Batch) -> Row | None:
         """The row of a candidate, with what is estimated of it; None if the replacement has no form that fits.
@@ -57,8 +81,8 @@ class SamplingOperator(Operator):
         p_unnatural = float(table.p_unnatural[candidate])
         if not np.isnan(log_odds):
             row.plausibility = log_odds
-        is_alone = len(row.edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in row.edits) == 1
-        if is_alone and not np.isnan(p_unnatural):
+        replaces_only_the_word = len(row.edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in row.edits) == 1
+        if replaces_only_the_word and not np.isnan(p_unnatural):
             row.p_unnatural = p_unnatural
             row.p_compatible = float(table.p_compatible[candidate])
         return row
@@ -99,10 +123,10 @@ class ReplacingOperator(SamplingOperator):
         super().__init__(name, traits)
         (self.kind,) = traits.kinds
 
-    def weighted(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    def weighted(self, batch: Batch) -> WeightedCandidates:
         """All candidates of the kind, with their weights."""
         candidates = batch.candidates.of_kinds([self.kind])
-        return candidates, batch.candidates.weight[candidates]
+        return WeightedCandidates(candidates, batch.candidates.weight[candidates])
 
     def replacer(self, kind: str) -> ReplacingOperator:
         """The operator itself."""
@@ -122,20 +146,18 @@ class ReplacingOperator(SamplingOperator):
         """The form that a replacement has, as of `plausibility.entry_units`."""
         return ""
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the entries that never replace the word in a slot, and those of them that may be true of the
-        same thing as this word, which is worth telling.
-        """
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
+        """The entries that never replace the word in a slot."""
         nothing = np.zeros(0, int)
-        return nothing, nothing
+        return Unfit(never=nothing, compatible=nothing)
 
-    def propose(self, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
+    def propose(self, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
         """List the entries of the lexicon that are plausible in some slots, each with the number of its caption.
 
         Slots of one form, such as plural nouns, are asked together. What may be true of the same thing as the word in
         the slot is in the table, but refused.
         """
-        by_form: dict[str, list[tuple[int, Slot]]] = {}
+        by_form: dict[str, list[SlotOfCaption]] = {}
         for number, slot in slots:
             by_form.setdefault(self.form(slot, evidence[number]), []).append((number, slot))
         return Candidates.join(
@@ -143,7 +165,7 @@ class ReplacingOperator(SamplingOperator):
         )
 
     def _propose_in_form(
-        self, form: str, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
+        self, form: str, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> Candidates:
         """The candidates in slots of one form: the entries that are plausible there.
 
@@ -161,9 +183,10 @@ class ReplacingOperator(SamplingOperator):
         is_compatible = np.zeros(log_p.shape, bool)
         for row, (number, slot) in enumerate(slots):
             log_p[row, self.without_form(slot, lexicon)] = -np.inf
-            never, compatible = self.never_replaces(slot, evidence[number], lexicon)
-            is_compatible[row, compatible] = log_p[row, compatible] >= floor
-            log_p[row, never] = -np.inf
+            unfit = self.never_replaces(slot, evidence[number], lexicon)
+            # Before log p of what never replaces it is overwritten: only what is plausible there is worth telling.
+            is_compatible[row, unfit.compatible] = log_p[row, unfit.compatible] >= floor
+            log_p[row, unfit.never] = -np.inf
 
         # From here on each candidate is one row: its slot, its entry and its score.
         slot_of, entry = np.nonzero((log_p >= floor) | is_compatible)
@@ -188,7 +211,7 @@ class ReplacingOperator(SamplingOperator):
         )
 
     def old_log_p(
-        self, log_p: np.ndarray, slots: Sequence[tuple[int, Slot]], evidence: Sequence[Evidence], lexicon: Lexicon
+        self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
         """log p of the word in each slot, to which the log-odds of a replacement are; NaN: only the whole text tells.
 
@@ -209,7 +232,7 @@ class ReplacingOperator(SamplingOperator):
         return np.zeros(0, int)
 
     def scores(
-        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]],
+        self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
         """The score of each candidate, whose exponential is its weight, (candidates,); -inf leaves it out.
@@ -220,7 +243,7 @@ class ReplacingOperator(SamplingOperator):
 
 
 def balance_ratios(
-    entries: Entries, slots: Sequence[tuple[int, Slot]], slot_of: np.ndarray, entry: np.ndarray, *, plural: bool = False
+    entries: Entries, slots: Sequence[SlotOfCaption], slot_of: np.ndarray, entry: np.ndarray, *, plural: bool = False
 ) -> np.ndarray:
     """balance(new) / balance(old) of candidates, (candidates,): the factors in `entries`, see negcap.augment.balance;
     those of plural nouns with `plural`.
@@ -230,13 +253,14 @@ def balance_ratios(
 
 
 def lift_scores(
-    log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[tuple[int, Slot]], entries: Entries,
+    log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption], entries: Entries,
     power: float, max_lift: float,
 ) -> np.ndarray:  # fmt: skip
     """log p + power * min(log lift, max_lift) of candidates, where the lift is given the governor of the slot.
 
     The other arguments are those of `ReplacingOperator.scores`.
     """
+    # Slot by slot, as each governor has its own lifts; `slot_of` ascends, so that the parts join in its order.
     lifts = [np.zeros(0)]
     for (_, slot), rows in zip(slots, rows_of_slots(slot_of, len(slots)), strict=True):
         lifts.append(entries.lift(slot.contexts[:2])[entry[rows]])
@@ -248,12 +272,15 @@ def propose_batch(
     replacers: Iterable[ReplacingOperator], evidence: Sequence[Evidence], lexicon: Lexicon, limits: Limits
 ) -> Batch:
     """The batch of some captions, with all that could replace words of the kinds of `replacers`."""
-    by_kind = {replacer.kind: replacer for replacer in replacers}
+    by_kind = {replacer.kind: replacer for replacer in replacers}  # once, if several operators replace a kind
     tables = []
     for replacer in by_kind.values():
-        slots = [(number, slot) for number, one in enumerate(evidence) for slot in replacer.slots(one, lexicon)]
+        slots = [
+            (number, slot) for number, of_caption in enumerate(evidence) for slot in replacer.slots(of_caption, lexicon)
+        ]
         tables.append(replacer.propose(slots, evidence, lexicon))
     candidates = Candidates.join(tables)
+    # What captions say comes before the ratings: it is cheaper to find, and a better reason to tell.
     refuse_possible(candidates, by_kind, evidence, lexicon)
     estimates = RatingEstimates(candidates, evidence, limits)
     estimates.rate_at_best()
@@ -268,6 +295,7 @@ def refuse_possible(
 
     replacers: by kind.
     """
+    # One mask of entries for each slot, of which many captions of an image share one (`possible_nouns` caches it).
     is_possible = np.zeros(len(candidates), bool)
     slots = zip(candidates.slots, candidates.caption.tolist(), candidates.rows_of_slots, strict=True)
     for slot, number, rows in slots:

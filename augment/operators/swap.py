@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain, combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from .operator import ListingOperator, Traits
 # The lowest sum of the log-odds of two nouns in each other's place, in nats.
 MIN_LOG_ODDS = -15.0
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
-# Symmetric words, if nothing else is between two noun phrases.
+# If nothing else is between two noun phrases, these may change places and the caption stays true.
 COORDINATING = (("and",), ("or",))
 SYMMETRIC = (*COORDINATING, ("beside",), ("near",), ("alongside",), ("next", "to"), ("close", "to"), ("across", "from"))
 COPULAS = {"is", "are", "was", "were"}
@@ -48,18 +49,28 @@ PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
 
-def _exchange(caption: Caption, one: tuple[int, int], other: tuple[int, int]) -> list[Edit]:
+class TokenSpan(NamedTuple):
+    """Tokens `first` to `end` (exclusive) of a caption."""
+
+    first: int
+    end: int
+
+
+def _exchange(caption: Caption, left: TokenSpan, right: TokenSpan) -> list[Edit]:
     """The edits that let two spans of tokens change places; what then begins the caption gets its capital."""
     tokens = caption.tokens
-    texts = [caption.span(*other), caption.span(*one)]
-    start = caption.tokens[one[0]]
-    if one[0] == 0 and start.text[:1].isupper():
-        if start.pos != "PROPN" and not (len(start.text) > 1 and start.text.isupper()):
-            texts[1] = texts[1][:1].lower() + texts[1][1:]
-        texts[0] = cased(texts[0], "Xx", first=True)
+    new_left = caption.span(*right)
+    new_right = caption.span(*left)
+    first = tokens[left.first]
+    if left.first == 0 and first.text[:1].isupper():
+        # A capital of its own stays: of a name, and of "TV".
+        is_abbreviation = len(first.text) > 1 and first.text.isupper()
+        if first.pos != "PROPN" and not is_abbreviation:
+            new_right = new_right[:1].lower() + new_right[1:]
+        new_left = cased(new_left, "Xx", first=True)
     return [
-        Edit(tokens[span[0]].start, tokens[span[1] - 1].end, text)
-        for span, text in zip((one, other), texts, strict=True)
+        Edit(first.start, tokens[left.end - 1].end, new_left),
+        Edit(tokens[right.first].start, tokens[right.end - 1].end, new_right),
     ]
 
 
@@ -89,6 +100,7 @@ class Shuffle(ListingOperator):
         caption = evidence.caption
         chunks = {chunk.root: chunk for chunk in caption.chunks}
         nouns = batch.lexicon.nouns
+        # Two sorts of rows: swaps of phrases, below, and of their numbers alone, in `_with_numbers_swapped`.
         slots = [
             slot
             for slot in noun_slots(caption)
@@ -98,13 +110,13 @@ class Shuffle(ListingOperator):
             and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
         ]
         pairs = [
-            (one, other)
-            for one, other in combinations(slots, 2)
-            if one.entry != other.entry
-            and is_location(one.entry) == is_location(other.entry)
-            and not (is_worn(one.entry) and is_worn(other.entry))
+            (left, right)
+            for left, right in combinations(slots, 2)
+            if left.entry != right.entry
+            and is_location(left.entry) == is_location(right.entry)
+            and not (is_worn(left.entry) and is_worn(right.entry))
         ]
-        rows = [_swapped(caption, chunks, one, other) for one, other in _plausible(evidence, pairs)]
+        rows = [_swapped(caption, chunks, left, right) for left, right in _plausible(evidence, pairs)]
         rows += self._with_numbers_swapped(evidence, batch.lexicon)
         return in_random_order(rows, seed, self.name, caption)
 
@@ -112,18 +124,18 @@ class Shuffle(ListingOperator):
         """The rows that give each of two nouns the number of the other: "a" or "one", and more than one."""
         caption = evidence.caption
         slots = self.numerals.slots(evidence, lexicon)
-        for one, other in combinations(slots, 2):
-            several = one if one.value > 1 else other
-            if (one.value > 1) == (other.value > 1) or not may_be_one(caption, several):
+        for left, right in combinations(slots, 2):
+            several = left if left.value > 1 else right
+            if (left.value > 1) == (right.value > 1) or not may_be_one(caption, several):
                 continue
             halves = [
-                self.numerals.edit(one, other.entry, evidence, lexicon),
-                self.numerals.edit(other, one.entry, evidence, lexicon),
+                self.numerals.edit(left, right.entry, evidence, lexicon),
+                self.numerals.edit(right, left.entry, evidence, lexicon),
             ]
             edits = sorted(edit for half in halves for edit in half.edits)
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
             if is_disjoint and all(half.edits and half.reason is None for half in halves):
-                yield Row("swap", tuple(edits), (one.noun, other.noun), *exchanged(one.entry, other.entry))
+                yield Row("swap", tuple(edits), (left.noun, right.noun), *exchanged(left.entry, right.entry))
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """The two heads name the same kind of thing, or swapping them may leave the caption true. Of swapped numbers:
@@ -131,24 +143,26 @@ class Shuffle(ListingOperator):
         """
         caption = evidence.caption
         if row.swaps_numbers:
-            old, new = row.replaced.split(BOTH)
-            numbers = dict(zip(row.tokens, (new, old), strict=True))  # which each noun has now
-            noun, number = max(numbers.items(), key=lambda item: numeral_value(item[1]))
-            single = min(numbers.values(), key=numeral_value)
-            return self.numerals.violation(Row("numeral", (), (noun,), single, number), evidence, lexicon)
-        one, other = (caption.tokens[index] for index in row.tokens)
-        same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
-        return Violation("interchangeable") if same or interchangeable(caption, one, other) else None
+            number_of_left, number_of_right = row.replacement.split(BOTH)
+            is_left_several = numeral_value(number_of_left) > numeral_value(number_of_right)
+            noun = row.tokens[0] if is_left_several else row.tokens[1]
+            several = number_of_left if is_left_several else number_of_right
+            single = number_of_right if is_left_several else number_of_left
+            return self.numerals.violation(Row("numeral", (), (noun,), single, several), evidence, lexicon)
+        left, right = (caption.tokens[index] for index in row.tokens)
+        same = may_corefer(left.lemma, right.lemma) and not _told_apart(left.lemma, right.lemma)
+        return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
 
 
-def _swapped(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot) -> Row:
-    edits = _edits(caption, chunks, one, other)
+def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> Row:
+    """The row that swaps two noun phrases, with a reason if the sentence would not be grammatical."""
+    edits = _edits(caption, chunks, left, right)
     reason = None if edits else "ungrammatical"
-    if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
+    if _pronouns_change(caption, left, right) or _pronouns_change(caption, right, left):
         reason = "dangling_pronoun"
-    words = exchanged(one.entry, other.entry)
-    senses = (first_sense(one.entry), first_sense(other.entry))
-    return Row("swap", edits, (one.noun, other.noun), *words, *senses, reason=reason)
+    words = exchanged(left.entry, right.entry)
+    senses = (first_sense(left.entry), first_sense(right.entry))
+    return Row("swap", edits, (left.noun, right.noun), *words, *senses, reason=reason)
 
 
 def _told_apart(one: str, other: str) -> bool:
@@ -169,16 +183,21 @@ def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple
         return []
     encoding = evidence.encoding
     slots = list(dict.fromkeys(chain.from_iterable(pairs)))
+    number_of = {slot: number for number, slot in enumerate(slots)}
     words = [" ".join(evidence.caption.lowered[slot.start : slot.end]) for slot in slots]
     units = encoding.model.numbers(words)
-    number = {slot: i for i, slot in enumerate(slots)}
     vectors = np.stack([encoding.vector(slot.start, slot.end) for slot in slots])
+    # scores[a, b]: log p of the noun of slot b in slot a, (slots, slots).
     scores = np.minimum(vectors @ encoding.model.embedding[units].T + encoding.model.bias[units], 0.0)
 
-    def log_odds(a: int, b: int) -> float:
-        return scores[a, b] - scores[a, a] + scores[b, a] - scores[b, b] if min(units[a], units[b]) >= 0 else -math.inf
+    def log_odds(left: Slot, right: Slot) -> float:
+        a = number_of[left]
+        b = number_of[right]
+        if min(units[a], units[b]) < 0:  # a noun that the model does not know
+            return -math.inf
+        return scores[a, b] - scores[a, a] + scores[b, a] - scores[b, b]
 
-    return [pair for pair in pairs if log_odds(*map(number.__getitem__, pair)) >= MIN_LOG_ODDS]
+    return [(left, right) for left, right in pairs if log_odds(left, right) >= MIN_LOG_ODDS]
 
 
 def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
@@ -208,18 +227,20 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
     return behind not in ("of", "'s") and not stranded
 
 
-def _edits(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot) -> tuple[Edit, ...]:
+def _edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
     """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe."""
-    a = chunks[one.noun]
-    b = chunks[other.noun]
-    edits = _exchange(caption, (a.start, a.end), (b.start, b.end))
-    if one.plural != other.plural:
-        for root, plural in ((a.root, other.plural), (b.root, one.plural)):
-            verbs = agreement_edits(caption, root, plural=plural)
+    edits = _exchange(caption, _span_of(chunks[left.noun]), _span_of(chunks[right.noun]))
+    if left.plural != right.plural:
+        for noun, plural in ((left.noun, right.plural), (right.noun, left.plural)):
+            verbs = agreement_edits(caption, noun, plural=plural)
             if verbs is None:
                 return ()
             edits += verbs
     return tuple(sorted(edits))
+
+
+def _span_of(chunk: Chunk) -> TokenSpan:
+    return TokenSpan(chunk.start, chunk.end)
 
 
 class SwapAttribute(ListingOperator):
@@ -234,21 +255,24 @@ class SwapAttribute(ListingOperator):
         slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
         slots = [slot for slot in slots if not is_negated(caption, slot.noun)]
         rows = []
-        for one, other in combinations(slots, 2):
-            if one.noun != other.noun and are_incompatible(one.entry, other.entry):
-                halves = replace_attribute(caption, one, other.entry), replace_attribute(caption, other, one.entry)
-                edits = tuple(sorted(edit for half in halves for edit in half.edits))
-                tokens = (one.noun, other.noun)
-                rows.append(Row("attribute_swap", edits, tokens, *exchanged(one.entry, other.entry)))
+        for left, right in combinations(slots, 2):
+            if left.noun == right.noun or not are_incompatible(left.entry, right.entry):
+                continue
+            new_left = replace_attribute(caption, left, right.entry)
+            new_right = replace_attribute(caption, right, left.entry)
+            edits = tuple(sorted([*new_left.edits, *new_right.edits]))
+            words = exchanged(left.entry, right.entry)
+            rows.append(Row("attribute_swap", edits, (left.noun, right.noun), *words))
         return in_random_order(rows, seed, self.name, caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """An attribute is already given to the other noun, or the two nouns may be the same thing."""
-        one, other = (evidence.caption.tokens[index].lemma for index in row.tokens)
-        if may_corefer(one, other):
+        left, right = (evidence.caption.tokens[index].lemma for index in row.tokens)
+        if may_corefer(left, right):
             return Violation("interchangeable")
-        mine, theirs = row.replaced.split(BOTH)
-        return attribute_violation(theirs, one, evidence) or attribute_violation(mine, other, evidence)
+        attribute_of_left, attribute_of_right = row.replacement.split(BOTH)
+        by_left = attribute_violation(attribute_of_left, left, evidence)
+        return by_left or attribute_violation(attribute_of_right, right, evidence)
 
 
 class Paraphrase(ListingOperator):
@@ -266,64 +290,75 @@ class Paraphrase(ListingOperator):
 
 
 def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
+    """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins."""
     lowered = caption.lowered
-    for one, other in pairwise(caption.chunks):
-        between = lowered[one.end : other.start]
-        root = caption.tokens[one.root]
-        tag = caption.tokens[other.root].tag
+    for left, right in pairwise(caption.chunks):
+        between = lowered[left.end : right.start]
+        root = caption.tokens[left.root]
+        tag = caption.tokens[right.root].tag
         if between[:1] and between[0] in COPULAS and root.tag == tag:
             between = between[1:]
-        if between not in SYMMETRIC or not _bare(caption, one, other):
+        if between not in SYMMETRIC or not _can_be_swapped_whole(caption, left, right):
             continue
         if between not in COORDINATING and root.dep not in ("ROOT", "nsubj", "attr"):
             continue  # "in a canoe near a forest" is not "in a forest near a canoe"
         plural = tag == "NNS"  # the verb must agree when the second phrase takes the place of the first
-        agrees = plural == (root.tag == "NNS") or agreement_edits(caption, one.root, plural=plural) == []
-        if lowered[other.root] != lowered[one.root] and agrees:
-            yield _paraphrase(caption, (one.start, one.end), (other.start, other.end), one.root, other.root)
+        agrees = plural == (root.tag == "NNS") or agreement_edits(caption, left.root, plural=plural) == []
+        if lowered[right.root] != lowered[left.root] and agrees:
+            yield _paraphrase(caption, _span_of(left), _span_of(right), left.root, right.root)
 
 
-def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
+def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
     """Whether two phrases can be swapped whole: equally determined, no pronouns, and nothing else modifies one."""
     tokens = caption.tokens
     lowered = caption.lowered
-    if any(tokens[i].tag in PRONOUNS for chunk in (one, other) for i in range(chunk.start, chunk.end)):
-        return False
-    if any(tokens[chunk.root].tag not in ("NN", "NNS") for chunk in (one, other)):
-        return False
-    determined = [tokens[chunk.start].dep in ("det", "nummod") for chunk in (one, other)]
-    if determined[0] != determined[1] or (not determined[0] and one.end - one.start > 1):
-        return False
-    if one.start and (tokens[one.start - 1].dep in ("conj", "amod", "compound", "cc") or lowered[one.start - 1] == ","):
-        return False
-    if other.end < len(tokens):
-        behind = tokens[other.end]
-        finite = behind.pos == "AUX" or behind.tag in ("VBZ", "VBP")
-        if not finite and (behind.pos != "PUNCT" or behind.lower == ","):
+    for chunk in (left, right):
+        if any(tokens[index].tag in PRONOUNS for index in range(chunk.start, chunk.end)):
             return False
-        if finite and tokens[one.root].dep not in ("nsubj", "nsubjpass"):
+        if tokens[chunk.root].tag not in ("NN", "NNS"):
+            return False
+
+    is_left_determined = tokens[left.start].dep in ("det", "nummod")
+    is_right_determined = tokens[right.start].dep in ("det", "nummod")
+    has_several_words = left.end - left.start > 1
+    if is_left_determined != is_right_determined or (not is_left_determined and has_several_words):
+        return False
+    # The phrase goes on to the left: it is part of a list, or what precedes it may belong to both.
+    if left.start and (
+        tokens[left.start - 1].dep in ("conj", "amod", "compound", "cc") or lowered[left.start - 1] == ","
+    ):
+        return False
+    if right.end < len(tokens):
+        behind = tokens[right.end]
+        is_finite = behind.pos == "AUX" or behind.tag in ("VBZ", "VBP")
+        if not is_finite and (behind.pos != "PUNCT" or behind.lower == ","):
+            return False
+        if is_finite and tokens[left.root].dep not in ("nsubj", "nsubjpass"):
             return False  # "a cup is by a plate and a spoon is by a fork": another clause has begun
-    between = lowered[one.end]
-    allowed = {other.root} | {i for i in range(one.end, other.start)}
-    for chunk in (one, other):
+    word_between = lowered[left.end]
+    joining = {right.root, *range(left.end, right.start)}
+    for chunk in (left, right):
         for child in caption.dependents(chunk.root, *MODIFIERS):
-            if child.index not in allowed and not (between == "and" and child.index < one.start):
+            is_before_both = word_between == "and" and child.index < left.start
+            if child.index not in joining and not is_before_both:
                 return False
     return True
 
 
 def _adjectives(caption: Caption) -> Iterator[Row]:
+    """The swaps of two adjectives of a noun that "and" joins: "black and white"."""
     tokens = caption.tokens
     lowered = caption.lowered
     for token in tokens[1:-1]:
-        one = token.index - 1
-        other = token.index + 1
-        if lowered[token.index] != "and" or tokens[other].tag not in ADJECTIVE_TAGS or tokens[other].head != one:
+        left = token.index - 1
+        right = token.index + 1
+        if lowered[token.index] != "and" or tokens[right].tag not in ADJECTIVE_TAGS or tokens[right].head != left:
             continue
-        if tokens[one].tag in ADJECTIVE_TAGS and tokens[one].dep == "amod" and caption.word(one - 1) != ",":
-            yield _paraphrase(caption, (one, one + 1), (other, other + 1), one, other)
+        if tokens[left].tag in ADJECTIVE_TAGS and tokens[left].dep == "amod" and caption.word(left - 1) != ",":
+            yield _paraphrase(caption, TokenSpan(left, left + 1), TokenSpan(right, right + 1), left, right)
 
 
-def _paraphrase(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, other: int) -> Row:
-    words = exchanged(caption.tokens[one].lemma, caption.tokens[other].lemma)
-    return Row("none", tuple(_exchange(caption, a, b)), (one, other), *words)
+def _paraphrase(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
+    """The row that swaps two spans of tokens; their heads are told."""
+    words = exchanged(caption.tokens[left_head].lemma, caption.tokens[right_head].lemma)
+    return Row("none", tuple(_exchange(caption, left, right)), (left_head, right_head), *words)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise, permutations
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,7 @@ class UniformOperator(ListingOperator):
             ids = [evidence.caption.caption_id]
             positions = np.full(len(option.names), option.position)
             keys.append(exponentials(seed, stream, ids * len(option.names), positions, name_keys(option.names)))
+        # All pairs of a place and a name in one random order; option i has the numbers from starts[i] on.
         starts = np.cumsum([0, *(len(option.names) for option in options)])
         for number in np.argsort(np.concatenate(keys), kind="stable").tolist():
             which = int(np.searchsorted(starts, number, "right")) - 1
@@ -199,8 +200,10 @@ class UniformShuffle(ListingOperator):
         caption = evidence.caption
         tokens = caption.tokens
         chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
-        joined = [set(caption.lowered[one.end : other.start]) for one, other in pairwise(chunks)]
-        groups = list(accumulate((not 0 < len(words) <= len(words & JOINING) for words in joined), initial=0))
+        # Neighbours that only JOINING words separate are of one group; elsewhere the number of the group goes up.
+        between = [set(caption.lowered[left.end : right.start]) for left, right in pairwise(chunks)]
+        begins_group = [not words or not words <= JOINING for words in between]
+        groups = list(accumulate(begins_group, initial=0))
         rng = record_rng(seed, self.name, caption.caption_id)
         for order in _orders(groups, rng):
             yield _permuted(caption, chunks, order)
@@ -331,21 +334,36 @@ class UniformRelation(ListingOperator):
         def verb(slot: Slot, name: str) -> Row | None:
             return replace_verb(caption, slot, name, lexicon)
 
-        # What is drawn of each part, and what makes a row of it, with the weight of the part.
-        parts: list[tuple[int, tuple[Sequence[Any], ...], Callable[..., Row | None]]] = [
-            (4, (ends, new_nouns), partial(_noun_row, caption, lexicon)),
-            (1 if verbs else 2, (uses, new_prepositions), preposition),
-            (1 if uses else 2, (verbs, new_verbs), verb),
-            (1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
-            (1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
+        # Subject and object together weigh twice as much as the relation word, which is a preposition or a verb.
+        parts = [
+            RelationPart(4, (ends, new_nouns), partial(_noun_row, caption, lexicon)),
+            RelationPart(1 if verbs else 2, (uses, new_prepositions), preposition),
+            RelationPart(1 if uses else 2, (verbs, new_verbs), verb),
+            RelationPart(1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
+            RelationPart(1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
         ]
-        present = [part for part in parts if part[1][0]]
-        weights = [weight for weight, *_ in present]
+        present = [part for part in parts if part.choices[0]]
+        weights = [part.weight for part in present]
         rng = record_rng(seed, self.name, caption.caption_id)
         for _ in range(MOST_ROWS if present else 0):
-            ((_, lists, row_of),) = rng.choices(present, weights)
-            if all(lists) and (row := row_of(*map(rng.choice, lists))) is not None:
+            (part,) = rng.choices(present, weights)
+            if not all(part.choices):
+                continue
+            row = part.row(*map(rng.choice, part.choices))
+            if row is not None:
                 yield row
+
+
+class RelationPart(NamedTuple):
+    """A part of a caption's relations that `UniformRelation` changes.
+
+    weight: how often, relative to the other parts. choices: from each of these one is drawn: a place of the caption,
+    and what is put there. row: makes the row of what is drawn; None if it has no form that fits.
+    """
+
+    weight: int
+    choices: tuple[Sequence[object], ...]
+    row: Callable[..., Row | None]
 
 
 def _not_said(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from ..rows import Row
 from ..slots.nouns import Slot
 from ..slots.verbs import are_incompatible, inflected, may_be_same, verb_slots
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
-from .replacement import ReplacingOperator
+from .replacement import ReplacingOperator, Unfit
 
 
 class ReplaceVerb(ReplacingOperator):
@@ -35,7 +35,7 @@ class ReplaceVerb(ReplacingOperator):
         """Its Penn tag."""
         return evidence.caption.tokens[slot.start].tag
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """Those that may be true of the same subject and object."""
         return _never_replaces(slot.entry, lexicon.verbs.names, slot.form)
 
@@ -63,10 +63,10 @@ class ReplaceVerb(ReplacingOperator):
 
 
 @cached(8192)
-def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> tuple[np.ndarray, np.ndarray]:
+def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> Unfit:
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]
-    others = [number for number in never if names[number] != entry]
-    return read_only(np.array(never, int)), read_only(np.array(others, int))
+    compatible = [number for number in never if names[number] != entry]
+    return Unfit(read_only(np.array(never, int)), read_only(np.array(compatible, int)))
 
 
 @cache

@@ -124,6 +124,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         root = tokens[chunk.root]
         if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _number_unclear(caption, chunk):
             continue
+        # The words that form a compound with the head: "tennis racket"; not one that belongs to a word before the head.
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
@@ -255,6 +256,7 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             entry = quantity(token)
             if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
+            # One of the two is a mistake, of the parse or of the caption: nothing that agrees could be made of it.
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
             governed = governor(caption, root)

@@ -127,7 +127,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
 
 def subject(caption: Caption, verb: Token) -> Token | None:
     """The subject of a verb, also through relative clauses and coordination; None if the parse does not show it."""
-    for _ in caption.tokens:
+    for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
         doer = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]
         if verb.dep in ("acl", "relcl") and (doer is None or doer.tag in ("WDT", "WP")):
@@ -157,17 +157,15 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
     lowered = caption.lowered
     tokens = caption.tokens
     phrases = prepositions().phrases
-    i = 0
-    while i < len(tokens):
-        for words in phrases.get(lowered[i], ()):
-            if lowered[i : i + len(words)] == words:
-                yield i, i + len(words)
-                i += len(words)
-                break
-        else:
-            if tokens[i].dep == "prep" and tokens[i].pos == "ADP":
-                yield i, i + 1
-            i += 1
+    start = 0
+    while start < len(tokens):
+        candidates = phrases.get(lowered[start], ())
+        phrase = next((words for words in candidates if lowered[start : start + len(words)] == words), None)
+        end = start + (1 if phrase is None else len(phrase))
+        # A phrase of the table is a preposition whatever the parse makes of its words; a single word has to be one.
+        if phrase is not None or (tokens[start].dep == "prep" and tokens[start].pos == "ADP"):
+            yield start, end
+        start = end
 
 
 @cached_on_caption
@@ -208,15 +206,16 @@ def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
 def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
     table = prepositions()
-    (_, start, end, entry, noun, *_) = use
-    object = caption.tokens[noun]
+    object = caption.tokens[use.noun]
+    is_next = object.index == use.end
+    is_one_word = use.end - use.start == 1
     return (
-        caption.word(start - 1) in (*ARTICLES, "the")  # "an out of focus picture"
-        or (object.lemma in table.idioms and (object.index == end or end - start == 1))
-        or any(token.index == end for token in caption.dependents(end - 1, "prep"))
+        caption.word(use.start - 1) in (*ARTICLES, "the")  # "an out of focus picture"
+        or (object.lemma in table.idioms and (is_next or is_one_word))
+        or any(token.index == use.end for token in caption.dependents(use.end - 1, "prep"))
         or above.lemma in table.governors
-        or entry in table.owned.get(above.lemma, ())
-        or (entry == "by" and above.tag == "VBN")
+        or use.entry in table.owned.get(above.lemma, ())
+        or (use.entry == "by" and above.tag == "VBN")  # an agent: "is held by a man"
     )
 
 

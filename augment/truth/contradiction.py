@@ -8,12 +8,12 @@ true, estimated from the captions of the corpus, and calibrated by `fit`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..caption import Caption, Token, cached_on_caption, cached_on_context, read_only
-from ..evidence import Evidence
+from ..evidence import Evidence, Mention
 from ..kinds import KINDS
 from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.semantic_classes import is_worn, prepositions
@@ -42,24 +42,26 @@ class Violation(NamedTuple):
     sibling_id: str | None = None
 
 
-def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Any], bool]) -> Violation | None:
+def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
     """A violation if the caption has a mention of a kind that fits; its word is that of the first one."""
     fitting = [mention for mention in evidence.caption_mentions[kind] if fits(mention)]
     return Violation(reason, _word(kind, min(fitting))) if fitting else None
 
 
-def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Any], bool]) -> Violation | None:
+def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
     """A violation if a sibling has a mention of a kind that fits; its word is that of the first sibling that does."""
-    found = evidence.first_sibling_mention(kind, fits)
-    return Violation(reason, _word(kind, found[0]), found[1]) if found else None
+    said = evidence.first_sibling_mention(kind, fits)
+    return None if said is None else Violation(reason, _word(kind, said.mention), said.sibling_id)
 
 
-def _word(kind: str, mention: Any) -> str:
+def _word(kind: str, mention: Mention) -> str:
     """How a mention is shown: (couch, on) as "on couch", (dog, 2) as "dog", (car, red) as "red", a thing as it is."""
     if isinstance(mention, str):
         return mention
     thing, value = mention
-    return {"preposition": f"{value} {thing}", "numeral": thing}.get(kind, value)
+    if kind == "numeral":
+        return thing
+    return f"{value} {thing}" if kind == "preposition" else value
 
 
 def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.ndarray:
@@ -91,57 +93,69 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
         index = CoreferenceIndex((new,))
     elif not possible_nouns(evidence, lexicon, replaced)[number]:  # mostly, and one look tells
         return None
-    own = evidence.caption_mentions["noun"]
-    if reason := index.with_any(own).reason(number):
+    nouns = evidence.caption_mentions["noun"]
+    if reason := index.with_any(nouns).reason(number):
         return said_by_caption(
             f"{reason}_in_caption", evidence, "noun", lambda noun: index.with_noun(noun).reason(number) == reason
         )
-    heard = evidence.specific_sibling_nouns(replaced)
-    if reason := index.with_any(heard).reason(number):
+    sibling_nouns = evidence.specific_sibling_nouns(replaced)
+    if reason := index.with_any(sibling_nouns).reason(number):
         return said_by_sibling(
             f"{reason}_in_sibling",
             evidence,
             "noun",
-            lambda noun: noun in heard and index.with_noun(noun).reason(number) == reason,
+            lambda noun: noun in sibling_nouns and index.with_noun(noun).reason(number) == reason,
         )
     return None
 
 
-def likely_word(row: Row, evidence: Evidence) -> tuple[str | None, str | None]:
-    """The word of the image's captions that makes a row likelier than any other of them does, None if none does; and
-    the caption_id of the first sibling that has it, None if the caption does.
+class LikelyBy(NamedTuple):
+    """The word of an image's captions that makes a negative likely to be true; None if none does.
+
+    sibling_id: the caption_id of the first sibling that has the word; None if the caption itself has it.
     """
+
+    word: str | None
+    sibling_id: str | None
+
+
+def likely_word(row: Row, evidence: Evidence) -> LikelyBy:
+    """The word of the image's captions that makes a row likelier than any other of them does."""
     asserted = row.assertion or row
     if evidence.image is None or asserted.change not in KINDS or is_transition(asserted.change):
-        return evidence.caption.tokens[asserted.tokens[-1]].lemma, None
+        return LikelyBy(evidence.caption.tokens[asserted.tokens[-1]].lemma, None)
     nouns = frozenset[str]().union(*map(mentioned_nouns, evidence.image.captions))
     word = evidence.image.truth.associations[asserted.change].strongest(nouns, asserted.replacement)
     if word in mentioned_nouns(evidence.caption):
-        return word, None
-    siblings = (one.caption_id for one in evidence.siblings if word in mentioned_nouns(one))
-    return word, next(siblings, None)
+        return LikelyBy(word, None)
+    with_word = (sibling.caption_id for sibling in evidence.siblings if word in mentioned_nouns(sibling))
+    return LikelyBy(word, next(with_word, None))
 
 
-def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
+def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
     """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
 
     "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
     behind a car and a boy is behind the car": two clauses state the same of each.
     """
-    first = caption.first_conjunct(one), caption.first_conjunct(other)
-    pairs = ((one, other), (other, one), first, first[::-1])
-    if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
+    # Of "a dog and a cat near a bed" the cat has the place of the dog in the parse: what holds for the first conjuncts
+    # holds for the nouns.
+    first_conjuncts = (caption.first_conjunct(first), caption.first_conjunct(second))
+    are_objects = all(token.dep == "pobj" for token in first_conjuncts)
+    if are_objects and len({caption.lowered[token.head] for token in first_conjuncts}) == 1:
         return True
-    if one.dep == other.dep == "pobj":  # both locate the same noun: "a man in the water, on a boat"
-        above = caption.tokens[one.head].head
-        if above == caption.tokens[other.head].head and caption.tokens[above].pos == "NOUN":
+    if first.dep == second.dep == "pobj":  # both locate the same noun: "a man in the water, on a boat"
+        above = caption.tokens[first.head].head
+        if above == caption.tokens[second.head].head and caption.tokens[above].pos == "NOUN":
             return True
-    if any(_is_with(caption, *pair) for pair in pairs) or _listed(caption, one, other):
+    pairs = ((first, second), (second, first), first_conjuncts, first_conjuncts[::-1])
+    if any(_is_with(caption, *pair) for pair in pairs) or _listed(caption, first, second):
         return True
-    if _follows_after_swap(caption, one.index, other.index):
+    if _follows_after_swap(caption, first.index, second.index):
         return True
-    is_side_by_side = first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
-    return is_side_by_side and not _tells_apart(caption, one, other)
+    is_joined = first_conjuncts[0].index == first_conjuncts[1].index
+    is_side_by_side = is_joined or any(_symmetric(caption, *pair) for pair in pairs)
+    return is_side_by_side and not _tells_apart(caption, first, second)
 
 
 class Statement(NamedTuple):
@@ -152,6 +166,13 @@ class Statement(NamedTuple):
     verb: str
     preposition: str
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether its subject and object may change places: by its preposition if it has one, else by its verb."""
+        if self.preposition:
+            return self.preposition in prepositions().symmetric
+        return self.verb in SYMMETRIC_VERBS
+
     def implies(self, other: Statement, caption: Caption) -> bool:
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
@@ -159,40 +180,46 @@ class Statement(NamedTuple):
         if prepositions().exclude(self.preposition, other.preposition):
             return False
         orders = [(self.subject, self.object)]
-        if other.preposition in prepositions().symmetric if other.preposition else other.verb in SYMMETRIC_VERBS:
+        if other.is_symmetric:
             orders.append((self.object, self.subject))
-        return any(_same(caption, a, other.subject) and _same(caption, b, other.object) for a, b in orders)
+        return any(
+            _same(caption, subject, other.subject) and _same(caption, object, other.object)
+            for subject, object in orders
+        )
 
 
 @cached_on_caption
 def _statements(caption: Caption) -> tuple[Statement, ...]:
+    """The relations of a caption's scene graph that have words of their own."""
     statements = []
     for relation in scene_graph(caption).relations:
-        if relation.tokens:
-            verbs = [caption.tokens[i].lemma for i in relation.tokens if caption.tokens[i].pos in ("VERB", "AUX")]
-            words = [caption.lowered[i] for i in relation.tokens if caption.tokens[i].pos not in ("VERB", "AUX")]
-            statements.append(Statement(relation.subject, relation.object, " ".join(verbs), " ".join(words)))
+        if not relation.tokens:
+            continue
+        words = [caption.tokens[index] for index in relation.tokens]
+        verbs = [word.lemma for word in words if word.pos in ("VERB", "AUX")]
+        others = [word.lower for word in words if word.pos not in ("VERB", "AUX")]
+        statements.append(Statement(relation.subject, relation.object, " ".join(verbs), " ".join(others)))
     return tuple(statements)
 
 
-def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
+def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
     """Whether all statements after the swap are implied by relations that the caption states, and there are any."""
     stated = _statements(caption)
-    swapped = {one: other, other: one}
-    new = [
+    swapped = {first: second, second: first}
+    after_swap = [
         old._replace(subject=swapped.get(old.subject, old.subject), object=swapped.get(old.object, old.object))
         for old in stated
         if old.subject in swapped or old.object in swapped
     ]
-    return bool(new) and all(any(old.implies(statement, caption) for old in stated) for statement in new)
+    return bool(after_swap) and all(any(old.implies(new, caption) for old in stated) for new in after_swap)
 
 
-def _tells_apart(caption: Caption, one: Token, other: Token) -> bool:
+def _tells_apart(caption: Caption, first: Token, second: Token) -> bool:
     """Whether a caption says of one of two things that are near each other what need not be true of the other: that it
     does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. Where it is does not
     count: what is near it is mostly there, too.
     """
-    both = (one.index, other.index)
+    both = (first.index, second.index)
     return any(
         (statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS})
         or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma))
@@ -201,47 +228,50 @@ def _tells_apart(caption: Caption, one: Token, other: Token) -> bool:
     )
 
 
-def _same(caption: Caption, one: int, other: int) -> bool:
+def _same(caption: Caption, first: int, second: int) -> bool:
     """Whether two nouns mean one thing, or things of which the caption says the same: the same token, the same noun
     again with "the", or in the same words ("a car … a car").
     """
-    if one == other:
+    if first == second:
         return True
-    if caption.tokens[one].lemma != caption.tokens[other].lemma:
+    if caption.tokens[first].lemma != caption.tokens[second].lemma:
         return False
-    is_definite = any(word.lower == "the" for word in caption.dependents(max(one, other), "det"))
-    return is_definite or _described(caption, one) == _described(caption, other)
+    is_definite = any(word.lower == "the" for word in caption.dependents(max(first, second), "det"))
+    return is_definite or _described(caption, first) == _described(caption, second)
 
 
 def _described(caption: Caption, noun: int) -> tuple[str, ...]:
     """The words of a noun's phrase up to it, without its determiner."""
-    words = caption.lowered[caption.phrase_start(noun) : noun + 1]
-    return words[1:] if len(words) > 1 and caption.tokens[caption.phrase_start(noun)].dep == "det" else words
+    start = caption.phrase_start(noun)
+    if start < noun and caption.tokens[start].dep == "det":
+        start += 1
+    return caption.lowered[start : noun + 1]
 
 
-def _listed(caption: Caption, one: Token, other: Token) -> bool:
+def _listed(caption: Caption, first: Token, second: Token) -> bool:
     """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
-    start = caption.phrase_start(other.index)
-    inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
-    between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
-    return set(between) <= {",", "and", "or", "&", "as", "well", "plus"}
+    start = caption.phrase_start(second.index)
+    inside = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
+    between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in inside}
+    return between <= {",", "and", "or", "&", "as", "well", "plus"}
 
 
-def _is_with(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether `other` is with `one`, regardless of the parse: "a plate with oranges"."""
-    governor = caption.tokens[other.head]
-    if other.dep != "pobj" or governor.lower != "with":
+def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
+    """Whether `thing` is with `holder`, regardless of the parse: "a plate with oranges"."""
+    governor = caption.tokens[thing.head]
+    if thing.dep != "pobj" or governor.lower != "with":
         return False
-    if caption.phrase_start(other.index) == governor.index + 1 and one.index == governor.index - 1:
+    if caption.phrase_start(thing.index) == governor.index + 1 and holder.index == governor.index - 1:
         return True
-    above = caption.tokens[one.head]
-    return governor.head in (above.index, above.head) and one.dep in ("dobj", "pobj")
+    above = caption.tokens[holder.head]
+    return governor.head in (above.index, above.head) and holder.dep in ("dobj", "pobj")
 
 
 def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
     """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
     governor = caption.tokens[other.head]
     if governor.dep == "prep" or governor.pos == "ADP":
+        # "next to": the object depends on "to", this on "next", and this on what is next to it.
         outer = governor
         words = [governor.lower]
         while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):

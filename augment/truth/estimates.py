@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import exp, log, log1p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from ..slots.nouns import numeral_value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Counts of a word are mixed with this many imagined ones of its class, see the equations above.
 SMOOTHING = 20.0
 MAX_P_TRUE = 0.025
 # Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
@@ -59,7 +60,18 @@ TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
 IMAGES = 64  # number of images whose results are cached
 Assertion = tuple[str, str]  # thing and value
-Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
+
+
+class Transition(NamedTuple):
+    """A value that one caption gives to a thing, and the one that another caption of the image gives it; "" for any."""
+
+    old: str
+    thing: str
+    new: str
+
+
+# A transition, also of all things of a semantic class, which then takes the place of the thing.
+GeneralTransition = tuple[str, str | int, str]
 
 
 def is_transition(kind: str) -> bool:
@@ -102,7 +114,9 @@ def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
     "A black dog and a brown dog" mentions dogs twice: "two black dogs and a brown dog" is not true of two dogs. Always
     true for kinds other than "numeral".
     """
-    return kind != "numeral" or sum([is_same_thing(thing, head.lemma) for head in chunk_heads(caption)]) <= 1
+    if kind != "numeral":
+        return True
+    return sum(is_same_thing(thing, head.lemma) for head in chunk_heads(caption)) <= 1
 
 
 class Associations:
@@ -122,15 +136,17 @@ class Associations:
         self._column = column.astype(np.int32)
         self._count = together[row, column]
         self._starts = np.searchsorted(row, np.arange(len(words) + 1)).tolist()
-        self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)
+        self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)  # p(y)
         self.log_odds = reproducible.log(self._usual / (1 - self._usual))
-        self._class_of_word, self._class_of_entry = (
-            np.array([semantic_class(word) for word in names], int) for names in (words, entries)
-        )
+        self._class_of_word = np.array([semantic_class(word) for word in words], int)
+        self._class_of_entry = np.array([semantic_class(entry) for entry in entries], int)
         self.is_person = (self._class_of_entry == PERSON).astype(float)
-        mentioned = np.bincount(self._class_of_word, self._mentioned, CLASSES)[:, None]  # of the words of each class
-        of_class = np.bincount(self._class_of_word[row] * len(entries) + column, self._count, CLASSES * len(entries))
-        self._by_class = (of_class.reshape(CLASSES, -1) + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
+        # p(y | class of x), shape (CLASSES, entries): what a rare word falls back on.
+        mentioned = np.bincount(self._class_of_word, self._mentioned, CLASSES)[:, None]
+        class_and_entry = self._class_of_word[row] * len(entries) + column
+        together_of_class = np.bincount(class_and_entry, self._count, CLASSES * len(entries)).reshape(CLASSES, -1)
+        self._by_class = (together_of_class + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
+        # Filled in word by word, see `score`: in float32, as there are millions.
         self._lifts = np.zeros(together.shape, np.float32)
         self._known = np.zeros(len(words), bool)
 
@@ -143,7 +159,7 @@ class Associations:
         rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
             return np.zeros(len(self.log_odds))
-        for row in rows:
+        for row in rows:  # sorted, so that sums do not depend on the order of a set
             if not self._known[row]:
                 self._lifts[row] = self._lift(row)
                 self._known[row] = True
@@ -157,16 +173,18 @@ class Associations:
 
     def _lift(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
-        part = slice(self._starts[row], self._starts[row + 1])
+        of_row = slice(self._starts[row], self._starts[row + 1])
         together = np.zeros(len(self._usual))
-        together[self._column[part]] = self._count[part]
+        together[self._column[of_row]] = self._count[of_row]
         given = self._mentioned[row] + SMOOTHING
         share = self._by_class[self._class_of_word[row]]
-        seen, likely, usual = (
-            np.bincount(self._class_of_entry, values, CLASSES) for values in (together, share, self._usual)
-        )
-        of_class = (seen + SMOOTHING * likely) / given / np.maximum(usual, 1e-12)
-        expected = of_class[self._class_of_entry] * self._usual
+        # Sums over the entries of each class, (CLASSES,): of n(x, y), of p(y | class of x) and of p(y).
+        together_of_class = np.bincount(self._class_of_entry, together, CLASSES)
+        share_of_class = np.bincount(self._class_of_entry, share, CLASSES)
+        usual_of_class = np.bincount(self._class_of_entry, self._usual, CLASSES)
+        smoothed_of_class = (together_of_class + SMOOTHING * share_of_class) / given  # p(k(y) | x)
+        lift_of_class = smoothed_of_class / np.maximum(usual_of_class, 1e-12)
+        expected = lift_of_class[self._class_of_entry] * self._usual  # p'(y | x)
         return (together + SMOOTHING * expected) / given / self._usual
 
 
@@ -174,16 +192,17 @@ class Transitions:
     """P(new value | old value, thing), estimated from transition counts."""
 
     def __init__(self, counts: Mapping[Transition, int]) -> None:
-        """`counts`: (old, thing, new) -> pairs; summed when a probability is first needed."""
+        """`counts`: the pairs of captions of each transition; summed when a probability is first needed."""
         self._unsummed = counts
 
     @cached_property
-    def _counts(self) -> Counter[tuple[str, str | int, str]]:
+    def _counts(self) -> Counter[GeneralTransition]:
         """The counts, with their sums over the things of a class, over all things, and over all old values."""
-        summed: Counter[tuple[str, str | int, str]] = Counter(self._unsummed)
+        summed: Counter[GeneralTransition] = Counter(self._unsummed)
         for (old, thing, new), number in self._unsummed.items():
-            for general in ((old, semantic_class(thing), new), (old, "", new), ("", "", new)):
-                summed[general] += number
+            summed[old, semantic_class(thing), new] += number
+            summed[old, "", new] += number
+            summed["", "", new] += number
         return summed
 
     def probability(self, old: str, thing: str, new: str) -> float:
@@ -194,8 +213,9 @@ class Transitions:
         """
         counts = self._counts
         likely = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
-        for given in ((old, ""), (old, semantic_class(thing)), (old, thing)):
-            likely = (counts[*given, new] + SMOOTHING * likely) / (counts[*given, ""] + SMOOTHING)
+        # From the general to the specific: each estimate is the prior of the next.
+        for things in ("", semantic_class(thing), thing):
+            likely = (counts[old, things, new] + SMOOTHING * likely) / (counts[old, things, ""] + SMOOTHING)
         return likely
 
 
@@ -217,8 +237,8 @@ class Truth:
         return ImageTruth(self, tuple(captions))
 
     @cached(TRANSITIONS)
-    def p_transition(self, kind: str, change: tuple[str, str, str], agreeing: int, captions: int) -> float:
-        """The calibrated probability that a change (old value, thing, new value) is true of an image.
+    def p_transition(self, kind: str, change: Transition, agreeing: int, captions: int) -> float:
+        """The calibrated probability that a change of the value of a thing is true of an image.
 
         agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
@@ -226,8 +246,8 @@ class Truth:
         logit = bias + odds * self.log_odds(kind, change) + others * log1p(agreeing) + number * log(captions)
         return round(1 / (1 + exp(-logit)), DIGITS)
 
-    def log_odds(self, kind: str, change: tuple[str, str, str]) -> float:
-        """The log odds of a change (old value, thing, new value), before calibration."""
+    def log_odds(self, kind: str, change: Transition) -> float:
+        """The log odds of a change of the value of a thing, before calibration."""
         chance = self.transitions[kind].probability(*change)
         return log(chance / (1 - chance))
 
@@ -238,44 +258,65 @@ class Truth:
         """
         import pyarrow.compute as pc
 
-        associations = {}
-        transitions = {}
-        calibration = {}
+        associations: dict[str, Associations] = {}
+        transitions: dict[str, Transitions] = {}
+        calibration: dict[str, np.ndarray] = {}
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
-        (kinds, kind_of), *keys = (_numbered(table[name]) for name in ("kind", "said", "of", "entry"))
+        kinds = EncodedTexts.of(table["kind"])
+        said = EncodedTexts.of(table["said"])
+        thing = EncodedTexts.of(table["of"])
+        entry = EncodedTexts.of(table["entry"])
         for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
             calibration[kind] = read_only(np.array(coefficients))
-            rows = np.flatnonzero((kind_of == kinds.index(kind)) & is_count)
+            rows = np.flatnonzero((kinds.number == kinds.words.index(kind)) & is_count)
             counts = table["count"].to_numpy()[rows]
-            said, of, entry = ((words, numbers[rows]) for words, numbers in keys)
             if is_transition(kind):
-                texts = ([words[number] for number in numbers.tolist()] for words, numbers in (said, of, entry))
-                transitions[kind] = Transitions(dict(zip(zip(*texts, strict=True), counts.tolist(), strict=True)))
+                texts = zip(said.take(rows).texts(), thing.take(rows).texts(), entry.take(rows).texts(), strict=True)
+                changes = map(Transition._make, texts)
+                transitions[kind] = Transitions(dict(zip(changes, counts.tolist(), strict=True)))
             else:
-                associations[kind] = _associations(said, entry, counts, lexicon.entries(kind).names)
+                names = lexicon.entries(kind).names
+                associations[kind] = _associations(said.take(rows), entry.take(rows), counts, names)
         return cls(associations, transitions, calibration, max_p_true)
 
 
-Numbered = tuple[list[str], np.ndarray]  # the words of a column, and the number of each row's
+class EncodedTexts(NamedTuple):
+    """A column of texts: its distinct words, and for each row the number of its word, (rows,)."""
+
+    words: list[str]
+    number: np.ndarray
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> EncodedTexts:
+        """The texts of a column, dictionary-encoded or not."""
+        encoded = column.combine_chunks().dictionary_encode()
+        return cls(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
+
+    def take(self, rows: np.ndarray) -> EncodedTexts:
+        """Some rows, with the same numbers of words."""
+        return EncodedTexts(self.words, self.number[rows])
+
+    def texts(self) -> list[str]:
+        """The text of each row."""
+        return [self.words[number] for number in self.number.tolist()]
 
 
-def _numbered(column: pa.ChunkedArray) -> Numbered:
-    encoded = column.combine_chunks().dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+def _associations(said: EncodedTexts, entry: EncodedTexts, counts: np.ndarray, entries: Sequence[str]) -> Associations:
+    """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
 
-
-def _associations(said: Numbered, entry: Numbered, counts: np.ndarray, entries: Sequence[str]) -> Associations:
-    """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out."""
+    said, entry: of each count, the word that one caption says, and the entry that another entails; "" for any.
+    """
+    # Row and column 0 of `pairs` are those of "", any word and any entry.
     column_of = {name: column for column, name in enumerate(["", *entries])}
-    column = np.array([column_of.get(name, -1) for name in entry[0]], int)[entry[1]]
-    known = column >= 0
-    number = said[1][known]
-    words = sorted({said[0][one] for one in np.unique(number).tolist()} - {""})
+    column = np.array([column_of.get(name, -1) for name in entry.words], int)[entry.number]
+    is_known = column >= 0
+    number = said.number[is_known]
+    words = sorted({said.words[i] for i in np.unique(number).tolist()} - {""})
     row_of = {word: row for row, word in enumerate(["", *words])}
-    row = np.array([row_of.get(word, -1) for word in said[0]], int)[number]
+    row = np.array([row_of.get(word, -1) for word in said.words], int)[number]
     pairs = np.zeros((len(words) + 1, len(entries) + 1), np.int32)  # half the memory of floats: there are millions
-    pairs[row, column[known]] = counts[known]
+    pairs[row, column[is_known]] = counts[is_known]
     return Associations(pairs, words, entries)
 
 
@@ -326,9 +367,10 @@ class ImageTruth:
     def _p_words(self, kind: str) -> np.ndarray:
         """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
         known = self.truth.associations[kind]
-        (bias, odds, score, person, number) = self.truth.calibration[kind]
+        bias, odds, score, person, number = self.truth.calibration[kind]  # in the order of EXPECTED
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
-        return read_only(reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS))
+        same_for_all = bias + number * log(len(self.captions))
+        return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
     def features(self, row: Row, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
@@ -345,22 +387,23 @@ class ImageTruth:
 
     @cached(IMAGES)
     def _score(self, kind: str) -> np.ndarray:
+        """The evidence of all captions for each entry of a kind of word: (entries,), read-only."""
         mentioned = frozenset[str]().union(*map(mentioned_nouns, self.captions))
         return read_only(self.truth.associations[kind].score(mentioned))
 
-    def _agreeing(self, kind: str, change: tuple[str, str, str]) -> int:
+    def _agreeing(self, kind: str, change: Transition) -> int:
         """The number of captions that assert the old value of a thing, including the one to be changed."""
-        old, thing, _ = change
-        return self._assertions(kind)[thing, old]
+        return self._assertions(kind)[change.thing, change.old]
 
     @cached(IMAGES)
     def _assertions(self, kind: str) -> Counter[Assertion]:
-        return Counter(assertion for one in self.captions for assertion in assertions(kind, one))
+        """How many captions of the image make each assertion."""
+        return Counter(assertion for caption in self.captions for assertion in assertions(kind, caption))
 
 
-def _change(kind: str, row: Row, caption: Caption) -> tuple[str, str, str] | None:
-    """Old value, thing and new value of a candidate; None if it adds a value or the thing is mentioned twice."""
+def _change(kind: str, row: Row, caption: Caption) -> Transition | None:
+    """What a candidate changes of a thing; None if it adds a value or the thing is mentioned twice."""
     thing = caption.tokens[row.tokens[-1]].lemma
     if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None
-    return value(kind, row.replaced), thing, value(kind, row.replacement)
+    return Transition(value(kind, row.replaced), thing, value(kind, row.replacement))

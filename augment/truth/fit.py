@@ -225,12 +225,12 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
             other_captions = len(captions) - 1
             for number, olds in given.items():
                 for old in olds:
-                    counts[old, thing, ""] += other_captions
+                    counts[Transition(old, thing, "")] += other_captions
                     for new, with_new in captions_with.items():
                         # A caption is no witness of a second value that it gives itself.
                         others = with_new - (new in news[number])
                         if others:
-                            counts[old, thing, new] += others
+                            counts[Transition(old, thing, new)] += others
     return counts
 
 

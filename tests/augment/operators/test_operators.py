@@ -124,6 +124,9 @@ def test_shuffle_exchanges_two_phrases() -> None:
         ("A kitchen with a table some chairs a couch and a lamp.", "table", "chairs"),
         ("A vase holds water as well as a flower.", "water", "flower"),
         ("A man sits on a bench on a street.", "bench", "street"),
+        # a relation in space holds from either side, and "the" takes up a thing that is described once
+        ("A man is next to a car and the car is next to a truck.", "man", "truck"),
+        ("A boy is behind a red car and a girl is behind the car.", "boy", "girl"),
     ],
 )
 def test_shuffle_never_says_the_same_again(text: str, one: str, other: str) -> None:

@@ -17,7 +17,7 @@ from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.operator import ListingOperator, Traits
-from negcap.augment.operators.replacement import ReplacingOperator
+from negcap.augment.operators.replacement import ReplacingOperator, Unfit
 from negcap.augment.rows import Row
 from negcap.augment.slots.nouns import Slot
 from negcap.augment.truth.contradiction import Violation, said_by_sibling
@@ -101,9 +101,9 @@ class ReplaceAdverb(ReplacingOperator):
     def slots(self, evidence: Evidence, lexicon: Lexicon) -> tuple[Slot, ...]:
         return adverbs(evidence.caption)
 
-    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> tuple[np.ndarray, np.ndarray]:
+    def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         itself = [lexicon.entries("adverb").number[slot.entry]]
-        return np.array(itself), np.zeros(0, int)
+        return Unfit(never=np.array(itself), compatible=np.zeros(0, int))
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         edit = replace(evidence.caption, slot.start, slot.end, new)

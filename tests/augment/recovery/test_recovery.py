@@ -150,6 +150,9 @@ A man with a dog. | A dog with a man. | false
 A man in a suit stands next to a boy in shorts. | A boy in a suit stands next to a man in shorts. | false
 A skateboarder is filmed by a photographer. | A photographer is filmed by a skateboarder. | false
 A modern building stands behind an old church. | An old building stands behind a modern church. | false
+# left out: what only describes follows, but not if a word changes with it
+A man riding a horse jumps. | A man jumps. | true
+A man riding a horse jumps. | A person jumps. | undecidable
 # negations
 A dog runs on grass. | There is no dog in the picture. | false
 A man without a hat. | A man with a hat. | false
