@@ -191,22 +191,22 @@ def finish_questions(publication: Publication, folder: Path, files: Files) -> li
 KEY = Column("key", "number of the sample, the same for all its members", property="filename", regex=r"(\d+)\.")
 
 
-class PublishedImage(NamedTuple):
+class MemberContent(NamedTuple):
     """What the members of samples that have one suffix hold: the name of their record set, and the content."""
 
     name: str
     content: Column
 
 
-Members = Mapping[str, PublishedImage]  # by suffix
+Members = Mapping[str, MemberContent]  # by suffix
 MEMBERS: Members = {
-    ".txt": PublishedImage("captions", Column("caption", "the true caption", property="content")),
-    ".neg.json": PublishedImage(
+    ".txt": MemberContent("captions", Column("caption", "the true caption", property="content")),
+    ".neg.json": MemberContent(
         "negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")
     ),
 }
 CAPTIONS: Members = {
-    ".txt": PublishedImage("captions", Column("captions", "the captions of the image, one a line", property="content"))
+    ".txt": MemberContent("captions", Column("captions", "the captions of the image, one a line", property="content"))
 }
 
 
@@ -280,7 +280,7 @@ def _records(split: str, suffixes: Iterable[str], archives: Sequence[str], membe
     """
     records = []
     for suffix in sorted(suffixes):
-        picture = PublishedImage(f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
+        picture = MemberContent(f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
         name, column = members.get(suffix, picture)
         files = FileSet(f"*{suffix}", tuple(archives))
         records.append(RecordSet(f"{split}-{name}", f"{name} of the samples", (KEY, column), files))
