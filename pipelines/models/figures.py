@@ -19,11 +19,12 @@ from ..engine.lock import locked
 from ..engine.storage import write_atomically, write_json
 from ..report.intervals import wilson
 from ..report.tables import markdown_table as markdown_table
-from .checkpoint import JsonMapping
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
+
+    from .checkpoint import JsonMapping
 
 
 def new_figure(width: float, height: float) -> Picture:

@@ -240,7 +240,7 @@ def test_import_reads_such_cells_alike(name: str, tmp_path: Path) -> None:
     )
     assert isinstance(first, CaptionWithNegatives) and isinstance(second, CaptionWithNegatives)
     assert first.captions == (DOG, BALL)  # that of the negatives comes first
-    assert [text for text, _ in first.negatives] == ["A cat sleeps.", "A cow sleeps."]
+    assert [negative.text for negative in first.negatives] == ["A cat sleeps.", "A cow sleeps."]
     assert second.captions == ("[blurred] A man.",)
     assert third.detail == "caption must be text, was: []"
 

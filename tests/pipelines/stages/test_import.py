@@ -123,7 +123,8 @@ def test_formats_of_other_sets(name, tmp_path):
     else:
         path.write_text(text)
     (record,) = read_pairs(str(path))
-    assert (record.image, [*record.captions], [*record.negatives]) == (image, captions, [(NEG, label)])
+    negatives = [(negative.text, negative.label) for negative in record.negatives]
+    assert (record.image, [*record.captions], negatives) == (image, captions, [(NEG, label)])
     assert (record.source, record.line, record.split) == (file, 1, "")
 
 
@@ -157,7 +158,7 @@ def test_columns_that_are_named(name, tmp_path):
     file, text, columns, captions, negatives = GIVEN[name]
     (tmp_path / file).write_text(text)
     (record,) = read_pairs(str(tmp_path / file), columns=columns)
-    assert [*record.captions] == captions and [text for text, _ in record.negatives] == negatives
+    assert [*record.captions] == captions and [negative.text for negative in record.negatives] == negatives
 
 
 def test_ids_that_occur_twice(tmp_path):
