@@ -28,7 +28,7 @@ from .cloze.network import single_threaded
 from .cloze.states import Place
 from .data import data_path
 from .plausibility import Comparison, compare, replacements
-from .reproducible import log, sigmoid
+from .reproducible import exp, log, sigmoid
 from .rows import COMPATIBLE, UNNATURAL, Change, Row
 
 PREFERRED_UNNATURAL = 0.25
@@ -37,7 +37,7 @@ MAX_COMPATIBLE = 0.12
 # Of swapped numbers ("two boys next to a dog"), of which the network has seen none, raters called fewer unnatural than
 # it says: of 88 ratings of those with 0.2 to 0.5, 19 %, and of 60 with 0.5 to 0.7, 47 %.
 SWAPPED_NUMBERS = 0.65
-SURE = 0.01  # the lowest probability of being unnatural or compatible that counts
+SURE = 0.01  # lower probabilities of being unnatural or compatible count as this one, those above 1 - SURE as that
 CHANGES: tuple[Change, ...] = get_args(Change)
 FEATURES = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
 # Nats; what is lower, or outside, is taken for these.
@@ -152,14 +152,16 @@ def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
 
 
 def preference(unnatural: np.ndarray, compatible: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """The factor of each negative's weight in sampling: ((1 - p) / p) ** power, where p is `p_bad`, at least SURE.
+    """The factor of each negative's weight in sampling: ((1 - p) / p) ** power, where p is `p_bad`, cut at SURE.
 
     Args:
         unnatural, compatible: the `Ratings`, NaN where they are not known yet: then the factor is 1.
         power: `negcap.augment.kinds.Kind.preference` of each. All have one shape, that of the result.
     """
-    bad = np.maximum(p_bad(unnatural, compatible), SURE)
-    return np.nan_to_num(((1 - bad) / bad) ** power, nan=1.0)
+    bad = np.clip(p_bad(unnatural, compatible), SURE, 1 - SURE)
+    odds = np.where(np.isnan(bad), 1.0, (1 - bad) / bad)
+    # Not `odds ** power`: NumPy's power differs in the last bit from processor to processor.
+    return exp(power * log(odds))
 
 
 def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
