@@ -42,12 +42,12 @@ _MEASURES = dict(
         "log-odds of the negative to its caption in nats, by the cloze model; null if not computed", nullable=True
     ),
     p_unnatural=float32(
-        "estimated probability that a reader finds it unnatural: ungrammatical, or hardly ever seen or said; "
+        "estimated probability that a rater calls it unnatural: ungrammatical, or hardly ever seen or said; "
         "comparable across operators; null if not estimated",
         nullable=True,
     ),
     p_compatible=float32(
-        "estimated probability that a reader says that one photo could be rightly described by both the negative and "
+        "estimated probability that a rater says that one photo could be rightly described by both the negative and "
         "its caption; null if not estimated",
         nullable=True,
     ),

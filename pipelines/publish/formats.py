@@ -336,9 +336,9 @@ COCO_COLUMNS = (
             ("replacements", "what replaced it in each", "replacement", TEXT),
             ("p_true", "estimated probability that one more caption of the image makes each true", "p_true", FLOAT),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
-            ("p_unnatural", "estimated probability that a reader calls each odd", "p_unnatural", FLOAT),
+            ("p_unnatural", "estimated probability that a rater calls each unnatural", "p_unnatural", FLOAT),
             ("p_compatible", "estimated probability that one photo could be described by both", "p_compatible", FLOAT),
-            ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
+            ("concreteness", "concreteness of the inserted noun", "concreteness", FLOAT),
         )
     ),
 )

@@ -52,9 +52,9 @@ PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
     "p_true": "estimated probability that one more caption of the image would make it true, or null",
     "plausibility": "log-odds of the negative to the caption under a language model, in nats, or null",
-    "p_unnatural": "estimated probability that a reader calls it odd, or null",
-    "p_compatible": "estimated probability that a reader says that one photo could be described by both texts, or null",
-    "concreteness": "concreteness of the noun that was put in, or null",
+    "p_unnatural": "estimated probability that a rater calls it unnatural, or null",
+    "p_compatible": "estimated probability that a rater says that one photo could be described by both texts, or null",
+    "concreteness": "concreteness of the inserted noun, or null",
 }
 COLUMNS = (
     Column("negative_id", "`<caption_id>#<operator>:<k>`"),

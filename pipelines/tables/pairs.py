@@ -30,7 +30,9 @@ KEYS = ("negative_id", "caption_id", "operator", "family", "caption", "image_id"
 OF_CAPTIONS = ("image", "siblings", "sibling_ids")  # columns that only the table captions knows
 NEGATION = "negation"
 TRUE_NEGATION = "true_negation"
-DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_unnatural does not know
+DENIALS_UNNATURAL = (
+    0.39  # the share of denials that raters called unnatural for their form, which p_unnatural does not know
+)
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
@@ -38,7 +40,7 @@ def p_good(rows: pa.Table) -> np.ndarray:
     as 0.
     """
     unnatural = _probabilities(rows, "p_unnatural")
-    unnatural = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, unnatural)
+    unnatural = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_UNNATURAL, unnatural)
     return (1 - unnatural) * (1 - _probabilities(rows, "p_compatible")) * (1 - _probabilities(rows, "p_true"))
 
 

@@ -1,0 +1,54 @@
+"""outputs/published, the sample's refined negatives as a test set: it is what the present code publishes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from negcap.pipelines.cli import main
+from tests.conftest import ROOT, SAMPLE
+
+PUBLISHED = ROOT / "outputs" / "published"
+
+
+def rows_of(folder: Path) -> dict[str, pd.DataFrame]:
+    """The rows of each file of a published set, by its path in the folder."""
+    return {str(path.relative_to(folder)): pd.read_parquet(path) for path in sorted(folder.rglob("*.parquet"))}
+
+
+@pytest.mark.slow
+def test_it_has_the_rows_that_the_present_code_publishes(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    out = tmp_path / "published"
+    assert main(["build", str(SAMPLE), "--output", str(run), "--preset", "benchmark", "--quiet"]) == 0
+    assert main(["refine", str(run), "--quiet"]) == 0
+    license_flags = ["--format", "huggingface", "--license", "CC0-1.0", "--refined"]
+    assert main(["publish", str(run), "--output", str(out), *license_flags, "--quiet"]) == 0
+    expected = rows_of(out)
+    published = rows_of(PUBLISHED)
+    assert published.keys() == expected.keys() and len(expected) >= 6
+    for name, rows in expected.items():
+        pd.testing.assert_frame_equal(published[name], rows)
+
+
+def test_its_files_are_those_of_its_checksums_and_its_metadata() -> None:
+    lines = (PUBLISHED / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    sums = dict(reversed(line.split("  ", 1)) for line in lines)
+    files = {str(path.relative_to(PUBLISHED)) for path in PUBLISHED.rglob("*") if path.is_file()}
+    assert files == {*sums, "SHA256SUMS"}
+    for name, expected in sums.items():
+        assert hashlib.sha256((PUBLISHED / name).read_bytes()).hexdigest() == expected, name
+    assert json.loads((PUBLISHED / "croissant.json").read_text(encoding="utf-8"))["license"]
+
+
+def test_hugging_face_datasets_load_it_by_operator(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    for operator in ("noun", "preposition"):
+        loaded = datasets.load_dataset(str(PUBLISHED), operator, cache_dir=str(tmp_path / "cache"))
+        (split,) = loaded.values()
+        assert len(split) == sum(len(rows) for name, rows in rows_of(PUBLISHED).items() if f"/{operator}/" in name)
+        assert {"caption", "negative_caption"} <= set(split.column_names)
