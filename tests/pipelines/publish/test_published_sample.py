@@ -39,7 +39,7 @@ def test_its_files_are_those_of_its_checksums_and_its_metadata() -> None:
     lines = (PUBLISHED / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     sums = dict(reversed(line.split("  ", 1)) for line in lines)
     files = {str(path.relative_to(PUBLISHED)) for path in PUBLISHED.rglob("*") if path.is_file()}
-    assert files == {*sums, "SHA256SUMS"}
+    assert files == {*sums, "SHA256SUMS", "README.md", "croissant.json"}
     for name, expected in sums.items():
         assert hashlib.sha256((PUBLISHED / name).read_bytes()).hexdigest() == expected, name
     assert json.loads((PUBLISHED / "croissant.json").read_text(encoding="utf-8"))["license"]
