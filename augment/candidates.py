@@ -71,8 +71,8 @@ class Candidates:
     slots: what may be replaced.
     caption: of each slot, the number of its caption in the batch.
     slot: of each candidate, the number of its slot, ascending.
-    entry: the number of the replacement in the lexicon's entries of the slot's kind.
-    unit: its number in the vocabulary of the cloze model, in the form that is needed, or that of its last word if the
+    entry: the number of the replacement among the lexicon's entries (words and phrases) of the slot's kind.
+    unit: a unit is a word, or a phrase such as "tennis racket", that the cloze model knows as a whole. Its number in the vocabulary of the cloze model, in the form that is needed, or that of its last word if the
         model does not know it as a whole; -1: neither is known.
     is_head: whether the unit is only that of its last word; then `log_p` is by the lexicon.
     log_p: log p(replacement | rest of the caption), in nats.
@@ -113,7 +113,11 @@ class Candidates:
 
     @classmethod
     def join(cls, tables: Iterable[Candidates]) -> Candidates:
-        """One table of the candidates of several, whose captions have the same numbers."""
+        """Join tables of candidates of one batch, such as one per kind of word, to one.
+
+        All of them number the captions of the batch alike, so those numbers stay. The slots are numbered anew: those of
+        the first table, then those of the second, and so on.
+        """
         tables = list(tables)
         firsts = np.cumsum([0, *(len(table.slots) for table in tables)])
         slot = [table.slot + first for table, first in zip(tables, firsts, strict=False)]
@@ -148,20 +152,23 @@ class Candidates:
         return np.array([slot.kind for slot in self.slots], object)
 
     def is_of_kinds(self, kinds: Container[str]) -> np.ndarray:
-        """Of each slot, whether it is of one of some kinds of word."""
+        """Of each slot, whether it is of one of these kinds of word: (slots,)."""
         return np.array([slot.kind in kinds for slot in self.slots], bool)
 
     def of_kinds(self, kinds: Container[str]) -> np.ndarray:
-        """The numbers of the candidates of some kinds of word."""
+        """The numbers of the candidates whose slots are of one of these kinds of word, ascending."""
         return np.flatnonzero(self.is_of_kinds(kinds)[self.slot])
 
     @cached_property
     def rows_of_slots(self) -> list[slice]:
-        """The candidates of each slot."""
+        """Of each slot, the slice of the candidates that are for it; they are sorted by slot."""
         return rows_of_slots(self.slot, len(self.slots))
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
-        """Give candidates, by number or mask, a reason, unless they have one."""
+        """Refuse candidates for a reason, unless they are refused already: the first reason stays.
+
+        candidates: their numbers, or a mask of all, (candidates,). reason: one of REASONS.
+        """
         numbers = np.flatnonzero(candidates) if candidates.dtype == bool else candidates
         numbers = numbers[self.reason[numbers] == FREE]
         self.reason[numbers] = REASONS.index(reason)
@@ -182,6 +189,8 @@ class RatingEstimates:
 
     def __init__(self, candidates: Candidates, evidence: Sequence[Evidence], limits: Limits) -> None:
         """Find the place of each slot in its text, and the projections of places and units that both ratings need.
+
+        A place is where the cloze model can be asked for a unit: between the unit before it and the unit behind it.
 
         evidence: of each caption of the batch, all read together by the cloze model.
         """

@@ -78,11 +78,27 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     """
     edits = align(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
-        return Recovered(REWRITE, Row("none", edits, (), "", "", reason="unchanged"))
+        return Recovered(
+            REWRITE,
+            Row(
+                change="none",
+                edits=edits,
+                tokens=(),
+                replaced="",
+                replacement="",
+                reason="unchanged",
+            ),
+        )
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
-    plain = Row("none", edits, (), BOTH.join(old), BOTH.join(new))
+    plain = Row(
+        change="none",
+        edits=edits,
+        tokens=(),
+        replaced=BOTH.join(old),
+        replacement=BOTH.join(new),
+    )
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
     if len(main) == 2:
@@ -200,7 +216,16 @@ def _slots(caption: Caption) -> list[Slot]:
         *attribute_slots(caption),
         *preposition_uses(caption),
         *noun_slots(caption),
-        *(Slot("verb", verb.index, verb.index + 1, verb.lemma, verb.index) for verb in verbs),
+        *(
+            Slot(
+                kind="verb",
+                start=verb.index,
+                end=verb.index + 1,
+                entry=verb.lemma,
+                noun=verb.index,
+            )
+            for verb in verbs
+        ),
     ]
 
 
@@ -291,12 +316,32 @@ def _swapped(
         first, second = nouns
         words = exchanged(first.entry, second.entry)
         senses = (first_sense(first.entry), first_sense(second.entry))
-        return Recovered("swap", Row("swap", edits, (first.noun, second.noun), *words, *senses))
+        return Recovered(
+            "swap",
+            Row(
+                change="swap",
+                edits=edits,
+                tokens=(first.noun, second.noun),
+                replaced=words.replaced,
+                replacement=words.replacement,
+                replaced_synset=senses[0],
+                replacement_synset=senses[1],
+            ),
+        )
     attributes = [slot for span in spans for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
         first, second = attributes
         words = exchanged(first.entry, second.entry)
-        return Recovered("swap_attribute", Row("attribute_swap", edits, (first.noun, second.noun), *words))
+        return Recovered(
+            "swap_attribute",
+            Row(
+                change="attribute_swap",
+                edits=edits,
+                tokens=(first.noun, second.noun),
+                replaced=words.replaced,
+                replacement=words.replacement,
+            ),
+        )
     # Neither two nouns nor two attributes: nothing checks what else changes places.
     return Recovered("swap", Row("none", edits, (), *exchanged(" ".join(old_left), " ".join(old_right))))
 

@@ -79,7 +79,15 @@ class Negation(ListingOperator):
         """As `ListingOperator.list_rows`."""
         caption = evidence.caption
         contradicted = [
-            Row("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
+            Row(
+                change="none",
+                edits=(edit,),
+                tokens=(index,),
+                replaced=f"no {noun}",
+                replacement=noun,
+                replaced_synset=None,
+                replacement_synset=first_sense(noun),
+            )
             for noun, index, edit in negated_nouns(caption)
         ]
         pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
@@ -164,7 +172,16 @@ class Contrast(NamedTuple):
         # The senses are of the nouns that are asserted, or else negated: "hat | not dog" -> "hat", "not dog" -> "dog".
         old, new = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
         senses = first_sense(old) if old else None, first_sense(new) if new else None
-        return Row("negated_noun", edits, (self.site.index,), replaced, replacement, *senses, absent=self.absent)
+        return Row(
+            change="negated_noun",
+            edits=edits,
+            tokens=(self.site.index,),
+            replaced=replaced,
+            replacement=replacement,
+            replaced_synset=senses[0],
+            replacement_synset=senses[1],
+            absent=self.absent,
+        )
 
 
 @cached_on_context
@@ -232,7 +249,15 @@ def _sampled(
         randoms = exponentials(0, site_stream, ids, np.full(len(absent), site.index), name_keys(names)[absent])
         keys = (randoms / weights[absent]).tolist()
         sampled += [
-            (key, Contrast(site, present, names[number], plural))
+            (
+                key,
+                Contrast(
+                    site=site,
+                    present=present,
+                    absent=names[number],
+                    plural=plural,
+                ),
+            )
             for key, number in zip(keys, absent.tolist(), strict=True)
         ]
     sampled.sort(key=lambda item: item[0])

@@ -111,7 +111,14 @@ class ReplaceNumeral(ReplacingOperator):
         changes_number = (numeral_value(new) > 1) != (slot.value > 1)
         agreeing = _in_other_number(caption, slot, lexicon) if changes_number else []
         if agreeing is None:
-            return Row("numeral", (), (slot.noun,), slot.entry, new, reason="ungrammatical")
+            return Row(
+                change="numeral",
+                edits=(),
+                tokens=(slot.noun,),
+                replaced=slot.entry,
+                replacement=new,
+                reason="ungrammatical",
+            )
         word = new
         if new == "a":
             follows_noun = agreeing and slot.start + 1 == slot.noun
@@ -119,7 +126,13 @@ class ReplaceNumeral(ReplacingOperator):
         bound = bound_of(caption, slot.start)
         start = slot.start if bound is None else bound.start  # "at least four dogs" -> "two dogs"
         edits = sorted([replace(caption, start, slot.start + 1, word), *agreeing])
-        return Row("numeral", tuple(edits), (slot.noun,), slot.entry, new)
+        return Row(
+            change="numeral",
+            edits=tuple(edits),
+            tokens=(slot.noun,),
+            replaced=slot.entry,
+            replacement=new,
+        )
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """By this caption or a sibling, the new number may be true of the noun."""

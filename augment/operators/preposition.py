@@ -117,4 +117,10 @@ def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
 def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the preposition `new` in a slot."""
     edit = replace(caption, slot.start, slot.end, new)
-    return Row("preposition", (edit,), (slot.start, slot.noun), slot.entry, new)
+    return Row(
+        change="preposition",
+        edits=(edit,),
+        tokens=(slot.start, slot.noun),
+        replaced=slot.entry,
+        replacement=new,
+    )

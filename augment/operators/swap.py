@@ -148,7 +148,17 @@ class Shuffle(ListingOperator):
             noun = row.tokens[0] if is_left_several else row.tokens[1]
             several = number_of_left if is_left_several else number_of_right
             single = number_of_right if is_left_several else number_of_left
-            return self.numerals.violation(Row("numeral", (), (noun,), single, several), evidence, lexicon)
+            return self.numerals.violation(
+                Row(
+                    change="numeral",
+                    edits=(),
+                    tokens=(noun,),
+                    replaced=single,
+                    replacement=several,
+                ),
+                evidence,
+                lexicon,
+            )
         left, right = (caption.tokens[index] for index in row.tokens)
         same = may_corefer(left.lemma, right.lemma) and not _told_apart(left.lemma, right.lemma)
         return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
@@ -162,7 +172,16 @@ def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: S
         reason = "dangling_pronoun"
     words = exchanged(left.entry, right.entry)
     senses = (first_sense(left.entry), first_sense(right.entry))
-    return Row("swap", edits, (left.noun, right.noun), *words, *senses, reason=reason)
+    return Row(
+        change="swap",
+        edits=edits,
+        tokens=(left.noun, right.noun),
+        replaced=words.replaced,
+        replacement=words.replacement,
+        replaced_synset=senses[0],
+        replacement_synset=senses[1],
+        reason=reason,
+    )
 
 
 def _told_apart(one: str, other: str) -> bool:
@@ -262,7 +281,15 @@ class SwapAttribute(ListingOperator):
             new_right = replace_attribute(caption, right, left.entry)
             edits = tuple(sorted([*new_left.edits, *new_right.edits]))
             words = exchanged(left.entry, right.entry)
-            rows.append(Row("attribute_swap", edits, (left.noun, right.noun), *words))
+            rows.append(
+                Row(
+                    change="attribute_swap",
+                    edits=edits,
+                    tokens=(left.noun, right.noun),
+                    replaced=words.replaced,
+                    replacement=words.replacement,
+                )
+            )
         return in_random_order(rows, seed, self.name, caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -361,4 +388,10 @@ def _adjectives(caption: Caption) -> Iterator[Row]:
 def _paraphrase(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
     """The row that swaps two spans of tokens; their heads are told."""
     words = exchanged(caption.tokens[left_head].lemma, caption.tokens[right_head].lemma)
-    return Row("none", tuple(_exchange(caption, left, right)), (left_head, right_head), *words)
+    return Row(
+        change="none",
+        edits=tuple(_exchange(caption, left, right)),
+        tokens=(left_head, right_head),
+        replaced=words.replaced,
+        replacement=words.replacement,
+    )

@@ -93,7 +93,9 @@ class UniformNoun(UniformOperator):
         caption = evidence.caption
         nouns = lexicon.nouns
         return [
-            Option(root.index, _unrelated(root.lemma, nouns), partial(_noun_row, caption, lexicon, root))
+            Option(
+                position=root.index, names=_unrelated(root.lemma, nouns), row=partial(_noun_row, caption, lexicon, root)
+            )
             for root in chunk_heads(caption)
             if root.lemma in nouns.number
         ]
@@ -103,7 +105,15 @@ def _noun_row(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Ro
     """The row that puts a noun of the lexicon in place of a token, in its number, with a/an adjusted."""
     surface = lexicon.in_number(name, many=token.tag == "NNS")
     edits = with_article(caption, token.index, replace(caption, token.index, token.index + 1, surface), surface)
-    return Row("noun", edits, (token.index,), token.lemma, name, first_sense(token.lemma), first_sense(name))
+    return Row(
+        change="noun",
+        edits=edits,
+        tokens=(token.index,),
+        replaced=token.lemma,
+        replacement=name,
+        replaced_synset=first_sense(token.lemma),
+        replacement_synset=first_sense(name),
+    )
 
 
 @cached(4096)
@@ -121,9 +131,9 @@ class UniformNumeral(UniformOperator):
         caption = evidence.caption
         return [
             Option(
-                slot.start,
-                tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
-                partial(_numeral_row, caption, lexicon, slot),
+                position=slot.start,
+                names=tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
+                row=partial(_numeral_row, caption, lexicon, slot),
             )
             for slot in numeral_slots(caption)
         ]
@@ -140,7 +150,13 @@ def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> R
     edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
-    return Row("numeral", tuple(edits), (slot.noun,), slot.entry, name)
+    return Row(
+        change="numeral",
+        edits=tuple(edits),
+        tokens=(slot.noun,),
+        replaced=slot.entry,
+        replacement=name,
+    )
 
 
 @cached(8)
@@ -170,8 +186,14 @@ class UniformPreposition(UniformOperator):
             old = table.same.get(written, written)
             sets = _sets_of_words(old)
             others = tuple(name for name in names if name != old and sets.isdisjoint(_sets_of_words(name)))
-            slot = Slot("preposition", start, end, old, end - 1)
-            options.append(Option(start, others, partial(replace_preposition, caption, slot)))
+            slot = Slot(
+                kind="preposition",
+                start=start,
+                end=end,
+                entry=old,
+                noun=end - 1,
+            )
+            options.append(Option(position=start, names=others, row=partial(replace_preposition, caption, slot)))
         return options
 
 
@@ -224,7 +246,13 @@ def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -
     moved = [n for n, source in enumerate(order) if n != source]
     old = [tokens[chunks[n].root].lemma for n in moved]
     new = [tokens[chunks[order[n]].root].lemma for n in moved]
-    return Row("swap", tuple(edits), tuple(chunks[n].root for n in moved), BOTH.join(old), BOTH.join(new))
+    return Row(
+        change="swap",
+        edits=tuple(edits),
+        tokens=tuple(chunks[n].root for n in moved),
+        replaced=BOTH.join(old),
+        replacement=BOTH.join(new),
+    )
 
 
 def _orders(groups: Sequence[int], rng: Random) -> Iterator[tuple[int, ...]]:
@@ -264,17 +292,27 @@ class UniformAttribute(UniformOperator):
             for name in table.univse
             if name not in said and not any((name, word) in table.univse_groups for word in said)
         )
-        options = [Option(slot.start, names, partial(replace_attribute, caption, slot)) for slot in slots]
+        options = [
+            Option(position=slot.start, names=names, row=partial(replace_attribute, caption, slot)) for slot in slots
+        ]
         if not names or not slots:
             nouns = noun_slots(caption)
-            options = [Option(slot.start, names, partial(_added_attribute, caption, slot)) for slot in nouns]
+            options = [
+                Option(position=slot.start, names=names, row=partial(_added_attribute, caption, slot)) for slot in nouns
+            ]
         return options
 
 
 def _added_attribute(caption: Caption, noun: Slot, name: str) -> Row:
     """The row with an attribute before a noun."""
     edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
-    return Row("attribute", edits, (noun.noun, noun.noun), "", name)
+    return Row(
+        change="attribute",
+        edits=edits,
+        tokens=(noun.noun, noun.noun),
+        replaced="",
+        replacement=name,
+    )
 
 
 def _before(caption: Caption, start: int, words: str) -> Edit:
@@ -298,8 +336,12 @@ class UniformObject(UniformOperator):
         options = []
         for slot in noun_slots(caption):
             noun = caption.tokens[slot.noun]
-            options.append(Option(noun.index, names, partial(_noun_row, caption, lexicon, noun)))
-            options.append(Option(noun.index, names, partial(_appended, caption, lexicon, noun, "and"), way=APPEND))
+            options.append(Option(position=noun.index, names=names, row=partial(_noun_row, caption, lexicon, noun)))
+            options.append(
+                Option(
+                    position=noun.index, names=names, row=partial(_appended, caption, lexicon, noun, "and"), way=APPEND
+                )
+            )
         return options
 
 
@@ -336,11 +378,15 @@ class UniformRelation(ListingOperator):
 
         # Subject and object together weigh twice as much as the relation word, which is a preposition or a verb.
         parts = [
-            RelationPart(4, (ends, new_nouns), partial(_noun_row, caption, lexicon)),
-            RelationPart(1 if verbs else 2, (uses, new_prepositions), preposition),
-            RelationPart(1 if uses else 2, (verbs, new_verbs), verb),
-            RelationPart(1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
-            RelationPart(1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
+            RelationPart(weight=4, choices=(ends, new_nouns), row=partial(_noun_row, caption, lexicon)),
+            RelationPart(weight=1 if verbs else 2, choices=(uses, new_prepositions), row=preposition),
+            RelationPart(weight=1 if uses else 2, choices=(verbs, new_verbs), row=verb),
+            RelationPart(
+                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_appended, caption, lexicon)
+            ),
+            RelationPart(
+                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_prepended, caption, lexicon)
+            ),
         ]
         present = [part for part in parts if part.choices[0]]
         weights = [part.weight for part in present]
@@ -375,14 +421,30 @@ def _not_said(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
 def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
     """The row with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural."""
     edit = Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}")
-    return Row("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return Row(
+        change="noun",
+        edits=(edit,),
+        tokens=(noun.index,),
+        replaced="",
+        replacement=name,
+        replaced_synset=None,
+        replacement_synset=first_sense(name),
+    )
 
 
 def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
     """The row with "a NAME on" before the phrase of a noun; in the plural before a plural."""
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
     edit = _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}")
-    return Row("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return Row(
+        change="noun",
+        edits=(edit,),
+        tokens=(noun.index,),
+        replaced="",
+        replacement=name,
+        replaced_synset=None,
+        replacement_synset=first_sense(name),
+    )
 
 
 def _phrase(lexicon: Lexicon, noun: Token, name: str) -> str:

@@ -83,4 +83,12 @@ def replace_verb(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
         return None
     edit = replace(caption, slot.start, slot.start + 1, surface)
     senses = first_sense(slot.entry, "v"), first_sense(new, "v")
-    return Row("verb", (edit,), (slot.start,), slot.entry, new, *senses)
+    return Row(
+        change="verb",
+        edits=(edit,),
+        tokens=(slot.start,),
+        replaced=slot.entry,
+        replacement=new,
+        replaced_synset=senses[0],
+        replacement_synset=senses[1],
+    )

@@ -143,7 +143,17 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         left = f"left:{before(caption, start)}"
         right = f"right:{after(caption, chunk.root + 1)}"
         contexts = governed, broader(governed), left, right
-        slots.append(Slot("noun", start, chunk.root + 1, entry, chunk.root, form, contexts))
+        slots.append(
+            Slot(
+                kind="noun",
+                start=start,
+                end=chunk.root + 1,
+                entry=entry,
+                noun=chunk.root,
+                form=form,
+                contexts=contexts,
+            )
+        )
     return tuple(slots)
 
 
@@ -201,7 +211,17 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
         left = f"left:{before(caption, token.index)}"
         right = f"right:{after(caption, token.index + 1)}"
         contexts = f"noun:{noun.lemma}", left, right
-        slots.append(Slot("attribute", token.index, token.index + 1, word, noun.index, form, contexts))
+        slots.append(
+            Slot(
+                kind="attribute",
+                start=token.index,
+                end=token.index + 1,
+                entry=word,
+                noun=noun.index,
+                form=form,
+                contexts=contexts,
+            )
+        )
     return tuple(slots)
 
 
@@ -264,6 +284,16 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             next_to_noun = index + 1 == chunk.root
             right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
             contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
-            slots.append(Slot("numeral", index, index + 1, entry, root.index, "", contexts))
+            slots.append(
+                Slot(
+                    kind="numeral",
+                    start=index,
+                    end=index + 1,
+                    entry=entry,
+                    noun=root.index,
+                    form="",
+                    contexts=contexts,
+                )
+            )
             break
     return tuple(slots)

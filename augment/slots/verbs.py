@@ -121,7 +121,17 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         right = f"right:{after(caption, following)}"
         subject_context = f"subj:{doer.lemma}"
         contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
-        slots.append(Slot("verb", token.index, following, token.lemma, token.index, pattern, contexts))
+        slots.append(
+            Slot(
+                kind="verb",
+                start=token.index,
+                end=following,
+                entry=token.lemma,
+                noun=token.index,
+                form=pattern,
+                contexts=contexts,
+            )
+        )
     return tuple(slots)
 
 
@@ -179,7 +189,15 @@ def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            uses.append(Slot("preposition", start, end, entry, object.index))
+            uses.append(
+                Slot(
+                    kind="preposition",
+                    start=start,
+                    end=end,
+                    entry=entry,
+                    noun=object.index,
+                )
+            )
     return tuple(uses)
 
 
