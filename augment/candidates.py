@@ -68,12 +68,13 @@ class Limits:
 class Candidates:
     """The candidates of a batch. Columns of slots have shape (slots,), those of candidates (candidates,).
 
-    slots: what may be replaced.
+    slots: the words and phrases of the captions that may be replaced.
     caption: of each slot, the number of its caption in the batch.
     slot: of each candidate, the number of its slot, ascending.
     entry: the number of the replacement among the lexicon's entries (words and phrases) of the slot's kind.
-    unit: a unit is a word, or a phrase such as "tennis racket", that the cloze model knows as a whole. Its number in the vocabulary of the cloze model, in the form that is needed, or that of its last word if the
-        model does not know it as a whole; -1: neither is known.
+    unit: the number of the replacement in the vocabulary of the cloze model, whose units are words and phrases such as
+        "tennis racket". It is that of the form that is needed, or that of its last word if the model does not know it
+        as a whole; -1: neither is known.
     is_head: whether the unit is only that of its last word; then `log_p` is by the lexicon.
     log_p: log p(replacement | rest of the caption), in nats.
     log_odds: of the negative to its caption, in nats; NaN where only reading the whole text tells.

@@ -164,6 +164,7 @@ def from_parses(parses: pa.Table) -> list[Caption]:
     parses = parses.combine_chunks()
 
     def flattened(column: str) -> FlatLists:
+        """The lists of a column, such as the tokens of each caption, one list after the other."""
         lists = parses.column(column)
         array = lists.chunk(0) if lists.num_chunks else pa.array([], lists.type)
         values = array.flatten()
@@ -183,15 +184,23 @@ def from_parses(parses: pa.Table) -> list[Caption]:
     captions = []
     columns = (parses.column(name).to_pylist() for name in ("caption_id", "image_id", "text"))
     for row, (caption_id, image_id, text) in enumerate(zip(*columns, strict=True)):
-        here = slice(token_at[row], token_at[row + 1])
+        here = slice(token_at[row], token_at[row + 1])  # where the tokens of this caption are
         starts = token["start"][here]
         ends = token["end"][here]
         texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
         parsed = (token[name][here] for name in ("lemma", "tag", "pos", "dep", "head"))
         tokens = tuple(map(Token._make, zip(range(len(starts)), starts, ends, texts, *parsed, strict=True)))
-        here = slice(chunk_at[row], chunk_at[row + 1])
+        here = slice(chunk_at[row], chunk_at[row + 1])  # where its noun phrases are
         chunks = tuple(map(Chunk._make, zip(*(chunk[name][here] for name in Chunk._fields), strict=True)))
-        captions.append(Caption(caption_id, image_id, text, tokens, chunks))
+        captions.append(
+            Caption(
+                caption_id=caption_id,
+                image_id=image_id,
+                text=text,
+                tokens=tokens,
+                chunks=chunks,
+            )
+        )
     return captions
 
 

@@ -289,9 +289,9 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
 
 
 def _one_by_one(captions: Sequence[Sequence[Evidence]], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
-    """As `generate_for_evidence`, for captions that raised an error together.
+    """Make the negatives of each caption alone, after all of them together have raised an error.
 
-    Each is done alone, so that only the one at fault is rejected. captions: the evidence for the sentences of each.
+    So only the caption at fault is rejected. captions: the evidence for the sentences of each.
     """
     joined = Generated([], Counter())
     for sentences in captions:
@@ -393,7 +393,7 @@ def _spread(
             lacking = quota - sum(len(results[number].accepted) for number in sentences)
             share, rest = divmod(lacking, len(open_sentences))
             for place, number in enumerate(open_sentences):
-                more = share + (place < rest)
+                more = share + (place < rest)  # the rest goes to the first sentences, one row each
                 if more:
                     wanted[number] = len(results[number].accepted) + more
         fill(results, dict(sorted(wanted.items())), source, operator, batch)
@@ -543,8 +543,10 @@ def _readmit_best(
 
 
 def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
-    """The rejection of a caption of which an operator has sampled nothing: for the reason that most of its candidates
-    have, or since there are none. Words that may name the same thing as the one there are no candidates.
+    """The rejection of a caption of which an operator has sampled nothing.
+
+    Its reason is the one that most of the candidates have, or that there are none. Words that may name the same thing
+    as the word in the slot, which have the weight 0, do not count.
 
     candidates: their numbers.
     """

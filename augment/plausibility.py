@@ -53,8 +53,10 @@ def encode(captions: Sequence[Caption], model: ClozeModel | None = None) -> list
 
 @cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only;
-    -1 for one that the model does not know in this form.
+    """The unit of each lexicon entry of a kind: (entries,), read-only.
+
+    A unit is a word, or a phrase such as "tennis racket", in the vocabulary of the lexicon's cloze model. It is given
+    by its number there; -1 for an entry that the model does not know in this form.
 
     form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
@@ -63,7 +65,11 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 
 @cached(CACHED)
 def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """As `entry_units`, but a phrase that the model does not know gets the number of its last word."""
+    """The number of each lexicon entry's unit: (entries,), read-only; -1 for one that the model does not know at all.
+
+    A phrase that the model does not know as a whole gets the number of its last word: "beach umbrella" that of
+    "umbrella". kind, form: see `entry_units`.
+    """
     units = (lexicon.cloze or cloze_model()).units
     heads = (name and units.of_head(name) for name in surfaces_of(lexicon, kind, form))
     return read_only(np.array([head or -1 for head in heads], np.int64))
@@ -301,7 +307,15 @@ def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]
 def read_and_compare(
     captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]
 ) -> list[Comparison]:
-    """As `compare`, but the cloze model reads all negatives as a whole.
+    """Compare negatives with their captions by a cloze model that reads each negative as a whole text.
+
+    Args:
+        captions: of each row.
+        encodings: how the cloze model has read each of these captions.
+        rows: the negatives, whose edits are applied here.
+
+    Returns:
+        Of each row, its comparison. Unlike those of `compare` they do not depend on which other rows there are.
 
     Equal negatives of a caption are read once. Of those that differ only in the number that they insert ("three dogs",
     "four dogs"), the text with the lowest number is read in any case, also if that is none of the rows: so what is said
@@ -421,19 +435,34 @@ def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: n
 
 
 def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
-    """The lowest log p of a unit in or near an edit; place_of, scores: of the negative, as in `CaptionEncoding`."""
+    """The lowest log p of a unit in an edit, or at most WINDOW units before or behind it; at most 0.
+
+    A unit is a word, or a phrase that the cloze model knows as a whole. So a negative has positions of two sorts: of
+    its tokens, and of its units. The units are `<s> unit_1 … unit_n </s>`: the first one of the text has number 1.
+
+    Args:
+        place_of: for each token of the negative, the number of its unit, (tokens,).
+        scores: log p(unit | rest) of unit_1 … unit_n, (n,): that of unit u is `scores[u - 1]`.
+        edited: the negative; `starts` and `ends` of its edits are positions of tokens.
+    """
     lowest = 0.0
-    last = len(place_of) - 1
+    last_token = len(place_of) - 1
     for start, end in zip(edited.starts, edited.ends, strict=True):
-        final = max(start, min(end, last + 1) - 1)
-        low = place_of[min(start, last)]
-        high = place_of[min(final, last)]
-        lowest = min(lowest, *scores[max(low - 1 - WINDOW, 0) : high + WINDOW], 0.0)
+        # An edit that only deletes has no token of its own: the one that follows stands for it, or the last of all.
+        final = max(start, min(end, last_token + 1) - 1)
+        first_unit = place_of[min(start, last_token)]
+        last_unit = place_of[min(final, last_token)]
+        first_score = max(first_unit - 1 - WINDOW, 0)
+        end_score = last_unit - 1 + WINDOW + 1
+        lowest = min(lowest, *scores[first_score:end_score], 0.0)
     return lowest
 
 
 def _numeral_position(starts: Sequence[int], row: Row) -> int | None:
-    """The number of the word that is the new numeral, None if none is replaced; starts: of the edits' words."""
+    """The position of the new numeral among the words of a negative; None if no numeral is replaced.
+
+    starts: for each edit of the row, the position of its first new word.
+    """
     if row.change != "numeral":
         return None
     for start, edit in zip(starts, row.edits, strict=True):

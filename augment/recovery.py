@@ -70,7 +70,7 @@ class Recovered(NamedTuple):
 
 
 def recover(caption: Caption, negative: Caption) -> Recovered:
-    """What turned a caption into a negative; both parsed.
+    """Find what turned a caption into a negative, whoever has made it; both are parsed.
 
     The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
     kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
@@ -92,6 +92,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
+    # The row for all cases but those that follow: the words as written, "man | dog" for two places.
     plain = Row(
         change="none",
         edits=edits,
@@ -168,7 +169,10 @@ def _tidy(caption: str, edit: Edit) -> Edit:
 
 
 def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[ChangedSpan]:
-    """The tokens that differ, without words that only agree with others; all of them, if there are no others."""
+    """The spans of tokens that differ, without those whose words only agree with others; all, if there are no others.
+
+    edits: what turns the caption into the negative.
+    """
     spans = _changed_spans(caption, negative, edits)
     return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
 
@@ -209,7 +213,7 @@ def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool
 
 
 def _slots(caption: Caption) -> list[Slot]:
-    """What may be replaced in a caption, the most specific kinds first, and among verbs all."""
+    """The slots of a caption, the most specific kinds first; of verbs all, also those that no operator replaces."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
         *numeral_slots(caption),
@@ -343,7 +347,15 @@ def _swapped(
             ),
         )
     # Neither two nouns nor two attributes: nothing checks what else changes places.
-    return Recovered("swap", Row("none", edits, (), *exchanged(" ".join(old_left), " ".join(old_right))))
+    words = exchanged(" ".join(old_left), " ".join(old_right))
+    row = Row(
+        change="none",
+        edits=edits,
+        tokens=(),
+        replaced=words.replaced,
+        replacement=words.replacement,
+    )
+    return Recovered("swap", row)
 
 
 class Judging(Settings):

@@ -164,7 +164,7 @@ class Surrogate:
         return SurrogateEstimates(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> SurrogateEstimates:
-        """As `estimate`, of so few replacements that their arrays fit into memory."""
+        """What a block of replacements changes, of which the arrays fit into memory; parameters as of `estimate`."""
         state_change = state_changes(self._network, slots.encodings, slots.places, slot_of, units)
         # F (h' - h) of each replacement: what the places before the slot see, and those behind it.
         seen_before, seen_behind = (

@@ -178,6 +178,7 @@ def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:
 
 
 def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
+    """The set of the entries that have any of some keys, as bits: bit i is entry i."""
     union = 0
     for key in keys:
         union |= entries.get(key, 0)

@@ -140,8 +140,10 @@ def _bounds(caption: Caption) -> dict[int, Bound]:
             rule = BOUNDS.get(tuple(caption.lowered[start : token.index])) if start >= 0 else None
             if rule is not None:
                 direction, offset = rule
-                lowest, highest = (value + offset, 1 << 30) if direction == "from" else (0, value + offset)
-                bounds[token.index] = Bound(start, lowest, highest)
+                if direction == "from":
+                    bounds[token.index] = Bound(start, lowest=value + offset, highest=1 << 30)  # without an upper end
+                else:
+                    bounds[token.index] = Bound(start, lowest=0, highest=value + offset)
                 break
     return bounds
 

@@ -63,6 +63,7 @@ def is_taken_up(caption: Caption, noun: int) -> bool:
 
 
 def _heads_phrase(token: Token) -> bool:
+    """Whether a noun is a thing of its own, and not a part of another noun's phrase, such as "dog" of "dog house"."""
     return token.dep not in ("compound", "nmod", "npadvmod", "poss")
 
 
@@ -73,6 +74,7 @@ def _is_definite(caption: Caption, noun: Token) -> bool:
 
 
 def _is_bare(caption: Caption, noun: Token) -> bool:
+    """Whether a noun has neither a determiner nor a number nor an owner."""
     return not caption.has(noun.index, "det", "nummod", "poss")
 
 

@@ -230,7 +230,10 @@ class SurfaceLayout:
 
 @lru_cache(maxsize=2)
 def _surface_layout(keys: Keys) -> SurfaceLayout:
-    """The layout of the written forms in a `lexicon` table with these keys."""
+    """Find which rows of a `lexicon` table count which written form.
+
+    Their place is a tag and the form, such as "nns:dogs" for the entry "dog".
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -247,7 +250,14 @@ def _surface_layout(keys: Keys) -> SurfaceLayout:
     starts = np.cumsum([0, *map(len, groups.values())])
     row_of = dict(zip(zip(entries, places, strict=True), rows.tolist(), strict=True))
     countable = frozenset(entry for entry, place in row_of if place == COUNTED)
-    return SurfaceLayout(rows[order], starts, [surfaces[i] for i in order.tolist()], list(groups), row_of, countable)
+    return SurfaceLayout(
+        rows=rows[order],
+        starts=starts,
+        surfaces=[surfaces[i] for i in order.tolist()],
+        groups=list(groups),
+        row_of=row_of,
+        countable=countable,
+    )
 
 
 @lru_cache(maxsize=1)
@@ -282,6 +292,7 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
             forms.setdefault(tag, {})[entry] = layout.surfaces[number]
 
     def often(entry: str, place: str) -> float:
+        """How often the corpus has an entry in a place, such as "nns:dogs"."""
         row = layout.row_of.get((entry, place))
         return 0.0 if row is None else float(counts[row])
 

@@ -82,7 +82,10 @@ def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
 
 
 def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violation | None:
-    """A violation if a caption gives a thing an attribute, or one compatible with it."""
+    """Why an attribute may be true of a thing: a caption gives it this one, or one that may be the same; else None.
+
+    noun: the lemma of the thing.
+    """
 
     def is_given(mention: tuple[str, str]) -> bool:
         thing, word = mention

@@ -20,7 +20,12 @@ LISTED = {"conj", "cc", "appos", "acl", "relcl", "nummod", "poss", "preconj", "p
 
 
 class Frame(NamedTuple):
-    """One construction that negates nouns; its wordings and the rest are explained in data/negation.toml."""
+    """One construction that negates nouns, such as "without a hat"; data/negation.toml explains the fields.
+
+    negated: the wordings that negate a noun. nouns: those that it can negate. both: the wording that asserts one noun
+    and negates another; None if there is none. asserted: the one that asserts a noun which the caption does not have.
+    plural: whether a negated noun is in the plural, "with no dogs nearby".
+    """
 
     negated: list[str]
     nouns: frozenset[str]
@@ -40,10 +45,13 @@ FRAMES = {
 class Site(NamedTuple):
     """A position of a caption where a noun can be asserted or negated.
 
-    slot: the noun that is there; None in the frames "around" and "person", which add words after the token `index`, and
-    "exists", which replaces the caption. index: the token of the noun's head. start, end: the characters that a
-    negation replaces. verb: of "wear" and "hold", as written; of "exists", "there" as the caption begins. variant: a
-    number that chooses among the wordings of the frame.
+    frame: the construction, a key of FRAMES.
+    index: the token of the noun's head; where words are added, the token after which they are.
+    start, end: the characters that a negation replaces; equal where words are added.
+    verb: of "wear" and "hold", as written; of "exists", "there" or "There", as the caption begins.
+    slot: the noun that is there; None in the frames "around" and "person", which add words, and "exists", which
+        replaces the caption.
+    variant: 0 to 3, chooses among the wordings of the frame: bit 0 the wording, bit 1 "and" or "but".
     """
 
     frame: str
@@ -74,8 +82,7 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     if _is_negative(caption):
         return ()
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
-    # By the caption alone, and not by the seed or the operator: true and false sentences have the same wordings.
-    variant = Random(caption.caption_id).randrange(4)
+    variant = _variant(caption)
     sites = []
     for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
         for site in find(caption):
@@ -90,31 +97,38 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
 
 @cached_on_caption
 def added_sites(caption: Caption) -> dict[str, Site]:
-    """Where what a caption does not mention can be negated, by frame: "around" after its last word, "person" after its
-    only person, and "exists" in its place, as in VALSE, but not in place of one sentence of several; none in a caption
-    that has a negation.
+    """Find the sites of a caption where words can be added that negate a noun which the caption does not mention.
+
+    There are up to three, by frame:
+    - "around": after the last word ("…, with no dogs nearby");
+    - "person": after the noun of the only person ("a man with no dog …");
+    - "exists": a sentence in place of the whole caption, as in VALSE ("There are no dogs in the picture"). The caption
+      must not be one sentence of several, since the others would stay.
+
+    A caption that has a negation has no sites.
     """
     words = [token for token in caption.tokens if token.pos not in ("PUNCT", "SPACE")]
     if not words or _is_negative(caption):
         return {}
     first = words[0]
-    last = words[-1].end
-    variant = Random(caption.caption_id).randrange(4)
+    end = words[-1].end  # the character after the last word
+    variant = _variant(caption)
     sites = {}
     if WORDS["elsewhere"].isdisjoint(caption.lowered):
         sites["around"] = Site(
             frame="around",
             index=words[-1].index,
-            start=last,
-            end=last,
+            start=end,
+            end=end,
             variant=variant,
         )
     persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
     if len(persons) == 1 and not persons[0].plural:
         root = caption.tokens[persons[0].noun]
         following = caption.tokens[root.index + 1 : root.index + 2]
-        verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
-        if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
+        # Elsewhere the added words would part the noun from what belongs to it: "a man with no dog in a hat".
+        goes_on = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
+        if goes_on and root.dep in ("nsubj", "ROOT", "nsubjpass"):
             sites["person"] = Site(
                 frame="person",
                 index=root.index,
@@ -122,15 +136,16 @@ def added_sites(caption: Caption) -> dict[str, Site]:
                 end=root.end,
                 variant=variant,
             )
-    if caption.part_of is not None:
+    if caption.part_of is not None:  # one sentence of several
         return sites
     there = "there" if caption.text[first.start].islower() else "There"
+    # Without a variant: of several wordings the frame always takes the first.
     return sites | {
         "exists": Site(
             frame="exists",
             index=first.index,
             start=first.start,
-            end=last,
+            end=end,
             verb=there,
         )
     }
@@ -176,7 +191,17 @@ def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
     return tuple(negated)
 
 
+def _variant(caption: Caption) -> int:
+    """A random number of two bits, which chooses a wording and a conjunction (see `Site.edit`).
+
+    It depends on the caption alone, and not on the seed or the operator: true and false sentences have the same
+    wordings.
+    """
+    return Random(caption.caption_id).randrange(4)
+
+
 def _is_negative(caption: Caption) -> bool:
+    """Whether a caption has a word of negation."""
     return not NEGATIONS.isdisjoint(caption.lowered)
 
 

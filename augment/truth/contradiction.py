@@ -76,7 +76,10 @@ def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.nd
 
 @cached_on_context
 def _possible_nouns(lexicon: Lexicon, mentioned: frozenset[str], image: ImageTruth | None) -> np.ndarray:
-    """As `possible_nouns`, by the nouns that count, which are mostly the same for all captions of an image."""
+    """The mask of `possible_nouns`, computed from the nouns that are mentioned: (nouns,), read-only.
+
+    It is kept by these nouns, which are mostly the same for all captions of an image.
+    """
     possible = np.zeros(len(lexicon.nouns.names), bool)
     possible[entry_numbers(lexicon.coreference.with_any(mentioned).all)] = True
     return read_only(possible if image is None else possible | image.likely_nouns)

@@ -302,8 +302,8 @@ def _counts_table(kind: str, *, said: pa.Array, thing: pa.Array, entry: pa.Array
 def add(folds: Sequence[pa.Table]) -> pa.Table:
     """Join the counts of the folds, sorted, with one column of pairs per fold; counts of rare words are dropped.
 
-    A key is what is counted: the words of one row in the columns KEYS. Each key is numbered first, its columns in the order of their words: millions of numbers are sorted faster than
-    texts.
+    A key is what is counted: the words of one row in the columns KEYS. Each key is numbered first, its columns in the
+    order of their words: millions of numbers are sorted faster than texts.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
