@@ -102,9 +102,14 @@ def log_probabilities(
 ) -> np.ndarray:
     """log p(entry | rest of the caption) of each lexicon entry of a kind in slots of captions: (slots, entries).
 
-    slots: how the caption was read, the first token of the slot and the one after its last, and the contexts of the
-    slot. units, vectors: of the entries, from `entry_units` and `entry_vectors`. An entry that the cloze model does not
-    know gets the probability that the lexicon gives it in the contexts, so that it can be drawn, too.
+    An entry that the cloze model does not know gets the probability that the lexicon gives it in the contexts of the
+    slot, so that it can be sampled, too.
+
+    Args:
+        slots: for each, how its caption was read; its first token and the one after its last; and its contexts.
+        entries: of the kind of word.
+        units: of the entries, (entries,), from `entry_units`.
+        vectors: of the entries, (entries, width), from `entry_vectors`.
     """
     if not slots:
         return np.zeros((0, len(units)), np.float32)
@@ -167,10 +172,11 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
 class Comparison(NamedTuple):
     """How a negative compares with its caption, in nats; see `compare` for which numbers are estimates.
 
-    log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
-    decreases in log p(word | rest) of the words that both texts have, leaving out words that become likelier. lowest:
-    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. whole: the
-    pseudo-log-likelihood of the negative minus that of the caption.
+    log_odds: the plausibility of the negative, log p(negative) - log p(caption).
+    loss: at least 0; the sum of the decreases in log p(word | rest) of the words that both texts have, leaving out
+        words that become likelier.
+    lowest: the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side.
+    whole: the pseudo-log-likelihood of the negative minus that of the caption.
     """
 
     log_odds: float
@@ -180,15 +186,22 @@ class Comparison(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> list[Comparison]:
-    """Compare negatives (false captions) with their captions by the cloze model; returns a `Comparison` of each
-    negative.
+    """Compare negatives (false captions) with their captions by the cloze model.
 
-    captions, encodings, rows: for each negative, its caption, how the model has read the caption, and what is
-    changed. Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
+    Args:
+        captions: of each negative.
+        encodings: of each negative, how the model has read its caption.
+        rows: of each negative, what is changed.
+
+    Returns:
+        A `Comparison` of each negative.
+
+    Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
     the model's surrogate (see `negcap.augment.cloze.surrogate`). All other negatives are read as a whole, and so are
     these if the model has no surrogate. `log_odds` is the row's plausibility if it has one, else `whole`.
     """
-    # The surrogate estimates together what was read in one call: encodings of one call share their states.
+    # The surrogate estimates together what was read in one call. Encodings of one call share the object `states`, so
+    # its identity tells the calls apart; the encodings keep it alive.
     replaced_together: dict[int, list[ReplacedUnit]] = {}
     for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
         replaced = _replaced_unit(number, caption, encoding, row)

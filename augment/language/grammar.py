@@ -137,9 +137,15 @@ def third_person(verb: str) -> str:
 
 
 def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] | None:
-    """The edits that make verbs agree with the noun at token index `noun` when its number changes.
+    """The edits that make verbs agree with a noun when its number changes: "a dog runs" -> "two dogs run".
 
-    plural: the new number. None if no edit is known to be safe.
+    Args:
+        caption: has the verbs.
+        noun: the token index of the noun.
+        plural: whether the noun becomes plural, or else singular.
+
+    Returns:
+        The edits of verbs alone, none if no verb changes; None if no edit is known to be safe.
     """
     # Better no negative than "two dogs runs": wherever parse and words disagree, the number is not changed.
     if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):

@@ -151,6 +151,7 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
 
 
 def _same_sentence(caption: Caption, one: int, other: int) -> bool:
+    """Whether two tokens are in the same sentence of a caption."""
     return sentence_number(caption, one) == sentence_number(caption, other)
 
 

@@ -46,12 +46,12 @@ def verbs() -> Verbs:
     body = table["body"]
     objects = table["object"]
     return Verbs(
-        table["vague"],
-        table["postures"],
-        frozenset(chain.from_iterable(body)),
-        frozenset(chain(*objects, holding, held)),
-        pairs(body, map(str.split, table["together"])),
-        pairs(objects, [holding], product(holding, held)),
+        vague=table["vague"],
+        postures=table["postures"],
+        body=frozenset(chain.from_iterable(body)),
+        objects=frozenset(chain(*objects, holding, held)),
+        body_pairs=pairs(body, map(str.split, table["together"])),
+        object_pairs=pairs(objects, [holding], product(holding, held)),
     )
 
 
@@ -59,8 +59,8 @@ def verbs() -> Verbs:
 def are_incompatible(one: str, other: str, pattern: str) -> bool:
     """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
 
-    pattern: as `Slot.form`. Both must be in the table and not listed as compatible, and neither may entail the other
-    (WordNet's troponymy, entailment and cause).
+    Both must be in the table and not listed as compatible, and neither may entail the other (WordNet's troponymy,
+    entailment and cause). pattern: of the slot, "object", "prep:on" or "bare" (`Slot.form`).
     """
     table = verbs()
     wordnet = WordNet.load()
