@@ -321,9 +321,11 @@ class RatingEstimates:
 class Batch:
     """The captions of some images, read together, and all that could replace their words.
 
-    evidence: of each caption, or each sentence of a caption of several. lexicon: its entries may replace words. limits:
-    of the ratings. candidates: the table. estimates: the ratings of the candidates. Those that would be too bad at best
-    are refused already.
+    evidence: of each caption, or each sentence of a caption of several.
+    lexicon: its entries may replace words.
+    limits: of the ratings.
+    candidates: the table.
+    estimates: the ratings of the candidates. Those that would be too bad at best are refused already.
     """
 
     evidence: Sequence[Evidence]

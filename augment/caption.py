@@ -33,7 +33,10 @@ CONTEXTS = 64
 class Token(NamedTuple):
     """One token: characters `start` to `end` (exclusive); `index` and `head` are token indices, a root is its own head.
 
-    lemma: in lower case. tag: Penn Treebank tag. pos: universal part of speech. dep: dependency label.
+    lemma: in lower case.
+    tag: Penn Treebank tag.
+    pos: universal part of speech.
+    dep: dependency label.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -64,8 +67,9 @@ class Chunk(NamedTuple):
 class Caption:
     """A caption with its parse, or one sentence of a caption (see negcap.augment.sentences).
 
-    tokens, chunks: in text order; one that is too long has none. part_of: of a sentence among several, the caption that
-    it stands in; first_token: the number of its first token there.
+    tokens, chunks: in text order; one that is too long has none.
+    part_of: of a sentence among several, the caption that it stands in.
+    first_token: the number of its first token there.
     """
 
     caption_id: str

@@ -94,7 +94,11 @@ class NegativesConfig(Settings):
     @property
     def limits(self) -> Limits:
         """The limits of the ratings."""
-        return Limits(self.preferred_unnatural, self.max_unnatural, self.max_compatible)
+        return Limits(
+            preferred_unnatural=self.preferred_unnatural,
+            max_unnatural=self.max_unnatural,
+            max_compatible=self.max_compatible,
+        )
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""

@@ -137,8 +137,10 @@ class KeptRun(NamedTuple):
 class Edited(NamedTuple):
     """A caption after edits.
 
-    words: in lower case. starts: for each edit, the position in `words` of its first new word; if it only deletes, of
-    the word that follows. ends: that of the word after its last new word. kept: the tokens that are not edited.
+    words: in lower case.
+    starts: for each edit, the position in `words` of its first new word; if it only deletes, of the word that follows.
+    ends: that of the word after its last new word.
+    kept: the tokens that are not edited.
     """
 
     words: list[str]

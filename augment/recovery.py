@@ -147,7 +147,7 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
         if all(span.is_one_for_one for span in run):
             spans += run
         else:
-            spans.append(ChangedSpan(first.start, last.end, first.new_start, last.new_end))
+            spans.append(ChangedSpan(start=first.start, end=last.end, new_start=first.new_start, new_end=last.new_end))
     return tuple(
         _tidy(caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end])))
         for span in spans
@@ -185,7 +185,11 @@ def _changed_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...])
         new_start = start + shift
         old_tokens = _tokens_of(caption, start, end)
         new_tokens = _tokens_of(negative, new_start, new_start + len(new))
-        spans.append(ChangedSpan(old_tokens.start, old_tokens.stop, new_tokens.start, new_tokens.stop))
+        spans.append(
+            ChangedSpan(
+                start=old_tokens.start, end=old_tokens.stop, new_start=new_tokens.start, new_end=new_tokens.stop
+            )
+        )
         shift += len(new) - (end - start)
     return spans
 
@@ -237,7 +241,7 @@ def _replaced(
     caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
 ) -> Recovered | None:
     """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise."""
-    whole = ChangedSpan(main[0].start, main[-1].end, main[0].new_start, main[-1].new_end)
+    whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
     slots_of_negative = _slots(negative)
     for slot in _slots(caption):
         others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
@@ -406,7 +410,7 @@ def judge(
             if row.reason is None:
                 _reject(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
             seen.add(negative.text.lower())
-            verdicts[-1].append(Verdict(recovered.operator, truth.value, row))
+            verdicts[-1].append(Verdict(operator=recovered.operator, verdict=truth.value, row=row))
     compared = [
         (evidence, verdict.row)
         for evidence, of_caption in zip(evidence_of_each, verdicts, strict=True)
@@ -475,7 +479,7 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
         return TruthValue("true", "caption_says_so")
     for sibling in evidence.siblings:
         if _entails(sibling, negative, recover(sibling, negative)):
-            return TruthValue("true", "sibling_says_so", None, sibling.caption_id)
+            return TruthValue(value="true", true_by="sibling_says_so", word=None, sibling_id=sibling.caption_id)
 
     if operator in ("swap", "swap_attribute"):
         is_open = row.change == "swap" and may_change_places(caption, row.tokens, row.edits)

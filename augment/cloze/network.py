@@ -143,7 +143,7 @@ class Network:
         forward, backward = self.sides
         run(forward, ahead.levels, states, used)
         run(backward, behind.levels, states, middle)
-        return Read(ahead.trie, behind.trie, states, total)
+        return Read(ahead=ahead.trie, behind=behind.trie, states=states, used=total)
 
     def _vectors_of_all(
         self, lengths: np.ndarray, counts: np.ndarray, reach: np.ndarray, beside: np.ndarray, read: Read

@@ -251,8 +251,9 @@ def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
 class Exclusion(NamedTuple):
     """The components that may be true of an image, one row of the table `component_exclusions`.
 
-    kind: noun, attribute or relation. of: the object that the attributes describe or that is the object of the
-    relations; "" for nouns. ids: of the vocabulary, ascending.
+    kind: noun, attribute or relation.
+    of: the object that the attributes describe or that is the object of the relations; "" for nouns.
+    ids: of the vocabulary, ascending.
     """
 
     image_id: str
@@ -287,7 +288,7 @@ class Exclusions:
         """
         image = captions[0].image_id
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
-        yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
+        yield Exclusion(image_id=image, kind="noun", of="", ids=entry_numbers(self._nouns.with_any(nouns).all).tolist())
 
         # What captions say of things, more than the graphs have: (attribute or relation, noun).
         described = {(word, noun) for caption in captions for noun, word in mentioned_attributes(caption)}
@@ -355,4 +356,4 @@ def _rows(
             ids_of_noun.setdefault(noun, set()).update(ids)
     for name in sorted(objects):
         same = [ids for noun, ids in ids_of_noun.items() if not noun or noun == name or may_corefer(noun, name)]
-        yield Exclusion(image, kind, name, sorted(frozenset().union(*same)))
+        yield Exclusion(image_id=image, kind=kind, of=name, ids=sorted(frozenset().union(*same)))

@@ -27,8 +27,11 @@ COMPARED = 512  # number of nouns for which it is cached which others say less
 class Meaning(NamedTuple):
     """What a noun may name.
 
-    words: the noun and its head. synsets: their WordNet senses in use. above: these and all their hypernyms. same:
-    nouns in a common group of the table. implied: nouns that the table says it implies ("rider" implies "horse").
+    words: the noun and its head.
+    synsets: their WordNet senses in use.
+    above: these and all their hypernyms.
+    same: nouns in a common group of the table.
+    implied: nouns that the table says it implies ("rider" implies "horse").
     """
 
     words: frozenset[str]
@@ -49,7 +52,7 @@ def meaning(noun: str) -> Meaning:
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
     same = nothing.union(*(table.groups.get(word, nothing) for word in words))
     implied = (table.implied.get(word, nothing) for word in (*words, *(["person"] if is_person(noun) else ())))
-    return Meaning(words, synsets, above, same, nothing.union(*implied))
+    return Meaning(words=words, synsets=synsets, above=above, same=same, implied=nothing.union(*implied))
 
 
 def related(one: str, other: str) -> bool:

@@ -104,21 +104,21 @@ def _members(caption: Caption) -> tuple[Member, ...]:
         noun = _noun_of(caption, token)
         if word in ("other", "others") or word in ORDINALS:
             if before in ("the", "an", "each", "and") and noun not in PLACES:
-                members.append(Member(index, word, noun))
+                members.append(Member(token=index, word=word, noun=noun))
         elif word == "rest" or word in PAIRS:
             if before == "the" and (word == "rest" or following != "of"):
-                members.append(Member(index, "both" if word in PAIRS else word, ""))
+                members.append(Member(token=index, word="both" if word in PAIRS else word, noun=""))
         elif word in QUANTIFIERS:
             if following == "of" and not noun:
-                members.append(Member(index, word, ""))
+                members.append(Member(token=index, word=word, noun=""))
         elif word in MEMBERS:
             if not noun:
-                members.append(Member(index, word, ""))
+                members.append(Member(token=index, word=word, noun=""))
         elif word in NUMBERS and not noun:
             if before == "the":  # "the two are smiling"
-                members.append(Member(index, "both", ""))
+                members.append(Member(token=index, word="both", noun=""))
             elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
-                members.append(Member(index, "one", ""))
+                members.append(Member(token=index, word="one", noun=""))
     return tuple(members)
 
 

@@ -27,8 +27,10 @@ GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio"
 class Overlaps(NamedTuple):
     """The table of nouns that may name the same thing.
 
-    groups: for each noun, such nouns. implied: for each noun, the nouns that it implies ("rider" implies "horse").
-    persons: words for persons that are male, female, child, adult or any. vague: nouns that name no particular thing.
+    groups: for each noun, such nouns.
+    implied: for each noun, the nouns that it implies ("rider" implies "horse").
+    persons: words for persons that are male, female, child, adult or any.
+    vague: nouns that name no particular thing.
     """
 
     groups: dict[str, set[str]]
@@ -48,7 +50,9 @@ def overlaps() -> Overlaps:
     for names, members in table["general"].items():
         for noun, same in pairs(product(names.split(", "), members)):
             groups[noun].add(same)
-    return Overlaps(dict(groups), table["implies"], table["persons"], table["vague"]["words"])
+    return Overlaps(
+        groups=dict(groups), implied=table["implies"], persons=table["persons"], vague=table["vague"]["words"]
+    )
 
 
 def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:

@@ -127,9 +127,11 @@ def is_concrete(noun: str, concreteness: Concreteness, min_concreteness: float) 
 class Lexicon:
     """The entries of a corpus, which may replace one another, their written forms, and the model that draws from them.
 
-    by_kind: the entries of each of the KINDS. singular, plural: the most frequent written form of each noun. inflected:
-    by Penn tag in lower case, the most frequent written form of each verb. countable: the nouns that the corpus has in
-    the plural or with "a". cloze: the model that says which entries are plausible in a caption; None: the shipped one.
+    by_kind: the entries of each of the KINDS.
+    singular, plural: the most frequent written form of each noun.
+    inflected: by Penn tag in lower case, the most frequent written form of each verb.
+    countable: the nouns that the corpus has in the plural or with "a".
+    cloze: the model that says which entries are plausible in a caption; None: the shipped one.
     """
 
     by_kind: Mapping[str, Entries]
@@ -216,8 +218,10 @@ class SurfaceLayout:
     """The written forms in a `lexicon` table, by entry and tag; it does not depend on the counts.
 
     rows: the numbers of the rows of the table, grouped by tag and entry, in each group as in the table; `starts` has
-    the first of each group. surfaces: the form of each. groups: (tag, entry) of each group. row_of: the row of each
-    (entry, place).
+        the first of each group.
+    surfaces: the form of each.
+    groups: (tag, entry) of each group.
+    row_of: the row of each (entry, place).
     """
 
     rows: np.ndarray

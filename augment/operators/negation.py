@@ -463,8 +463,9 @@ def _assertion(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str
 class Correction(NamedTuple):
     """A noun or verb of a caption, and one that would be false in its place.
 
-    present, absent: both as entries; old, new: as written, with the article. exchange: the row that replaces the one by
-    the other.
+    present, absent: both as entries of the lexicon.
+    old, new: as written, with the article.
+    exchange: the row that replaces the one by the other.
     """
 
     present: str
@@ -550,7 +551,7 @@ def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction
         surfaces = lexicon.forms(many=slot.plural)
         nouns = caption.span(slot.start, slot.end).lower(), surfaces[exchange.replacement]
         old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
-    return Correction(exchange.replaced, exchange.replacement, old, new, exchange)
+    return Correction(present=exchange.replaced, absent=exchange.replacement, old=old, new=new, exchange=exchange)
 
 
 def _correctable(caption: Caption, index: int) -> bool:

@@ -74,10 +74,12 @@ class SceneGraph(NamedTuple):
 class Nouns:
     """How a caption's nouns map to objects; all keys and values are token indices.
 
-    objects: by head token. stands_for: portion noun -> the noun that it is a portion of ("a **group** of dogs").
-    modifiers: noun modifiers that are attributes, not part of a name ("**brick** wall") -> head of their object. named:
-    adjectives that are part of a name ("**hot** dog", "**right** hand"). covers: participle -> the noun before it ("a
-    **snow**-covered field"). mutual: the last word of "each other" and "one another".
+    objects: by head token.
+    stands_for: portion noun -> the noun that it is a portion of ("a **group** of dogs").
+    modifiers: noun modifiers that are attributes, not part of a name ("**brick** wall") -> head of their object.
+    named: adjectives that are part of a name ("**hot** dog", "**right** hand").
+    covers: participle -> the noun before it ("a **snow**-covered field").
+    mutual: the last word of "each other" and "one another".
     """
 
     caption: Caption

@@ -124,7 +124,7 @@ def phrases(caption: Caption) -> list[PrepositionalPhrase]:
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
         name = " ".join(caption.lowered[word] for word in words)
-        phrases.append(PrepositionalPhrase(words, name, head, preposition.object))
+        phrases.append(PrepositionalPhrase(tokens=words, name=name, head=head, object=preposition.object))
     return phrases
 
 
@@ -238,7 +238,7 @@ class _Reader:
         Returns whether there was any subject.
         """
         others = subjects[1:] or subjects
-        self.relations += [Relation(subjects[0], other, tokens, name) for other in others]
+        self.relations += [Relation(subject=subjects[0], object=other, tokens=tokens, name=name) for other in others]
         return bool(subjects)
 
     def noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:

@@ -24,9 +24,10 @@ BLOCKING_DEPS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "au
 class Verbs(NamedTuple):
     """The table of verbs.
 
-    vague: verbs that are never replaced. postures: verbs that are only replaced if their subject is alive. body:
-    intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`. objects: transitive
-    verbs; two of them are incompatible unless in `object_pairs`.
+    vague: verbs that are never replaced.
+    postures: verbs that are only replaced if their subject is alive.
+    body: intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`.
+    objects: transitive verbs; two of them are incompatible unless in `object_pairs`.
     """
 
     vague: frozenset[str]

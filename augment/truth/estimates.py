@@ -235,8 +235,8 @@ class Transitions:
 class Truth:
     """A corpus' estimates: associations by kind of word, transitions by kind of assertion, and their calibration.
 
-    calibration: coefficients by kind (see EXPECTED); kinds that are missing have no estimate. max_p_true: candidates
-    with a higher probability of being true are rejected.
+    calibration: coefficients by kind (see EXPECTED); kinds that are missing have no estimate.
+    max_p_true: candidates with a higher probability of being true are rejected.
     """
 
     associations: Mapping[str, Associations]
@@ -421,4 +421,4 @@ def _change(kind: str, row: Row, caption: Caption) -> Transition | None:
     thing = caption.tokens[row.tokens[-1]].lemma
     if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None
-    return Transition(value(kind, row.replaced), thing, value(kind, row.replacement))
+    return Transition(old=value(kind, row.replaced), thing=thing, new=value(kind, row.replacement))

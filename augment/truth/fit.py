@@ -225,12 +225,12 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
             other_captions = len(captions) - 1
             for number, olds in given.items():
                 for old in olds:
-                    counts[Transition(old, thing, "")] += other_captions
+                    counts[Transition(old=old, thing=thing, new="")] += other_captions
                     for new, with_new in captions_with.items():
                         # A caption is no witness of a second value that it gives itself.
                         others = with_new - (new in news[number])
                         if others:
-                            counts[Transition(old, thing, new)] += others
+                            counts[Transition(old=old, thing=thing, new=new)] += others
     return counts
 
 
