@@ -308,7 +308,10 @@ class RatingEstimates:
         return np.where(least > 0, preference(least, np.zeros(len(least)), power), 1.0)
 
     def fallbacks(self, numbers: np.ndarray) -> np.ndarray:
-        """Those of some candidates that may be taken where there is nothing better, see `raters.is_fallback`."""
+        """The candidates that were refused as unnatural and may be taken where there is nothing better.
+
+        numbers: of the candidates that are looked at. See `raters.is_fallback`.
+        """
         table = self._candidates
         limits = self._limits
         unnatural = table.p_unnatural[numbers]

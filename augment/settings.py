@@ -108,7 +108,7 @@ class Settings(BaseModel):
 
 
 def given_only(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those values that are not None."""
+    """The values that were given: without those that are None."""
     return {name: value for name, value in given.items() if value is not None}
 
 

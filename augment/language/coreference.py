@@ -92,7 +92,7 @@ def may_corefer(one: str, other: str) -> bool:
 
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
-    """Those of some nouns that name what `noun` names, but less specifically (see `says_less`)."""
+    """The ones among `nouns` that name what `noun` names, but less specifically (see `says_less`)."""
     # The nouns of one image are mostly those of another, so what is known of pairs is kept for as long as the noun is.
     compared = _compared(noun)
     new = nouns - compared.asked

@@ -35,11 +35,14 @@ class ReplaceAttribute(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """Those that may be true of the same thing; most of these describe something else, "large" and "red"."""
+        """The attributes that may be true of the same thing; most tell something else of it, "large" and "red"."""
         return _never_replaces(slot.entry, lexicon.attributes.names)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert an attribute; the article follows. It changes wherever the thing has it: "a red bus … the red bus"."""
+        """The row that inserts an attribute wherever the thing has the old one: "a red bus … the red bus".
+
+        The article before it follows: "an old car" -> "a new car".
+        """
         caption = evidence.caption
         row = replace_attribute(caption, slot, new)
         again = [
@@ -52,7 +55,7 @@ class ReplaceAttribute(ReplacingOperator):
         return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """This caption or a sibling gives the same thing the new attribute, or one compatible with it."""
+        """Why the new attribute may be true: a caption of the image gives the thing this one, or a compatible one."""
         noun = evidence.caption.tokens[row.tokens[1]].lemma
         return attribute_violation(row.replacement, noun, evidence)
 

@@ -208,7 +208,7 @@ class Contrast(NamedTuple):
 
 @cached_on_context
 def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) -> list[Contrast]:
-    """Contrasts of a caption in random order; both operators have the same, whatever the seed.
+    """Sample contrasts of a caption, in random order; `negation` and `true_negation` get the same, whatever the seed.
 
     The absent noun is drawn from those that the caption lets expect about as much as the one that is present.
     """
@@ -224,10 +224,19 @@ def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) ->
 
 
 def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
-    """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, which is not to be
-    expected in its scene, in random order.
+    """Sample contrasts for sentences that say only what is in the picture: "There are no dogs in the picture".
 
-    Of a person, if there is none and nothing to correct: "There are no actors in the picture".
+    The thing that is present is mentioned by a caption of the image. The absent one is about as frequent in captions,
+    and not to be expected in the scene. If there is no such thing, and nothing to correct either, persons are taken:
+    "There are no actors in the picture".
+
+    Args:
+        evidence: of the caption.
+        lexicon: its nouns may be absent.
+        has_corrections: whether the caption has a correction.
+
+    Returns:
+        The contrasts in random order; none where no sentence may take the place of the caption.
     """
     caption = evidence.caption
     nouns = lexicon.nouns
@@ -279,18 +288,9 @@ def _sampled(
         ids = [caption.caption_id] * len(absent)
         randoms = exponentials(0, site_stream, ids, np.full(len(absent), site.index), name_keys(names)[absent])
         keys = (randoms / weights[absent]).tolist()
-        sampled += [
-            (
-                key,
-                Contrast(
-                    site=site,
-                    present=present,
-                    absent=names[number],
-                    plural=plural,
-                ),
-            )
-            for key, number in zip(keys, absent.tolist(), strict=True)
-        ]
+        for key, number in zip(keys, absent.tolist(), strict=True):
+            contrast = Contrast(site=site, present=present, absent=names[number], plural=plural)
+            sampled.append((key, contrast))
     sampled.sort(key=lambda item: item[0])
     return [contrast for _, contrast in sampled[:CONTRASTS]]
 

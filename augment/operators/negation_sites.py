@@ -101,7 +101,7 @@ def added_sites(caption: Caption) -> dict[str, Site]:
 
     There are up to three, by frame:
     - "around": after the last word ("…, with no dogs nearby");
-    - "person": after the noun of the only person ("a man with no dog …");
+    - "person": after the noun of the only person ("a man without an umbrella …");
     - "exists": a sentence in place of the whole caption, as in VALSE ("There are no dogs in the picture"). The caption
       must not be one sentence of several, since the others would stay.
 
@@ -126,7 +126,7 @@ def added_sites(caption: Caption) -> dict[str, Site]:
     if len(persons) == 1 and not persons[0].plural:
         root = caption.tokens[persons[0].noun]
         following = caption.tokens[root.index + 1 : root.index + 2]
-        # Elsewhere the added words would part the noun from what belongs to it: "a man with no dog in a hat".
+        # Elsewhere the added words would part the noun from what belongs to it: "a man without a bag in a hat".
         goes_on = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if goes_on and root.dep in ("nsubj", "ROOT", "nsubjpass"):
             sites["person"] = Site(

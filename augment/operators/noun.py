@@ -54,7 +54,7 @@ class ReplaceNoun(ReplacingOperator):
         return PLURAL_NOUNS if slot.plural else "nn"
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """The nouns that may name the same thing."""
+        """The nouns that may name the same thing as the one in the slot."""
         never = lexicon.may_corefer(slot.entry)
         names = lexicon.nouns.names
         forms = lexicon.forms(many=slot.plural)

@@ -51,21 +51,22 @@ class ReplacePreposition(ReplacingOperator):
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
-        """Unknown: what follows from another preposition is told by the whole text."""
+        """NaN for each slot: what another preposition does to its caption is told by the whole text alone, (slots,)."""
         return np.full(len(slots), np.nan)
 
     def scores(
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """A part of log p(new | rest), less the log of the number and frequency of its relation's prepositions, so that
-        "next to", "beside", "near" and "by" have together about the chance of "behind".
+        """The scores: a part of log p(new | rest), and what evens out the relations in space (`_log_chances`).
+
+        So "next to", "beside", "near" and "by" have together about the chance of "behind".
         """
         scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_chances(lexicon.prepositions)[entry]
         return scores.astype(log_p.dtype)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert a preposition."""
+        """The row that inserts the preposition `new` in a slot."""
         return replace_preposition(evidence.caption, slot, new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:

@@ -32,19 +32,19 @@ class ReplaceVerb(ReplacingOperator):
         return [slot for slot in verb_slots(evidence.caption) if not is_negated(evidence.caption, slot.start)]
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
-        """Its Penn tag."""
+        """The form that a replacement has to have: the Penn tag of the verb in the slot."""
         return evidence.caption.tokens[slot.start].tag
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """Those that may be true of the same subject and object."""
+        """The verbs that may be true of the same subject and object as the one in the slot."""
         return _never_replaces(slot.entry, lexicon.verbs.names, slot.form)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
-        """Insert a verb, in the form of the old one; None if the corpus never has it in this form."""
+        """The row that inserts a verb in the form of the old one; None if the corpus never has it in this form."""
         return replace_verb(evidence.caption, slot, new, lexicon)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """This caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
+        """Why the new verb may be true: a caption of the image has it, a compatible one, or a noun that implies it."""
         old = row.replaced
         new = row.replacement
 
