@@ -138,7 +138,7 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
 
 
 def _joined(parts: Sequence[Exchanges]) -> Exchanges:
-    """The exchanges of several batches."""
+    """Join the exchanges of several batches to one table."""
     no_row = np.zeros(0, np.int32)
     nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))
     # By column; `nothing` gives the columns a type if there are no batches.

@@ -108,8 +108,8 @@ class NegativesConfig(Settings):
 class Generated(NamedTuple):
     """What the operators made of some captions.
 
-    results: of each caption, by operator. excluded: in how many places a word was refused before it was sampled, by
-    kind, entry and reason.
+    results: of each caption, by operator.
+    excluded: in how many places a word was refused before it was sampled, by kind, entry and reason.
     """
 
     results: list[dict[str, OperatorResult]]
@@ -181,7 +181,7 @@ def generate_tables(
 def _probe(
     images: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None
 ) -> Counter[str]:
-    """Count of how many captions without negatives each operator that does not run would have some.
+    """Count for how many captions without negatives each operator that does not run would make one.
 
     images: each begins with such a caption. The counters are `tried` and `more.<operator>`, see `generate_tables`.
     """
@@ -226,9 +226,14 @@ def generate_for_images(
     *,
     only_first: bool = False,
 ) -> Generated:
-    """What the operators in the settings make of the captions of some images, or of the first caption of each.
+    """Make negatives of the captions of some images, or of the first caption of each.
 
-    images: one of the `batches` of a larger number; the sentences of their captions are read together.
+    Args:
+        images: the captions of each, one of the `batches` of a larger number; their sentences are read together.
+        lexicon: where replacements come from.
+        settings: which operators, and how many negatives.
+        truth: estimates of what is true of each image; None: there are none.
+        only_first: whether only the first caption of each image gets negatives.
     """
     sentences = sentences_of_images(images)
     return generate_for_evidence(

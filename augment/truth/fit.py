@@ -360,10 +360,16 @@ def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
 
 
 def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """Labelled candidates for captions of some images, with features estimated from the `counts` of other images.
+    """Make candidates for captions of some images, and label them by a caption that is held out.
 
-    Columns: `kind`; `features` (see negcap.augment.truth.estimates.EXPECTED); `true`, whether the held-out caption
-    makes it true.
+    Args:
+        parses: the captions of the images.
+        counts: of other images, from which the features are estimated.
+        lexicon: where replacements come from.
+
+    Returns:
+        A row for each candidate: `kind`; `features` (see negcap.augment.truth.estimates.EXPECTED); `true`, whether the
+        held-out caption makes it true.
     """
     import pyarrow as pa
 
