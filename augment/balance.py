@@ -49,10 +49,14 @@ BALANCED = tuple(KINDS)
 
 
 class Exchanges(NamedTuple):
-    """Exchanges that pass all checks, as columns: number of the sentence, replaced entry, replacing entry, weight.
+    """Exchanges of one word for another that pass all checks, as columns: (exchanges,).
 
-    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
-    (exchanges,).
+    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns.
+
+    row: the number of the sentence.
+    old: the entry that is replaced.
+    new: the entry that replaces it.
+    weight: its chance of being sampled, not normalised.
     """
 
     row: np.ndarray
@@ -64,10 +68,16 @@ class Exchanges(NamedTuple):
 def exchanges(
     images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None, kinds: Sequence[str] = BALANCED
 ) -> dict[str, Exchanges]:
-    """All exchanges of entries in the sentences of some images, by kind, weighted by an unbalanced lexicon.
+    """Find all exchanges of words in the sentences of some images that would be accepted as negatives, by kind.
 
-    Exchanges that would be rejected as negatives are left out; with `truth`, also those that are too likely true.
-    Raises ValueError for a kind that is not in BALANCED.
+    Args:
+        images: the captions of each.
+        lexicon: an unbalanced one, by which the exchanges are weighted.
+        truth: with it, exchanges that are too likely true are left out as well.
+        kinds: of the words; of BALANCED.
+
+    Raises:
+        ValueError: a kind is not in BALANCED.
     """
     for kind in kinds:
         if kind not in BALANCED:
@@ -128,7 +138,7 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
 
 
 def _joined(parts: Sequence[Exchanges]) -> Exchanges:
-    """The exchanges of several batches."""
+    """Join the exchanges of several batches to one table."""
     no_row = np.zeros(0, np.int32)
     nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))
     # By column; `nothing` gives the columns a type if there are no batches.
@@ -136,8 +146,15 @@ def _joined(parts: Sequence[Exchanges]) -> Exchanges:
 
 
 def fit_factors(kind: str, names: Sequence[str], exchanges: Exchanges) -> dict[tuple[str, bool], float]:
-    """The factors exp(b_w) of the words of one of the kinds BALANCED, by (word, plural), from exchanges of them; names:
-    of the lexicon's entries of this kind.
+    """Fit the factors exp(b_w) that make each word of one kind enter sentences about as often as it leaves them.
+
+    Args:
+        kind: of the words, one of BALANCED.
+        names: the lexicon's entries of this kind.
+        exchanges: of words of this kind.
+
+    Returns:
+        The factors by (word, whether it is plural); only nouns have plurals of their own.
     """
     forms = (False, True) if kind == "noun" else (False,)
     entries = [(name, plural) for plural in forms for name in names]
@@ -147,7 +164,9 @@ def fit_factors(kind: str, names: Sequence[str], exchanges: Exchanges) -> dict[t
     for _ in range(UPDATES if rows else 0):
         factors = exp(log_factors)
         weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
+        # The chance of each exchange among those of its sentence, (exchanges,).
         share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
+        # How often each entry leaves and enters sentences, if each sentence with an exchange makes one: (entries,).
         left = np.bincount(exchanges.old, share, size)
         entered = np.bincount(exchanges.new, share, size)
         log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))

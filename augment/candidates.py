@@ -68,12 +68,13 @@ class Limits:
 class Candidates:
     """The candidates of a batch. Columns of slots have shape (slots,), those of candidates (candidates,).
 
-    slots: what may be replaced.
+    slots: the words and phrases of the captions that may be replaced.
     caption: of each slot, the number of its caption in the batch.
     slot: of each candidate, the number of its slot, ascending.
-    entry: the number of the replacement in the lexicon's entries of the slot's kind.
-    unit: its number in the vocabulary of the cloze model, in the form that is needed, or that of its last word if the
-        model does not know it as a whole; -1: neither is known.
+    entry: the number of the replacement among the lexicon's entries (words and phrases) of the slot's kind.
+    unit: the number of the replacement in the vocabulary of the cloze model, whose units are words and phrases such as
+        "tennis racket". It is that of the form that is needed, or that of its last word if the model does not know it
+        as a whole; -1: neither is known.
     is_head: whether the unit is only that of its last word; then `log_p` is by the lexicon.
     log_p: log p(replacement | rest of the caption), in nats.
     log_odds: of the negative to its caption, in nats; NaN where only reading the whole text tells.
@@ -113,7 +114,11 @@ class Candidates:
 
     @classmethod
     def join(cls, tables: Iterable[Candidates]) -> Candidates:
-        """One table of the candidates of several, whose captions have the same numbers."""
+        """Join tables of candidates of one batch, such as one per kind of word, to one.
+
+        All of them number the captions of the batch alike, so those numbers stay. The slots are numbered anew: those of
+        the first table, then those of the second, and so on.
+        """
         tables = list(tables)
         firsts = np.cumsum([0, *(len(table.slots) for table in tables)])
         slot = [table.slot + first for table, first in zip(tables, firsts, strict=False)]
@@ -148,20 +153,23 @@ class Candidates:
         return np.array([slot.kind for slot in self.slots], object)
 
     def is_of_kinds(self, kinds: Container[str]) -> np.ndarray:
-        """Of each slot, whether it is of one of some kinds of word."""
+        """Of each slot, whether it is of one of these kinds of word: (slots,)."""
         return np.array([slot.kind in kinds for slot in self.slots], bool)
 
     def of_kinds(self, kinds: Container[str]) -> np.ndarray:
-        """The numbers of the candidates of some kinds of word."""
+        """The numbers of the candidates whose slots are of one of these kinds of word, ascending."""
         return np.flatnonzero(self.is_of_kinds(kinds)[self.slot])
 
     @cached_property
     def rows_of_slots(self) -> list[slice]:
-        """The candidates of each slot."""
+        """Of each slot, the slice of the candidates that are for it; they are sorted by slot."""
         return rows_of_slots(self.slot, len(self.slots))
 
     def refuse(self, candidates: np.ndarray, reason: str) -> None:
-        """Give candidates, by number or mask, a reason, unless they have one."""
+        """Refuse candidates for a reason, unless they are refused already: the first reason stays.
+
+        candidates: their numbers, or a mask of all, (candidates,). reason: one of REASONS.
+        """
         numbers = np.flatnonzero(candidates) if candidates.dtype == bool else candidates
         numbers = numbers[self.reason[numbers] == FREE]
         self.reason[numbers] = REASONS.index(reason)
@@ -182,6 +190,8 @@ class RatingEstimates:
 
     def __init__(self, candidates: Candidates, evidence: Sequence[Evidence], limits: Limits) -> None:
         """Find the place of each slot in its text, and the projections of places and units that both ratings need.
+
+        A place is where the cloze model can be asked for a unit: between the unit before it and the unit behind it.
 
         evidence: of each caption of the batch, all read together by the cloze model.
         """
@@ -298,7 +308,10 @@ class RatingEstimates:
         return np.where(least > 0, preference(least, np.zeros(len(least)), power), 1.0)
 
     def fallbacks(self, numbers: np.ndarray) -> np.ndarray:
-        """Those of some candidates that may be taken where there is nothing better, see `raters.is_fallback`."""
+        """The candidates that were refused as unnatural and may be taken where there is nothing better.
+
+        numbers: of the candidates that are looked at. See `raters.is_fallback`.
+        """
         table = self._candidates
         limits = self._limits
         unnatural = table.p_unnatural[numbers]
@@ -311,9 +324,11 @@ class RatingEstimates:
 class Batch:
     """The captions of some images, read together, and all that could replace their words.
 
-    evidence: of each caption, or each sentence of a caption of several. lexicon: its entries may replace words. limits:
-    of the ratings. candidates: the table. estimates: the ratings of the candidates. Those that would be too bad at best
-    are refused already.
+    evidence: of each caption, or each sentence of a caption of several.
+    lexicon: its entries may replace words.
+    limits: of the ratings.
+    candidates: the table.
+    estimates: the ratings of the candidates. Those that would be too bad at best are refused already.
     """
 
     evidence: Sequence[Evidence]

@@ -33,7 +33,10 @@ CONTEXTS = 64
 class Token(NamedTuple):
     """One token: characters `start` to `end` (exclusive); `index` and `head` are token indices, a root is its own head.
 
-    lemma: in lower case. tag: Penn Treebank tag. pos: universal part of speech. dep: dependency label.
+    lemma: in lower case.
+    tag: Penn Treebank tag.
+    pos: universal part of speech.
+    dep: dependency label.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -64,8 +67,9 @@ class Chunk(NamedTuple):
 class Caption:
     """A caption with its parse, or one sentence of a caption (see negcap.augment.sentences).
 
-    tokens, chunks: in text order; one that is too long has none. part_of: of a sentence among several, the caption that
-    it stands in; first_token: the number of its first token there.
+    tokens, chunks: in text order; one that is too long has none.
+    part_of: of a sentence among several, the caption that it stands in.
+    first_token: the number of its first token there.
     """
 
     caption_id: str
@@ -164,6 +168,7 @@ def from_parses(parses: pa.Table) -> list[Caption]:
     parses = parses.combine_chunks()
 
     def flattened(column: str) -> FlatLists:
+        """The lists of a column, such as the tokens of each caption, one list after the other."""
         lists = parses.column(column)
         array = lists.chunk(0) if lists.num_chunks else pa.array([], lists.type)
         values = array.flatten()
@@ -183,15 +188,23 @@ def from_parses(parses: pa.Table) -> list[Caption]:
     captions = []
     columns = (parses.column(name).to_pylist() for name in ("caption_id", "image_id", "text"))
     for row, (caption_id, image_id, text) in enumerate(zip(*columns, strict=True)):
-        here = slice(token_at[row], token_at[row + 1])
+        here = slice(token_at[row], token_at[row + 1])  # where the tokens of this caption are
         starts = token["start"][here]
         ends = token["end"][here]
         texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
         parsed = (token[name][here] for name in ("lemma", "tag", "pos", "dep", "head"))
         tokens = tuple(map(Token._make, zip(range(len(starts)), starts, ends, texts, *parsed, strict=True)))
-        here = slice(chunk_at[row], chunk_at[row + 1])
+        here = slice(chunk_at[row], chunk_at[row + 1])  # where its noun phrases are
         chunks = tuple(map(Chunk._make, zip(*(chunk[name][here] for name in Chunk._fields), strict=True)))
-        captions.append(Caption(caption_id, image_id, text, tokens, chunks))
+        captions.append(
+            Caption(
+                caption_id=caption_id,
+                image_id=image_id,
+                text=text,
+                tokens=tokens,
+                chunks=chunks,
+            )
+        )
     return captions
 
 

@@ -35,9 +35,13 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
 
 def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = False) -> str:
-    """`new` in place of another word `old`, as the caption is written: "TV" -> "clock", in a title "Dog" -> "Cat".
+    """Write a word in capitals or small letters as the caption needs it: "TV" -> "clock", in a title "Dog" -> "Cat".
 
-    casing: of the caption (see Caption.casing). first: `old` begins a sentence, where a capital stays.
+    Args:
+        new: the word or words, in small letters unless it is always written otherwise.
+        old: another word, in whose place they are put, as the caption has it.
+        casing: of the caption (see Caption.casing).
+        first: whether `old` begins a sentence, where a capital stays.
     """
     if casing == "upper" and old.isupper():
         return new.upper()

@@ -114,6 +114,7 @@ def gather_evidence(
         texts = frozenset(caption.text.lower() for caption in image)
         estimates = truth.of_image(image) if truth is not None else None
         for number, caption in enumerate(captions):
+            # All mentions of the image, less those of this caption that no other has: those of its siblings.
             by_siblings = {name: frozenset(counts[name]) - (said_once[name] & said[number][name]) for name in KINDS}
             evidence.append(
                 Evidence(

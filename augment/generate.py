@@ -94,7 +94,11 @@ class NegativesConfig(Settings):
     @property
     def limits(self) -> Limits:
         """The limits of the ratings."""
-        return Limits(self.preferred_unnatural, self.max_unnatural, self.max_compatible)
+        return Limits(
+            preferred_unnatural=self.preferred_unnatural,
+            max_unnatural=self.max_unnatural,
+            max_compatible=self.max_compatible,
+        )
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
@@ -104,8 +108,8 @@ class NegativesConfig(Settings):
 class Generated(NamedTuple):
     """What the operators made of some captions.
 
-    results: of each caption, by operator. excluded: in how many places a word was refused before it was sampled, by
-    kind, entry and reason.
+    results: of each caption, by operator.
+    excluded: in how many places a word was refused before it was sampled, by kind, entry and reason.
     """
 
     results: list[dict[str, OperatorResult]]
@@ -177,7 +181,7 @@ def generate_tables(
 def _probe(
     images: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None
 ) -> Counter[str]:
-    """Count of how many captions without negatives each operator that does not run would have some.
+    """Count for how many captions without negatives each operator that does not run would make one.
 
     images: each begins with such a caption. The counters are `tried` and `more.<operator>`, see `generate_tables`.
     """
@@ -222,9 +226,14 @@ def generate_for_images(
     *,
     only_first: bool = False,
 ) -> Generated:
-    """What the operators in the settings make of the captions of some images, or of the first caption of each.
+    """Make negatives of the captions of some images, or of the first caption of each.
 
-    images: one of the `batches` of a larger number; the sentences of their captions are read together.
+    Args:
+        images: the captions of each, one of the `batches` of a larger number; their sentences are read together.
+        lexicon: where replacements come from.
+        settings: which operators, and how many negatives.
+        truth: estimates of what is true of each image; None: there are none.
+        only_first: whether only the first caption of each image gets negatives.
     """
     sentences = sentences_of_images(images)
     return generate_for_evidence(
@@ -289,9 +298,9 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
 
 
 def _one_by_one(captions: Sequence[Sequence[Evidence]], lexicon: Lexicon, settings: NegativesConfig) -> Generated:
-    """As `generate_for_evidence`, for captions that raised an error together.
+    """Make the negatives of each caption alone, after all of them together have raised an error.
 
-    Each is done alone, so that only the one at fault is rejected. captions: the evidence for the sentences of each.
+    So only the caption at fault is rejected. captions: the evidence for the sentences of each.
     """
     joined = Generated([], Counter())
     for sentences in captions:
@@ -393,7 +402,7 @@ def _spread(
             lacking = quota - sum(len(results[number].accepted) for number in sentences)
             share, rest = divmod(lacking, len(open_sentences))
             for place, number in enumerate(open_sentences):
-                more = share + (place < rest)
+                more = share + (place < rest)  # the rest goes to the first sentences, one row each
                 if more:
                     wanted[number] = len(results[number].accepted) + more
         fill(results, dict(sorted(wanted.items())), source, operator, batch)
@@ -543,8 +552,10 @@ def _readmit_best(
 
 
 def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
-    """The rejection of a caption of which an operator has sampled nothing: for the reason that most of its candidates
-    have, or since there are none. Words that may name the same thing as the one there are no candidates.
+    """The rejection of a caption of which an operator has sampled nothing.
+
+    Its reason is the one that most of the candidates have, or that there are none. Words that may name the same thing
+    as the word in the slot, which have the weight 0, do not count.
 
     candidates: their numbers.
     """

@@ -54,10 +54,12 @@ class Kind(NamedTuple):
 
 
 def _same_preposition(old: str, new: str) -> bool:
+    """Whether two prepositions say the same of two things; none is more general than another."""
     return prepositions().same_relation(old, new)
 
 
 def _same_number(old: str, new: str) -> bool:
+    """Whether two numerals mean the same number: "a" and "one", "3" and "three"."""
     return numeral_value(old) == numeral_value(new)
 
 

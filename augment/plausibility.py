@@ -53,8 +53,10 @@ def encode(captions: Sequence[Caption], model: ClozeModel | None = None) -> list
 
 @cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only;
-    -1 for one that the model does not know in this form.
+    """The unit of each lexicon entry of a kind: (entries,), read-only.
+
+    A unit is a word, or a phrase such as "tennis racket", in the vocabulary of the lexicon's cloze model. It is given
+    by its number there; -1 for an entry that the model does not know in this form.
 
     form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
@@ -63,7 +65,11 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 
 @cached(CACHED)
 def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """As `entry_units`, but a phrase that the model does not know gets the number of its last word."""
+    """The number of each lexicon entry's unit: (entries,), read-only; -1 for one that the model does not know at all.
+
+    A phrase that the model does not know as a whole gets the number of its last word: "beach umbrella" that of
+    "umbrella". kind, form: see `entry_units`.
+    """
     units = (lexicon.cloze or cloze_model()).units
     heads = (name and units.of_head(name) for name in surfaces_of(lexicon, kind, form))
     return read_only(np.array([head or -1 for head in heads], np.int64))
@@ -96,9 +102,14 @@ def log_probabilities(
 ) -> np.ndarray:
     """log p(entry | rest of the caption) of each lexicon entry of a kind in slots of captions: (slots, entries).
 
-    slots: how the caption was read, the first token of the slot and the one after its last, and the contexts of the
-    slot. units, vectors: of the entries, from `entry_units` and `entry_vectors`. An entry that the cloze model does not
-    know gets the probability that the lexicon gives it in the contexts, so that it can be drawn, too.
+    An entry that the cloze model does not know gets the probability that the lexicon gives it in the contexts of the
+    slot, so that it can be sampled, too.
+
+    Args:
+        slots: for each, how its caption was read; its first token and the one after its last; and its contexts.
+        entries: of the kind of word.
+        units: of the entries, (entries,), from `entry_units`.
+        vectors: of the entries, (entries, width), from `entry_vectors`.
     """
     if not slots:
         return np.zeros((0, len(units)), np.float32)
@@ -126,8 +137,10 @@ class KeptRun(NamedTuple):
 class Edited(NamedTuple):
     """A caption after edits.
 
-    words: in lower case. starts: for each edit, the position in `words` of its first new word; if it only deletes, of
-    the word that follows. ends: that of the word after its last new word. kept: the tokens that are not edited.
+    words: in lower case.
+    starts: for each edit, the position in `words` of its first new word; if it only deletes, of the word that follows.
+    ends: that of the word after its last new word.
+    kept: the tokens that are not edited.
     """
 
     words: list[str]
@@ -161,10 +174,11 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
 class Comparison(NamedTuple):
     """How a negative compares with its caption, in nats; see `compare` for which numbers are estimates.
 
-    log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
-    decreases in log p(word | rest) of the words that both texts have, leaving out words that become likelier. lowest:
-    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. whole: the
-    pseudo-log-likelihood of the negative minus that of the caption.
+    log_odds: the plausibility of the negative, log p(negative) - log p(caption).
+    loss: at least 0; the sum of the decreases in log p(word | rest) of the words that both texts have, leaving out
+        words that become likelier.
+    lowest: the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side.
+    whole: the pseudo-log-likelihood of the negative minus that of the caption.
     """
 
     log_odds: float
@@ -174,15 +188,22 @@ class Comparison(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]) -> list[Comparison]:
-    """Compare negatives (false captions) with their captions by the cloze model; returns a `Comparison` of each
-    negative.
+    """Compare negatives (false captions) with their captions by the cloze model.
 
-    captions, encodings, rows: for each negative, its caption, how the model has read the caption, and what is
-    changed. Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
+    Args:
+        captions: of each negative.
+        encodings: of each negative, how the model has read its caption.
+        rows: of each negative, what is changed.
+
+    Returns:
+        A `Comparison` of each negative.
+
+    Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
     the model's surrogate (see `negcap.augment.cloze.surrogate`). All other negatives are read as a whole, and so are
     these if the model has no surrogate. `log_odds` is the row's plausibility if it has one, else `whole`.
     """
-    # The surrogate estimates together what was read in one call: encodings of one call share their states.
+    # The surrogate estimates together what was read in one call. Encodings of one call share the object `states`, so
+    # its identity tells the calls apart; the encodings keep it alive.
     replaced_together: dict[int, list[ReplacedUnit]] = {}
     for number, (caption, encoding, row) in enumerate(zip(captions, encodings, rows, strict=True)):
         replaced = _replaced_unit(number, caption, encoding, row)
@@ -301,7 +322,15 @@ def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]
 def read_and_compare(
     captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], rows: Sequence[Row]
 ) -> list[Comparison]:
-    """As `compare`, but the cloze model reads all negatives as a whole.
+    """Compare negatives with their captions by a cloze model that reads each negative as a whole text.
+
+    Args:
+        captions: of each row.
+        encodings: how the cloze model has read each of these captions.
+        rows: the negatives, whose edits are applied here.
+
+    Returns:
+        Of each row, its comparison. Unlike those of `compare` they do not depend on which other rows there are.
 
     Equal negatives of a caption are read once. Of those that differ only in the number that they insert ("three dogs",
     "four dogs"), the text with the lowest number is read in any case, also if that is none of the rows: so what is said
@@ -421,19 +450,34 @@ def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: n
 
 
 def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
-    """The lowest log p of a unit in or near an edit; place_of, scores: of the negative, as in `CaptionEncoding`."""
+    """The lowest log p of a unit in an edit, or at most WINDOW units before or behind it; at most 0.
+
+    A unit is a word, or a phrase that the cloze model knows as a whole. So a negative has positions of two sorts: of
+    its tokens, and of its units. The units are `<s> unit_1 … unit_n </s>`: the first one of the text has number 1.
+
+    Args:
+        place_of: for each token of the negative, the number of its unit, (tokens,).
+        scores: log p(unit | rest) of unit_1 … unit_n, (n,): that of unit u is `scores[u - 1]`.
+        edited: the negative; `starts` and `ends` of its edits are positions of tokens.
+    """
     lowest = 0.0
-    last = len(place_of) - 1
+    last_token = len(place_of) - 1
     for start, end in zip(edited.starts, edited.ends, strict=True):
-        final = max(start, min(end, last + 1) - 1)
-        low = place_of[min(start, last)]
-        high = place_of[min(final, last)]
-        lowest = min(lowest, *scores[max(low - 1 - WINDOW, 0) : high + WINDOW], 0.0)
+        # An edit that only deletes has no token of its own: the one that follows stands for it, or the last of all.
+        final = max(start, min(end, last_token + 1) - 1)
+        first_unit = place_of[min(start, last_token)]
+        last_unit = place_of[min(final, last_token)]
+        first_score = max(first_unit - 1 - WINDOW, 0)
+        end_score = last_unit - 1 + WINDOW + 1
+        lowest = min(lowest, *scores[first_score:end_score], 0.0)
     return lowest
 
 
 def _numeral_position(starts: Sequence[int], row: Row) -> int | None:
-    """The number of the word that is the new numeral, None if none is replaced; starts: of the edits' words."""
+    """The position of the new numeral among the words of a negative; None if no numeral is replaced.
+
+    starts: for each edit of the row, the position of its first new word.
+    """
     if row.change != "numeral":
         return None
     for start, edit in zip(starts, row.edits, strict=True):

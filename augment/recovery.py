@@ -70,7 +70,7 @@ class Recovered(NamedTuple):
 
 
 def recover(caption: Caption, negative: Caption) -> Recovered:
-    """What turned a caption into a negative; both parsed.
+    """Find what turned a caption into a negative, whoever has made it; both are parsed.
 
     The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
     kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
@@ -78,11 +78,28 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     """
     edits = align(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
-        return Recovered(REWRITE, Row("none", edits, (), "", "", reason="unchanged"))
+        return Recovered(
+            REWRITE,
+            Row(
+                change="none",
+                edits=edits,
+                tokens=(),
+                replaced="",
+                replacement="",
+                reason="unchanged",
+            ),
+        )
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
-    plain = Row("none", edits, (), BOTH.join(old), BOTH.join(new))
+    # The row for all cases but those that follow: the words as written, "man | dog" for two places.
+    plain = Row(
+        change="none",
+        edits=edits,
+        tokens=(),
+        replaced=BOTH.join(old),
+        replacement=BOTH.join(new),
+    )
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
     if len(main) == 2:
@@ -130,7 +147,7 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
         if all(span.is_one_for_one for span in run):
             spans += run
         else:
-            spans.append(ChangedSpan(first.start, last.end, first.new_start, last.new_end))
+            spans.append(ChangedSpan(start=first.start, end=last.end, new_start=first.new_start, new_end=last.new_end))
     return tuple(
         _tidy(caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end])))
         for span in spans
@@ -152,7 +169,10 @@ def _tidy(caption: str, edit: Edit) -> Edit:
 
 
 def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[ChangedSpan]:
-    """The tokens that differ, without words that only agree with others; all of them, if there are no others."""
+    """The spans of tokens that differ, without those whose words only agree with others; all, if there are no others.
+
+    edits: what turns the caption into the negative.
+    """
     spans = _changed_spans(caption, negative, edits)
     return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
 
@@ -165,7 +185,11 @@ def _changed_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...])
         new_start = start + shift
         old_tokens = _tokens_of(caption, start, end)
         new_tokens = _tokens_of(negative, new_start, new_start + len(new))
-        spans.append(ChangedSpan(old_tokens.start, old_tokens.stop, new_tokens.start, new_tokens.stop))
+        spans.append(
+            ChangedSpan(
+                start=old_tokens.start, end=old_tokens.stop, new_start=new_tokens.start, new_end=new_tokens.stop
+            )
+        )
         shift += len(new) - (end - start)
     return spans
 
@@ -193,14 +217,23 @@ def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool
 
 
 def _slots(caption: Caption) -> list[Slot]:
-    """What may be replaced in a caption, the most specific kinds first, and among verbs all."""
+    """The slots of a caption, the most specific kinds first; of verbs all, also those that no operator replaces."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
         *numeral_slots(caption),
         *attribute_slots(caption),
         *preposition_uses(caption),
         *noun_slots(caption),
-        *(Slot("verb", verb.index, verb.index + 1, verb.lemma, verb.index) for verb in verbs),
+        *(
+            Slot(
+                kind="verb",
+                start=verb.index,
+                end=verb.index + 1,
+                entry=verb.lemma,
+                noun=verb.index,
+            )
+            for verb in verbs
+        ),
     ]
 
 
@@ -208,7 +241,7 @@ def _replaced(
     caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
 ) -> Recovered | None:
     """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise."""
-    whole = ChangedSpan(main[0].start, main[-1].end, main[0].new_start, main[-1].new_end)
+    whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
     slots_of_negative = _slots(negative)
     for slot in _slots(caption):
         others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
@@ -291,14 +324,42 @@ def _swapped(
         first, second = nouns
         words = exchanged(first.entry, second.entry)
         senses = (first_sense(first.entry), first_sense(second.entry))
-        return Recovered("swap", Row("swap", edits, (first.noun, second.noun), *words, *senses))
+        return Recovered(
+            "swap",
+            Row(
+                change="swap",
+                edits=edits,
+                tokens=(first.noun, second.noun),
+                replaced=words.replaced,
+                replacement=words.replacement,
+                replaced_synset=senses[0],
+                replacement_synset=senses[1],
+            ),
+        )
     attributes = [slot for span in spans for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
         first, second = attributes
         words = exchanged(first.entry, second.entry)
-        return Recovered("swap_attribute", Row("attribute_swap", edits, (first.noun, second.noun), *words))
+        return Recovered(
+            "swap_attribute",
+            Row(
+                change="attribute_swap",
+                edits=edits,
+                tokens=(first.noun, second.noun),
+                replaced=words.replaced,
+                replacement=words.replacement,
+            ),
+        )
     # Neither two nouns nor two attributes: nothing checks what else changes places.
-    return Recovered("swap", Row("none", edits, (), *exchanged(" ".join(old_left), " ".join(old_right))))
+    words = exchanged(" ".join(old_left), " ".join(old_right))
+    row = Row(
+        change="none",
+        edits=edits,
+        tokens=(),
+        replaced=words.replaced,
+        replacement=words.replacement,
+    )
+    return Recovered("swap", row)
 
 
 class Judging(Settings):
@@ -349,7 +410,7 @@ def judge(
             if row.reason is None:
                 _reject(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
             seen.add(negative.text.lower())
-            verdicts[-1].append(Verdict(recovered.operator, truth.value, row))
+            verdicts[-1].append(Verdict(operator=recovered.operator, verdict=truth.value, row=row))
     compared = [
         (evidence, verdict.row)
         for evidence, of_caption in zip(evidence_of_each, verdicts, strict=True)
@@ -418,7 +479,7 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
         return TruthValue("true", "caption_says_so")
     for sibling in evidence.siblings:
         if _entails(sibling, negative, recover(sibling, negative)):
-            return TruthValue("true", "sibling_says_so", None, sibling.caption_id)
+            return TruthValue(value="true", true_by="sibling_says_so", word=None, sibling_id=sibling.caption_id)
 
     if operator in ("swap", "swap_attribute"):
         is_open = row.change == "swap" and may_change_places(caption, row.tokens, row.edits)

@@ -21,7 +21,7 @@ Change = Literal[
     "none",
 ]  # fmt: skip
 NO = "not "  # precedes a noun that is negated, in `replaced` and `replacement` of a row
-BOTH = " | "  # between a noun that is asserted and one that is negated
+BOTH = " | "  # between two words: one asserted and one negated ("hat | not dog"), or two that change places
 # Reasons of rejections that several modules give; all are in negcap.schemas.negatives.REASONS.
 UNNATURAL = "unnatural"
 COMPATIBLE = "compatible"
@@ -45,8 +45,9 @@ class Row:
     edits: disjoint, in text order.
     tokens: the token indices that the check of truth reads: a head; a counted noun; a preposition and its object; two
         swapped heads; an attribute and its noun.
-    replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for a swap, or "hat | not dog" for a negation
-        that asserts one thing and denies another; `replaced` is "" if a word is added.
+    replaced, replacement: entries of the lexicon: what the caption says, and what the negative says in its place.
+        For a swap "a | b" and "b | a". For a negation, what is true and what is said: "hat" (there is a hat), "not dog"
+        (there is no dog), or both, "hat | not dog". `replaced` is "" if a word is added.
     replaced_synset, replacement_synset: WordNet names ("dog.n.01"); None if there is none.
     absent: of a negation, the noun or verb that it takes to be false of the image.
     text: the negative; "" until the edits are applied.
@@ -100,7 +101,15 @@ class Row:
 
 def of_whole_caption(reason: str, detail: str | None = None) -> Row:
     """The rejection that stands for all that an operator could have made of a caption."""
-    return Row("none", (), (), "", "", reason=reason, detail=detail)
+    return Row(
+        change="none",
+        edits=(),
+        tokens=(),
+        replaced="",
+        replacement="",
+        reason=reason,
+        detail=detail,
+    )
 
 
 class ExchangedWords(NamedTuple):

@@ -29,7 +29,7 @@ NAMES = 32  # number of lists of entries whose hashes are cached
 
 @cached(NAMES)
 def name_keys(names: tuple[str, ...]) -> np.ndarray:
-    """`hash_keys` of names: (names,)."""
+    """A hash of each name, by which random numbers tell names apart: (names,)."""
     return hash_keys(names)
 
 

@@ -77,7 +77,7 @@ def _part(caption: Caption, start: int, end: int, number: int) -> Caption:
             for token in caption.tokens[start:end]
         )
         chunks = tuple(
-            Chunk(chunk.start - start, chunk.end - start, chunk.root - start)
+            Chunk(start=chunk.start - start, end=chunk.end - start, root=chunk.root - start)
             for chunk in caption.chunks
             if start <= chunk.start and chunk.end <= end
         )

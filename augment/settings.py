@@ -108,7 +108,7 @@ class Settings(BaseModel):
 
 
 def given_only(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those values that are not None."""
+    """The values that were given: without those that are None."""
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -124,6 +124,7 @@ def matching(pattern: str, rule: str) -> AfterValidator:
 
 
 def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[str, Any]) -> str:
+    """One line about the first wrong field: its name, the rule and the value; given: what the user gave."""
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     value = first["input"]

@@ -156,10 +156,13 @@ class ClozeModel:
 class CaptionEncoding:
     """A text as a cloze model has read it, ready to be asked for p(unit | rest) at its places.
 
-    units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. scores: log
-    p(unit | rest) of each unit but START and END. vectors: of the places that can be asked for, first those of the
-    units, (places, width). rows: the row in `vectors` of each other place. states: for texts that share units with this
-    one; None if it was read so itself. number: of the text among those that were read together.
+    units: the numbers of its units, from START to END.
+    place_of: for each token, the place of its unit.
+    scores: log p(unit | rest) of each unit but START and END.
+    vectors: of the places that can be asked for, first those of the units, (places, width).
+    rows: the row in `vectors` of each other place.
+    states: for texts that share units with this one; None if it was read so itself.
+    number: of the text among those that were read together.
     """
 
     model: ClozeModel

@@ -64,8 +64,11 @@ def _libraries() -> ThreadpoolController:
 
 
 class Read(NamedTuple):
-    """The states of captions that were read together. ahead, behind: the prefixes of the captions, and of the captions
-    reversed. states: of both; the first `used` rows are filled, the others are room for the states of edited texts.
+    """The states of captions that were read together.
+
+    ahead: the prefixes of the captions.
+    behind: the prefixes of the captions reversed, which the backward GRU reads.
+    states: of both; the first `used` rows are filled, the others are room for the states of edited texts.
     """
 
     ahead: Trie
@@ -140,15 +143,19 @@ class Network:
         forward, backward = self.sides
         run(forward, ahead.levels, states, used)
         run(backward, behind.levels, states, middle)
-        return Read(ahead.trie, behind.trie, states, total)
+        return Read(ahead=ahead.trie, behind=behind.trie, states=states, used=total)
 
     def _vectors_of_all(
         self, lengths: np.ndarray, counts: np.ndarray, reach: np.ndarray, beside: np.ndarray, read: Read
     ) -> np.ndarray:
         """The vectors of the places of all captions: (places, width). Captions of one shape are computed together.
 
-        lengths, counts, reach: of each caption the number of its units, of its places, and of the states on either side
-        that these look at. beside: the places, those of a caption together, (places, 2).
+        Args:
+            lengths: the number of units of each caption, (captions,).
+            counts: the number of places of each, (captions,).
+            reach: how many states from either end the places of each look at, (captions,).
+            beside: the places, those of a caption together, (places, 2).
+            read: the states of the captions.
         """
         vectors = np.empty((len(beside), self._output.shape[1]), np.float32)
         first_place = np.cumsum(counts) - counts

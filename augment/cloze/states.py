@@ -72,13 +72,13 @@ class Units:
         """
         unknown = self.number[UNKNOWN]
         number = self.number
-        units = [0]
+        units = [0]  # START
         places = []
-        words = ["a" if word == "an" else word for word in words]
-        start = 0  # as `normalised`, of lower case
+        words = ["a" if word == "an" else word for word in words]  # as `normalised` does, of what is in lower case
+        start = 0
         for size in joined(words, self.phrases):
             places += [len(units)] * (size or 1)
-            if size:
+            if size:  # 0: a final full stop, which is no unit
                 name = words[start] if size == 1 else " ".join(words[start : start + size])
                 units.append(number.get(name, unknown))
                 start += size
@@ -101,8 +101,14 @@ def by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ..
 
 
 def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ...]]) -> list[int]:
-    """Group normalised words into units, from left to right, each the longest phrase that matches: their numbers of
-    words; 0 for a final full stop.
+    """Group normalised words into units, from left to right, each the longest phrase that matches.
+
+    Args:
+        words: of a text, "an" as "a".
+        phrases: by their first word, longer ones first, see `by_first_word`.
+
+    Returns:
+        The number of words of each unit; at the end 0 for a final full stop.
     """
     sizes: list[int] = []
     final = len(words) > 0 and words[-1] in FINAL
@@ -122,23 +128,29 @@ def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ..
 
 
 class Gates:
-    """What units add to the gates of a GRU, as points of the tables SIGMOID and TANH, computed when a unit is first
-    met: most never are. embedding: the word vectors, (units, width). weight: to the gates, (width, 3 S). points: bias,
-    scale and offset, (3, 3 S).
+    """What units add to the gates of a GRU with S states, as points of the tables SIGMOID and TANH.
+
+    It is computed when a unit is first met: most never are.
     """
 
     def __init__(self, embedding: np.ndarray, weight: np.ndarray, points: np.ndarray) -> None:
-        """Compute nothing yet."""
+        """Keep the parameters, and compute nothing yet.
+
+        Args:
+            embedding: the word vectors, (units, width).
+            weight: from a word vector to the gates, (width, 3 S).
+            points: the bias of the gates, and the scale and offset that make a point of its table of each, (3, 3 S).
+        """
         self._embedding = embedding
         self._weight = weight
         self._points = points
         self._lock = Lock()
-        self._row = np.full(len(embedding), -1)
-        self._count = 0
+        self._row = np.full(len(embedding), -1)  # of each unit, its row in `_met`; -1: not met
+        self._count = 0  # how many rows of `_met` are filled; the others are room
         self._met = np.empty((0, points.shape[1]), np.float32)
 
     def take(self, units: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Those of some units: (units, 3 S)."""
+        """Write what some units add to `out`, (units, 3 S), and return it."""
         if (self._row[units] < 0).any():
             with self._lock:
                 self._meet(np.unique(units[self._row[units] < 0]))
@@ -161,10 +173,13 @@ class Gates:
 class Recurrent(NamedTuple):
     """A GRU and the layers that read its states, S being their size.
 
-    gates: what units add to the gates, with the biases of the first two. weight, bias: what a state adds to the gates,
-    (S, 3 S), and the bias of that for the third, (S,). memory, memory_bias: keys and values of each head in turn, in
-    units of 2^-MEMORY, (S, 2 S). around, around_bias: of the query, and of the hidden layer in points of GELU, (S, S +
-    hidden). The weights expect states in units of 2^-STATE.
+    The weights expect states in units of 2^-STATE.
+
+    gates: what units add to the three gates (reset, update, candidate), with the biases of the first two.
+    weight: what a state adds to the gates, (S, 3 S).
+    bias: what is added to that for the third gate, (S,).
+    memory, memory_bias: keys and values of each head in turn, in units of 2^-MEMORY, (S, 2 S) and (2 S,).
+    around, around_bias: of the query, and of the hidden layer in points of GELU, (S, S + hidden) and (S + hidden,).
     """
 
     gates: Gates
@@ -193,13 +208,14 @@ class Recurrent(NamedTuple):
         biases[size:] += np.float32(GELU.offset)
         around = np.concatenate([arrays["query.weight"][:, part], arrays["hidden.weight"][:, part]])
         return cls(
-            Gates(arrays["embedding.weight"], transposed(arrays[f"{name}.weight_ih_l0"]), points),
-            transposed(arrays[f"{name}.weight_hh_l0"]) * unit * scales,
-            from_state[2 * size :] * np.float32(TANH.scale),
-            transposed(arrays[f"memory.{side}.weight"]) * unit * np.float32(2.0**MEMORY),
-            arrays[f"memory.{side}.bias"] * np.float32(2.0**MEMORY),
-            transposed(around) * unit * to_points,
-            biases if side == 0 else np.zeros_like(biases),
+            gates=Gates(arrays["embedding.weight"], transposed(arrays[f"{name}.weight_ih_l0"]), points),
+            weight=transposed(arrays[f"{name}.weight_hh_l0"]) * unit * scales,
+            bias=from_state[2 * size :] * np.float32(TANH.scale),
+            memory=transposed(arrays[f"memory.{side}.weight"]) * unit * np.float32(2.0**MEMORY),
+            memory_bias=arrays[f"memory.{side}.bias"] * np.float32(2.0**MEMORY),
+            around=transposed(around) * unit * to_points,
+            # What both sides make of a place is added up, so only one of them adds the bias.
+            around_bias=biases if side == 0 else np.zeros_like(biases),
         )
 
     def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray, state_of: np.ndarray | None = None) -> None:
@@ -233,13 +249,16 @@ class Recurrent(NamedTuple):
 
 
 def _repeated(states: np.ndarray, row: np.ndarray, name: str) -> np.ndarray:
-    """Some rows of an array, in scratch memory of this name."""
+    """Some rows of an array, copied to scratch memory of this name; row: their numbers, (rows,)."""
     return np.take(states, row, axis=0, out=buffer(name, (len(row), states.shape[1])), mode="clip")
 
 
 class States(NamedTuple):
-    """States of the GRUs in rows, in units of 2^-STATE (rows, S), and what the layers of `Recurrent` make of each:
-    `memory` (rows, 2 S), in units of 2^-MEMORY, and `around` (rows, S + hidden).
+    """States of the GRUs, one a row, and what the layers of `Recurrent` make of each.
+
+    state: in units of 2^-STATE, (rows, S).
+    memory: keys and values of the attention, in units of 2^-MEMORY, (rows, 2 S).
+    around: query and hidden layer, (rows, S + hidden).
     """
 
     state: np.ndarray
@@ -332,6 +351,12 @@ def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> N
     """Run a GRU over the new prefixes of a trie, and write their states to `states`, from `row` on.
 
     Whatever is computed together, the result is the same, see `fixed_point`.
+
+    Args:
+        side: the GRU.
+        levels: the new prefixes by length, shorter ones first, since a prefix needs the state of the one before it.
+        states: is written to.
+        row: the first row of the new states; they follow in the order of `levels`.
     """
     start = row
     for unit, parent in levels:

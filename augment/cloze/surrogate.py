@@ -37,8 +37,10 @@ TOGETHER_ESTIMATED = 4000  # replacements, whose arrays take some 60 MB
 
 
 class SurrogateEstimates(NamedTuple):
-    """For replacements of a unit, each (replacements,), in nats: the log-odds of the new unit to what it replaces, and
-    `loss`, `lowest` and `whole` of `negcap.augment.plausibility.Comparison`.
+    """What replacements of a unit do to their texts, in nats, each (replacements,).
+
+    log_odds: of the new unit to what it replaces.
+    loss, lowest, whole: as in `negcap.augment.plausibility.Comparison`.
     """
 
     log_odds: np.ndarray
@@ -48,12 +50,18 @@ class SurrogateEstimates(NamedTuple):
 
 
 class SlotShares(NamedTuple):
-    """What the estimates for replacements at some slots have in common. A pair is a slot and another place of its text.
+    """What the estimates for replacements at some slots have in common.
 
-    encodings, places: of the slots, as they were given. vectors: of the slots' places, (slots, width). starts, counts:
-    the first pair of each slot, and how many it has, (slots,). distance: of each pair, from the slot to the place,
-    negative before it, (pairs,). shares: a(i, s) of each pair, (pairs, shares). scores: log p of the unit at the place
-    of each pair in the old text, (pairs,). replaced: the sum of log p of what is replaced, (slots,).
+    A pair is a slot and another place of its text. The pairs of a slot stand together, by place.
+
+    encodings, places: of the slots, as they were given.
+    vectors: of the slots' places, (slots, width).
+    starts: the first pair of each slot, (slots,).
+    counts: how many pairs each slot has, (slots,).
+    distance: of each pair, from the slot to the place, negative before it, (pairs,).
+    shares: a(i, s) of each pair, (pairs, shares).
+    scores: log p of the unit at the place of each pair in the old text, (pairs,).
+    replaced: the sum of log p of what is replaced, (slots,).
     """
 
     encodings: Sequence[CaptionEncoding]
@@ -164,7 +172,7 @@ class Surrogate:
         return SurrogateEstimates(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _estimate(self, slots: SlotShares, slot_of: np.ndarray, units: np.ndarray, window: int) -> SurrogateEstimates:
-        """As `estimate`, of so few replacements that their arrays fit into memory."""
+        """What a block of replacements changes, of which the arrays fit into memory; parameters as of `estimate`."""
         state_change = state_changes(self._network, slots.encodings, slots.places, slot_of, units)
         # F (h' - h) of each replacement: what the places before the slot see, and those behind it.
         seen_before, seen_behind = (

@@ -225,7 +225,15 @@ class ComponentSampler:
         return self._replacing("relation", triples, k, rng, pool)
 
     def _replacing(self, kind: str, items: np.ndarray, k: int, rng: np.random.Generator, pool: int) -> np.ndarray:
-        """Ids of a kind for pairs or triples: shape (len(items), k)."""
+        """Sample ids of a kind for pairs or triples: shape (len(items), k).
+
+        Args:
+            kind: "attribute", for pairs, or "relation", for triples.
+            items: numbers of pairs or triples.
+            k: how many ids each gets.
+            rng: of the random numbers.
+            pool: see `attributes`.
+        """
         lists = self._lists[kind]
         rows = self._row[kind][items]
         words = len(self.words[kind])
@@ -282,6 +290,7 @@ def _contains(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
+    """Where each list begins, and the end of the last: (lists + 1,); sizes: of the lists."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
@@ -307,7 +316,7 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
 
     A word of -1 has no rivals.
     """
-    # The distinct pairs of a row and a word, by row: all that follows is of these.
+    # The distinct pairs of a row and a word, by row: all that follows is of these. As part of a key the word -1 is 0.
     keys, row_of_list = np.unique(rows * STRIDE + word + 1, return_inverse=True)
     row = keys // STRIDE
     word = keys % STRIDE - 1

@@ -70,7 +70,7 @@ class RelationParts(NamedTuple):
 
 @cache
 def verb_and_preposition(relation: str) -> RelationParts:
-    """The parts of a relation: "sit next to" -> ("sit", "next to")."""
+    """Split a relation into its verb and its preposition: "sit next to" -> ("sit", "next to")."""
     table = prepositions()
     words = relation.split()
     # The longest preposition first.
@@ -190,7 +190,10 @@ def _frequent(counts: pa.Table, min_count: int) -> dict[str, list[CountedCompone
 
 
 def _rivals(kind: str, word: str, id_of: Mapping[str, int]) -> list[int]:
-    """The ids of the attributes or relations that are incompatible with one of them, ascending."""
+    """The ids of the attributes or relations that are incompatible with `word`, ascending.
+
+    kind: attribute or relation. id_of: all words of the kind with their ids.
+    """
     incompatible = are_incompatible if kind == "attribute" else relations_are_incompatible
     return [number for other, number in id_of.items() if incompatible(other, word)]
 
@@ -208,17 +211,21 @@ def are_incompatible(one: str, other: str) -> bool:
 class ComponentVocabulary:
     """The words of a `component_vocabulary` table by kind (noun, attribute, relation), indexed by id.
 
-    `negatives`: by kind, the ids usable as negatives: all nouns; attributes and relations incompatible with another.
+    An id is the position of a word in the list of its kind.
+
+    words: the words of each kind.
+    negatives: by kind, the ids of the words that may serve as negatives of other words: all nouns; those attributes and
+        relations that are incompatible with at least one other.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        """Read the rows of the kinds noun, attribute and relation."""
+        """Read the rows of the kinds noun, attribute and relation of a `component_vocabulary` table."""
         self.words: dict[str, list[str]] = {kind: [] for kind in WORD_KINDS}
         self.negatives: dict[str, set[int]] = {kind: set() for kind in WORD_KINDS}
         for kind, words, rivals in zip(*(table[name].to_pylist() for name in ("kind", "words", "rivals")), strict=True):
             if kind in self.words:
-                self.words[kind] += words
-                self.negatives[kind].update(rivals)
+                self.words[kind] += words  # one word a row, in order of the ids
+                self.negatives[kind].update(rivals)  # the ids of words that are incompatible with this one
         self.negatives["noun"] = set(range(len(self.words["noun"])))
 
 
@@ -244,8 +251,9 @@ def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
 class Exclusion(NamedTuple):
     """The components that may be true of an image, one row of the table `component_exclusions`.
 
-    kind: noun, attribute or relation. of: the object that the attributes describe or that is the object of the
-    relations; "" for nouns. ids: of the vocabulary, ascending.
+    kind: noun, attribute or relation.
+    of: the object that the attributes describe or that is the object of the relations; "" for nouns.
+    ids: of the vocabulary, ascending.
     """
 
     image_id: str
@@ -258,7 +266,11 @@ class Exclusions:
     """Finds which components of a vocabulary may be true of an image."""
 
     def __init__(self, vocabulary: ComponentVocabulary) -> None:
-        """Index the nouns by meaning, and the relations by their verbs and prepositions."""
+        """Index the nouns by meaning, and the relations by their verbs and prepositions.
+
+        Of relations only those that may serve as negatives: others are never drawn, so they need not be excluded. All
+        nouns may.
+        """
         self._vocabulary = vocabulary
         self._nouns = CoreferenceIndex(vocabulary.words["noun"])
         self._verbs: defaultdict[str, set[int]] = defaultdict(set)
@@ -276,7 +288,7 @@ class Exclusions:
         """
         image = captions[0].image_id
         nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
-        yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
+        yield Exclusion(image_id=image, kind="noun", of="", ids=entry_numbers(self._nouns.with_any(nouns).all).tolist())
 
         # What captions say of things, more than the graphs have: (attribute or relation, noun).
         described = {(word, noun) for caption in captions for noun, word in mentioned_attributes(caption)}
@@ -344,4 +356,4 @@ def _rows(
             ids_of_noun.setdefault(noun, set()).update(ids)
     for name in sorted(objects):
         same = [ids for noun, ids in ids_of_noun.items() if not noun or noun == name or may_corefer(noun, name)]
-        yield Exclusion(image, kind, name, sorted(frozenset().union(*same)))
+        yield Exclusion(image_id=image, kind=kind, of=name, ids=sorted(frozenset().union(*same)))

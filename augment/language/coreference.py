@@ -27,8 +27,11 @@ COMPARED = 512  # number of nouns for which it is cached which others say less
 class Meaning(NamedTuple):
     """What a noun may name.
 
-    words: the noun and its head. synsets: their WordNet senses in use. above: these and all their hypernyms. same:
-    nouns in a common group of the table. implied: nouns that the table says it implies ("rider" implies "horse").
+    words: the noun and its head.
+    synsets: their WordNet senses in use.
+    above: these and all their hypernyms.
+    same: nouns in a common group of the table.
+    implied: nouns that the table says it implies ("rider" implies "horse").
     """
 
     words: frozenset[str]
@@ -49,7 +52,7 @@ def meaning(noun: str) -> Meaning:
     above = frozenset[int]().union(*map(wordnet.closure, synsets))
     same = nothing.union(*(table.groups.get(word, nothing) for word in words))
     implied = (table.implied.get(word, nothing) for word in (*words, *(["person"] if is_person(noun) else ())))
-    return Meaning(words, synsets, above, same, nothing.union(*implied))
+    return Meaning(words=words, synsets=synsets, above=above, same=same, implied=nothing.union(*implied))
 
 
 def related(one: str, other: str) -> bool:
@@ -89,7 +92,7 @@ def may_corefer(one: str, other: str) -> bool:
 
 
 def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
-    """Those of some nouns that name what `noun` names, but less specifically (see `says_less`)."""
+    """The ones among `nouns` that name what `noun` names, but less specifically (see `says_less`)."""
     # The nouns of one image are mostly those of another, so what is known of pairs is kept for as long as the noun is.
     compared = _compared(noun)
     new = nouns - compared.asked
@@ -133,6 +136,7 @@ class CoreferenceIndex:
     def __init__(self, names: Sequence[str]) -> None:
         """Index the names by their meanings."""
         meanings = [meaning(name) for name in names]
+        # Of each word, synset or head, the set of the entries that have it: bit i is entry i.
         self._words = _entries_by(meaning.words for meaning in meanings)
         self._synsets = _entries_by(meaning.synsets for meaning in meanings)
         self._above = _entries_by(meaning.above for meaning in meanings)
@@ -178,6 +182,7 @@ def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:
 
 
 def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:
+    """The set of the entries that have any of some keys, as bits: bit i is entry i."""
     union = 0
     for key in keys:
         union |= entries.get(key, 0)

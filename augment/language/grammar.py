@@ -137,9 +137,15 @@ def third_person(verb: str) -> str:
 
 
 def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] | None:
-    """The edits that make verbs agree with the noun at token index `noun` when its number changes.
+    """The edits that make verbs agree with a noun when its number changes: "a dog runs" -> "two dogs run".
 
-    plural: the new number. None if no edit is known to be safe.
+    Args:
+        caption: has the verbs.
+        noun: the token index of the noun.
+        plural: whether the noun becomes plural, or else singular.
+
+    Returns:
+        The edits of verbs alone, none if no verb changes; None if no edit is known to be safe.
     """
     # Better no negative than "two dogs runs": wherever parse and words disagree, the number is not changed.
     if _verb_is_unclear(caption, caption.tokens[noun], plural=plural):
@@ -344,10 +350,17 @@ def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
 
 
 def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
-    """The edits that make pronouns agree with the word that replaces the noun at token index `noun`.
+    """The edits that make pronouns agree with the word that replaces a noun.
 
-    old: the gender of the noun, None if it is plural. new: the lemma that replaces it. plural: whether the replacement
-    is plural. None if a pronoun would lose its antecedent: "A man holding his dog" -> "A tree holding his dog".
+    Args:
+        caption: its pronouns are looked at.
+        noun: the token index of the noun.
+        old: the gender of the noun; None if it is plural.
+        new: the lemma that replaces it.
+        plural: whether the replacement is plural.
+
+    Returns:
+        None if a pronoun would lose its antecedent: "A man holding his dog" -> "A tree holding his dog".
     """
     edits = []
     for token in caption.pronouns:
@@ -367,6 +380,7 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         if not is_antecedent and not (is_elsewhere and noun < token.index):
             continue
         to = gender(new)
+        # What the pronoun has to be: a gender, or "plural".
         wanted: str = to
         if plural:
             wanted = "plural"
@@ -472,8 +486,13 @@ def article(word: str) -> str:
 
 
 def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:
-    """`edit` of the caption from token `index` on, preceded by an edit of the "a" or "an" before it, if there is one
-    and the text that follows it now needs the other form.
+    """An edit, and before it one that turns "a" into "an" or "an" into "a", if the new text needs the other form.
+
+    Args:
+        caption: what is edited.
+        index: the token at which `edit` begins; the article, if there is one, is the token before it.
+        edit: what is inserted there.
+        following: the text that then follows the article.
     """
     if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
         return (edit,)

@@ -140,8 +140,10 @@ def _bounds(caption: Caption) -> dict[int, Bound]:
             rule = BOUNDS.get(tuple(caption.lowered[start : token.index])) if start >= 0 else None
             if rule is not None:
                 direction, offset = rule
-                lowest, highest = (value + offset, 1 << 30) if direction == "from" else (0, value + offset)
-                bounds[token.index] = Bound(start, lowest, highest)
+                if direction == "from":
+                    bounds[token.index] = Bound(start, lowest=value + offset, highest=1 << 30)  # without an upper end
+                else:
+                    bounds[token.index] = Bound(start, lowest=0, highest=value + offset)
                 break
     return bounds
 
@@ -206,20 +208,20 @@ def _is_few(caption: Caption, token: Token) -> bool:
 def _denial(caption: Caption, word: Token) -> Denial:
     """What a negating word denies."""
     if quoted := _quoted(caption, word.index):
-        return Denial(word.index, quoted, frozenset())
+        return Denial(word.index, scope=quoted, denied=frozenset())  # what is quoted is neither replaced nor denied
     if phrase := _phrase_with_nearly_no(caption, word):
-        return Denial(word.index, phrase, phrase)
+        return Denial(word.index, scope=phrase, denied=phrase)
     top = _denied(caption, word)
     scope = frozenset(_below(caption, top, word))
     if top.pos not in ("VERB", "AUX"):
-        return Denial(word.index, scope, scope)
+        return Denial(word.index, scope=scope, denied=scope)
     # A subject that does not carry the negation itself is there: "a man is not …", but not "nobody is …".
     asserted = set[int]()
     for subject in caption.dependents(top.index, *SUBJECTS):
         of_subject = _subtree(caption, subject)
         if word.index not in of_subject:
             asserted |= of_subject
-    return Denial(word.index, scope, scope - asserted)
+    return Denial(word.index, scope=scope, denied=scope - asserted)
 
 
 def _quoted(caption: Caption, index: int) -> frozenset[int]:

@@ -106,6 +106,7 @@ def _light_imports(*, torch: bool) -> Iterator[None]:
     info = ModuleType("spacy.cli.info")
 
     def later(*args: Any, **given: Any) -> Any:
+        """spaCy's `info`, imported when it is called."""
         from spacy.cli.info import info
 
         return info(*args, **given)
@@ -205,12 +206,14 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     start = matrix[:, 0].astype(np.int32)
 
     def strings(column: int, lower: bool = False) -> pa.Array:
+        """The texts of a column of `matrix`, which has their hashes: (tokens,)."""
         hashes, inverse = np.unique(matrix[:, column], return_inverse=True)
         words = [nlp.vocab.strings[int(h)] for h in hashes]
         words = [word.lower() for word in words] if lower else words
         return pa.array(words, pa.string()).take(pa.array(inverse.reshape(-1)))
 
     def lists(column: str, counts: list[int], values: Sequence[np.ndarray | pa.Array]) -> pa.Array:
+        """A column of lists of structs: `counts` has the length of each list, `values` each field of all structs."""
         type = PARSES.field(column).type
         struct = list(type.value_type)
         items = [pa.array(array, field.type) for array, field in zip(values, struct, strict=True)]

@@ -63,6 +63,7 @@ def is_taken_up(caption: Caption, noun: int) -> bool:
 
 
 def _heads_phrase(token: Token) -> bool:
+    """Whether a noun is a thing of its own, and not a part of another noun's phrase, such as "dog" of "dog house"."""
     return token.dep not in ("compound", "nmod", "npadvmod", "poss")
 
 
@@ -73,6 +74,7 @@ def _is_definite(caption: Caption, noun: Token) -> bool:
 
 
 def _is_bare(caption: Caption, noun: Token) -> bool:
+    """Whether a noun has neither a determiner nor a number nor an owner."""
     return not caption.has(noun.index, "det", "nummod", "poss")
 
 
@@ -102,21 +104,21 @@ def _members(caption: Caption) -> tuple[Member, ...]:
         noun = _noun_of(caption, token)
         if word in ("other", "others") or word in ORDINALS:
             if before in ("the", "an", "each", "and") and noun not in PLACES:
-                members.append(Member(index, word, noun))
+                members.append(Member(token=index, word=word, noun=noun))
         elif word == "rest" or word in PAIRS:
             if before == "the" and (word == "rest" or following != "of"):
-                members.append(Member(index, "both" if word in PAIRS else word, ""))
+                members.append(Member(token=index, word="both" if word in PAIRS else word, noun=""))
         elif word in QUANTIFIERS:
             if following == "of" and not noun:
-                members.append(Member(index, word, ""))
+                members.append(Member(token=index, word=word, noun=""))
         elif word in MEMBERS:
             if not noun:
-                members.append(Member(index, word, ""))
+                members.append(Member(token=index, word=word, noun=""))
         elif word in NUMBERS and not noun:
             if before == "the":  # "the two are smiling"
-                members.append(Member(index, "both", ""))
+                members.append(Member(token=index, word="both", noun=""))
             elif following == "of" and caption.word(index + 2) in ("them", "whom", "which"):
-                members.append(Member(index, "one", ""))
+                members.append(Member(token=index, word="one", noun=""))
     return tuple(members)
 
 
@@ -149,6 +151,7 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
 
 
 def _same_sentence(caption: Caption, one: int, other: int) -> bool:
+    """Whether two tokens are in the same sentence of a caption."""
     return sentence_number(caption, one) == sentence_number(caption, other)
 
 

@@ -27,8 +27,10 @@ GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio"
 class Overlaps(NamedTuple):
     """The table of nouns that may name the same thing.
 
-    groups: for each noun, such nouns. implied: for each noun, the nouns that it implies ("rider" implies "horse").
-    persons: words for persons that are male, female, child, adult or any. vague: nouns that name no particular thing.
+    groups: for each noun, such nouns.
+    implied: for each noun, the nouns that it implies ("rider" implies "horse").
+    persons: words for persons that are male, female, child, adult or any.
+    vague: nouns that name no particular thing.
     """
 
     groups: dict[str, set[str]]
@@ -48,7 +50,9 @@ def overlaps() -> Overlaps:
     for names, members in table["general"].items():
         for noun, same in pairs(product(names.split(", "), members)):
             groups[noun].add(same)
-    return Overlaps(dict(groups), table["implies"], table["persons"], table["vague"]["words"])
+    return Overlaps(
+        groups=dict(groups), implied=table["implies"], persons=table["persons"], vague=table["vague"]["words"]
+    )
 
 
 def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
@@ -162,9 +166,13 @@ WARMTH = frozenset({"heat"})
 
 
 class Attributes(NamedTuple):
-    """The table of attributes: the dimensions (colour, size, …) of each word, pairs that may both be true, vague words.
+    """The table of attributes, augment/data/attributes.toml, which explains its lists.
 
-    univse: the attributes of UniVSE's attack in its paper. univse_groups: pairs that do not replace each other in it.
+    dimensions: of each word, what it tells of a thing: its colour, its size, …
+    compatible: pairs of words that may both be true of a thing, although they may be of one dimension.
+    vague: words that are never compared.
+    univse: the attributes of UniVSE's attack in its paper.
+    univse_groups: pairs that do not replace each other in it.
     vague_relations: relations about which its Table 4 does not ask.
     """
 
@@ -186,12 +194,13 @@ def attributes() -> Attributes:
             dimensions[word].add(name)
     papers = table["univse"]
     return Attributes(
-        dict(dimensions),
-        pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
-        frozenset(table["vague"]["words"]),
-        tuple(papers["words"]),
-        pairs(papers["groups"]),
-        frozenset(papers["vague_relations"]),
+        dimensions=dict(dimensions),
+        # The words of a group, such as shades of red, may both be true; those of two groups of a dimension may not.
+        compatible=pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
+        vague=frozenset(table["vague"]["words"]),
+        univse=tuple(papers["words"]),
+        univse_groups=pairs(papers["groups"]),
+        vague_relations=frozenset(papers["vague_relations"]),
     )
 
 
@@ -239,13 +248,18 @@ def is_compound(word: str, noun: str) -> bool:
 class Prepositions:
     """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
-    entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
-    never_inserted: entries that replace none. idioms, governors, owned: words that form a set phrase with a
-    preposition. beside: entries that express nearness.
-    symmetric: those that hold in both directions. sets: the numbers of the sets in VSE-C's Table 8 that have an entry.
-    relations: entry -> its relation in space. exclusions: pairs of relations that no photo shows of the same two
-    things. places: noun -> entries that may all be true of it
-    at once. unfit: noun -> entries that nobody says before it.
+    entries: those that may be replaced.
+    phrases: by first word, prepositions of several words, longer ones first.
+    same: another spelling or wording of an entry -> the entry.
+    never_inserted: entries that replace none.
+    idioms, governors, owned: words that form a set phrase with a preposition.
+    beside: entries that express nearness.
+    symmetric: those that hold in both directions.
+    sets: of each entry, the numbers of the sets in VSE-C's Table 8 that have it.
+    relations: entry -> its relation in space, such as the one of "near" and "next to".
+    exclusions: pairs of relations that no photo shows of the same two things.
+    places: noun -> entries that may all be true of it at once.
+    unfit: noun -> entries that nobody says before it.
     """
 
     entries: frozenset[str]

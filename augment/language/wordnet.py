@@ -24,6 +24,8 @@ from ..caption import cached, read_only
 from ..data import data_path
 
 POS = ("n", "v", "a", "r")
+TABLE_POS = ("n", "v", "a", "s", "r")  # as the table has them: "s" is a satellite adjective
+ABOVE_RANKS = 128  # no lemma has so many senses of one part of speech
 ABOVE = ("hypernyms", "instance_of")
 RELATIONS = ("hypernyms", "instance_of", "entails", "causes", "part_of", "member_of", "substance_of", "similar")
 # Senses in use: the first, and those tagged at least USE_COUNT times and in a share USE_SHARE of the lemma's tags:
@@ -45,19 +47,25 @@ class WordNet:
     """The taxonomy; it does not change, and results are cached by lemma and synset."""
 
     def __init__(self, table: pa.Table, in_captions: Mapping[str, str] | None = None) -> None:
-        """Index a table with the schema `negcap.schemas.captions`.
+        """Index the table of synsets.
 
-        in_captions: the name of a noun's predominant sense in captions, where that is not the first.
+        Args:
+            table: a row for each synset: its part of speech (pos), lexicographer file (lexname), its relations to other
+                synsets, which are lists of rows, and its senses. A sense is a lemma of the synset, with its rank among
+                the senses of that lemma, its count in WordNet's corpora, and the senses that are its antonyms or
+                derived from it.
+            in_captions: the name of a noun's predominant sense in captions, where that is not the first.
         """
         self._in_captions = in_captions or {}
         table = table.combine_chunks()
-        self._pos = pc.index_in(table["pos"], pa.array(["n", "v", "a", "s", "r"])).to_numpy().astype(np.int8)
+        self._pos = pc.index_in(table["pos"], pa.array(TABLE_POS)).to_numpy().astype(np.int8)
         lexnames = table["lexname"].combine_chunks().dictionary_encode()
         self._lexnames = lexnames.dictionary.to_pylist()
         self._lexname = lexnames.indices.to_numpy().astype(np.int8)
         self._relations = {name: _lists(table[name]) for name in RELATIONS}
         self._has_parts = np.zeros(len(table), bool)
         self._has_parts[self._relations["part_of"].values] = True
+        # The senses of all synsets, one synset after the other: those of synset i begin at position self._first[i].
         senses = table["senses"].chunk(0)
         flat = senses.flatten()
         self._first = senses.offsets.to_numpy()
@@ -71,9 +79,11 @@ class WordNet:
         sorted_lemmas = pc.array_sort_indices(lemmas.dictionary)
         self._lemmas = lemmas.dictionary.take(sorted_lemmas).to_pylist()
         self._lemma = np.argsort(sorted_lemmas).astype(np.int32)[lemmas.indices]
-        # A key holds a lemma and a part of speech, so that the senses of both are neighbours: `_flat` bisects for them.
-        key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
-        self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
+        # A key holds a lemma and one of the four parts of speech of POS, so that the senses of both are neighbours:
+        # `_flat` bisects for them. The table has five, since it tells satellite adjectives (s) from adjectives (a).
+        index_in_pos = np.array([POS.index("a" if pos == "s" else pos) for pos in TABLE_POS])
+        key = self._lemma.astype(np.int64) * len(POS) + index_in_pos[self._pos[self._synset]]
+        self._order = np.argsort(key * ABOVE_RANKS + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
 
     @staticmethod
@@ -123,7 +133,7 @@ class WordNet:
     def name(self, synset: int) -> str:
         """The name of a synset by its first lemma: "dog.n.01"."""
         sense = int(self._first[synset])
-        pos = "nvasr"[self._pos[synset]]
+        pos = TABLE_POS[self._pos[synset]]
         return f"{self._lemmas[self._lemma[sense]].replace(' ', '_')}.{pos}.{self._rank[sense]:02d}"
 
     def synset(self, name: str) -> int:
@@ -141,7 +151,7 @@ class WordNet:
 
     def pos(self, synset: int) -> str:
         """The part of speech of a synset, one of `POS`."""
-        return "nvaar"[self._pos[synset]]
+        return "nvaar"[self._pos[synset]]  # as TABLE_POS, with "a" for a satellite adjective
 
     def lexname(self, synset: int) -> str:
         """The lexicographer file of a synset: "noun.artifact"."""
@@ -188,6 +198,7 @@ class WordNet:
 
     @cached(LEMMAS)
     def _entailed(self, verb: str) -> frozenset[int]:
+        """The synsets that a verb in one of its senses in use is, entails or causes, directly or by others."""
         relations = ("hypernyms", "entails", "causes")
         return frozenset().union(*(self._closure(synset, relations) for synset in self.senses_in_use(verb, "v")))
 
@@ -200,7 +211,7 @@ class WordNet:
         code = bisect_left(self._lemmas, name)
         if self._lemmas[code : code + 1] != [name]:
             return self._order[:0]
-        key = code * 4 + POS.index(pos)
+        key = code * len(POS) + POS.index(pos)
         wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
         return self._order[slice(*np.searchsorted(self._keys, wanted))]
 
@@ -252,6 +263,7 @@ class WordNet:
 
 
 def _normal(lemma: str) -> str:
+    """A lemma as the table has it: in lower case, with spaces."""
     return lemma.lower().replace("_", " ")
 
 

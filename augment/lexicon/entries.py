@@ -144,7 +144,7 @@ class Entries:
 
     @cached(SLOTS)
     def without_form(self, form: str) -> np.ndarray:
-        """The numbers of the entries that do not have a form that some have: see `has_form`."""
+        """The numbers of the entries that lack a form, such as "bare", or have it too rarely: see `has_form`."""
         return np.flatnonzero(self.priors[form] == -inf)
 
     def rebalanced(self, factors: Mapping[tuple[str, bool], float]) -> Entries:
@@ -160,9 +160,8 @@ class Entries:
         """
         # A product of experts: the log lifts of the contexts add up.
         gains = np.zeros(len(self.names))
-        seen_entries = (
-            self.layout.seen_entries.data
-        )  # a memoryview, in which `bisect_left` finds a number without making arrays of one
+        # A memoryview, in which `bisect_left` finds a number without making arrays of one.
+        seen_entries = self.layout.seen_entries.data
         for context in contexts:
             if context not in self.layout.contexts:
                 continue
@@ -299,7 +298,10 @@ class Keys:
 
 @lru_cache(maxsize=2 * 5)  # of all kinds, for two lexicons
 def layout_of(keys: Keys, kind: str) -> Layout:
-    """The layout of the entries of one `kind` in a `lexicon` table with these keys."""
+    """Find which rows of a `lexicon` table are of which entry and context of one kind of word.
+
+    A row counts an entry in a place: in any ("", its row in `plain`), in a written form, or in a context.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -314,7 +316,7 @@ def layout_of(keys: Keys, kind: str) -> Layout:
     encoded = rows["place"].combine_chunks().dictionary_encode()
     labels = encoded.dictionary.to_pylist()
     label = encoded.indices.to_numpy()
-    number = np.full(len(labels), -1)
+    number = np.full(len(labels), -1)  # of each label, the number of its context; -1 for a form
     contexts: dict[str, int] = {}
     forms = {}
     # A place is a written form ("form:plural"), or else a context.
@@ -325,8 +327,8 @@ def layout_of(keys: Keys, kind: str) -> Layout:
         else:
             number[code] = contexts.setdefault(name, len(contexts))
     # One row per pair of a context and an entry seen in it, sorted; `starts` has the first row of each context.
-    standing = np.flatnonzero(number[label] >= 0)
-    order = standing[np.lexsort((entry[standing], number[label[standing]]))]
+    rows_in_contexts = np.flatnonzero(number[label] >= 0)
+    order = rows_in_contexts[np.lexsort((entry[rows_in_contexts], number[label[rows_in_contexts]]))]
     context = number[label[order]]
     return Layout(
         names=names,
@@ -347,13 +349,19 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
     counts = count[layout.plain].astype(float)
     priors = {"": read_only(log(counts / max(counts.sum(), 1.0)))}
     for form, (rows, entry) in layout.forms.items():
-        often = np.zeros(len(counts))
-        often[entry] = count[rows]
-        usual = often >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
-        priors[form] = read_only(np.where(usual, log(often / max(counts.sum(), 1.0)), -np.inf))
+        in_form = np.zeros(len(counts))  # how often each entry has the form, (entries,)
+        in_form[entry] = count[rows]
+        is_usual = in_form >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
+        priors[form] = read_only(np.where(is_usual, log(in_form / max(counts.sum(), 1.0)), -np.inf))
     seen = count[layout.rows].astype(float)
     balance = np.ones((2, len(counts)))
-    return Entries(layout, read_only(counts), priors, read_only(seen), read_only(balance))
+    return Entries(
+        layout=layout,
+        counts=read_only(counts),
+        priors=priors,
+        seen=read_only(seen),
+        balance=read_only(balance),
+    )
 
 
 @lru_cache(maxsize=1)

@@ -127,9 +127,11 @@ def is_concrete(noun: str, concreteness: Concreteness, min_concreteness: float) 
 class Lexicon:
     """The entries of a corpus, which may replace one another, their written forms, and the model that draws from them.
 
-    by_kind: the entries of each of the KINDS. singular, plural: the most frequent written form of each noun. inflected:
-    by Penn tag in lower case, the most frequent written form of each verb. countable: the nouns that the corpus has in
-    the plural or with "a". cloze: the model that says which entries are plausible in a caption; None: the shipped one.
+    by_kind: the entries of each of the KINDS.
+    singular, plural: the most frequent written form of each noun.
+    inflected: by Penn tag in lower case, the most frequent written form of each verb.
+    countable: the nouns that the corpus has in the plural or with "a".
+    cloze: the model that says which entries are plausible in a caption; None: the shipped one.
     """
 
     by_kind: Mapping[str, Entries]
@@ -216,8 +218,10 @@ class SurfaceLayout:
     """The written forms in a `lexicon` table, by entry and tag; it does not depend on the counts.
 
     rows: the numbers of the rows of the table, grouped by tag and entry, in each group as in the table; `starts` has
-    the first of each group. surfaces: the form of each. groups: (tag, entry) of each group. row_of: the row of each
-    (entry, place).
+        the first of each group.
+    surfaces: the form of each.
+    groups: (tag, entry) of each group.
+    row_of: the row of each (entry, place).
     """
 
     rows: np.ndarray
@@ -230,7 +234,10 @@ class SurfaceLayout:
 
 @lru_cache(maxsize=2)
 def _surface_layout(keys: Keys) -> SurfaceLayout:
-    """The layout of the written forms in a `lexicon` table with these keys."""
+    """Find which rows of a `lexicon` table count which written form.
+
+    Their place is a tag and the form, such as "nns:dogs" for the entry "dog".
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -247,7 +254,14 @@ def _surface_layout(keys: Keys) -> SurfaceLayout:
     starts = np.cumsum([0, *map(len, groups.values())])
     row_of = dict(zip(zip(entries, places, strict=True), rows.tolist(), strict=True))
     countable = frozenset(entry for entry, place in row_of if place == COUNTED)
-    return SurfaceLayout(rows[order], starts, [surfaces[i] for i in order.tolist()], list(groups), row_of, countable)
+    return SurfaceLayout(
+        rows=rows[order],
+        starts=starts,
+        surfaces=[surfaces[i] for i in order.tolist()],
+        groups=list(groups),
+        row_of=row_of,
+        countable=countable,
+    )
 
 
 @lru_cache(maxsize=1)
@@ -282,6 +296,7 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
             forms.setdefault(tag, {})[entry] = layout.surfaces[number]
 
     def often(entry: str, place: str) -> float:
+        """How often the corpus has an entry in a place, such as "nns:dogs"."""
         row = layout.row_of.get((entry, place))
         return 0.0 if row is None else float(counts[row])
 

@@ -41,12 +41,23 @@ def reference_weight(nearness: float | None) -> float:
 
 
 def nearness_of(nouns: Mapping[str, int]) -> float | None:
-    """The nearness of captions with these nouns, lemmas with their counts; None for fewer than LEAST_NOUNS."""
+    """How near captions are to those of the shipped reference lexicon, from 0 (no noun in common) to 1.
+
+    It is the sum over all nouns of the lesser of two shares: the noun's share among the nouns of the captions, and that
+    among the nouns of the reference.
+
+    Args:
+        nouns: the lemmas of the captions' nouns, with their counts.
+
+    Returns:
+        None if there are fewer than LEAST_NOUNS nouns, too few to tell.
+    """
     total = sum(nouns.values())
     if total < LEAST_NOUNS:
         return None
     shares = reference_shares()
-    return sum(min(number / total, shares.get(noun, 0.0)) for noun, number in sorted(nouns.items()))
+    # Sorted, so that the sum is rounded alike whatever the order of the captions.
+    return sum(min(count / total, shares.get(noun, 0.0)) for noun, count in sorted(nouns.items()))
 
 
 def count_nouns(parses: pa.Table) -> dict[str, int]:

@@ -37,15 +37,17 @@ def _as_in_paper(family: str, share: float) -> Traits:
     return Traits(family, share, is_checked=False, is_rated=False)
 
 
-_NUMERAL = ReplaceNumeral("numeral", Traits("numeral", 1.0, ("numeral",)))
+_NUMERAL = ReplaceNumeral("numeral", Traits(family="numeral", share=1.0, kinds=("numeral",)))
 _REPLACING: dict[str, ReplacingOperator] = {
     operator.name: operator
     for operator in (
-        ReplaceNoun("noun", Traits("noun", 1.0, ("noun",), has_fallback=True)),
+        ReplaceNoun("noun", Traits(family="noun", share=1.0, kinds=("noun",), has_fallback=True)),
         _NUMERAL,
-        ReplacePreposition("preposition", Traits("relation", 0.5, ("preposition",), has_fallback=True)),
-        ReplaceAttribute("attribute", Traits("attribute", 0.25, ("attribute",), has_fallback=True)),
-        ReplaceVerb("verb", Traits("relation", 0.25, ("verb",))),
+        ReplacePreposition(
+            "preposition", Traits(family="relation", share=0.5, kinds=("preposition",), has_fallback=True)
+        ),
+        ReplaceAttribute("attribute", Traits(family="attribute", share=0.25, kinds=("attribute",), has_fallback=True)),
+        ReplaceVerb("verb", Traits(family="relation", share=0.25, kinds=("verb",))),
     )
 }
 
@@ -59,13 +61,15 @@ OPERATORS: dict[str, Operator] = {
         _REPLACING["numeral"],
         Shuffle("shuffle", Traits("relation", 0.5, has_fallback=True), _NUMERAL),
         _REPLACING["preposition"],
-        ReplaceNoun("object", Traits("object", 0.25, ("noun",), has_fallback=True)),
+        ReplaceNoun("object", Traits(family="object", share=0.25, kinds=("noun",), has_fallback=True)),
         _REPLACING["attribute"],
-        ReplaceRelation("relation", Traits("relation", 0.25, tuple(_RELATED)), _RELATED),
+        ReplaceRelation("relation", Traits(family="relation", share=0.25, kinds=tuple(_RELATED)), _RELATED),
         SwapAttribute("swap_attribute", Traits("attribute", 0.25)),
         _REPLACING["verb"],
-        Negation("negation", Traits("negation", 0.3, tuple(_NEGATED)), _NEGATED),
-        TrueNegation("true_negation", Traits(POSITIVE, 0.6, tuple(_NEGATED), is_rated=False), _NEGATED),
+        Negation("negation", Traits(family="negation", share=0.3, kinds=tuple(_NEGATED)), _NEGATED),
+        TrueNegation(
+            "true_negation", Traits(family=POSITIVE, share=0.6, kinds=tuple(_NEGATED), is_rated=False), _NEGATED
+        ),
         Paraphrase("paraphrase", Traits(POSITIVE, 0.1, is_rated=False)),
         UniformNoun("uniform_noun", _as_in_paper("noun", 1.0)),
         UniformNumeral("uniform_numeral", _as_in_paper("numeral", 1.0)),

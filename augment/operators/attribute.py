@@ -35,11 +35,14 @@ class ReplaceAttribute(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """Those that may be true of the same thing; most of these describe something else, "large" and "red"."""
+        """The attributes that may be true of the same thing; most tell something else of it, "large" and "red"."""
         return _never_replaces(slot.entry, lexicon.attributes.names)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert an attribute; the article follows. It changes wherever the thing has it: "a red bus … the red bus"."""
+        """The row that inserts an attribute wherever the thing has the old one: "a red bus … the red bus".
+
+        The article before it follows: "an old car" -> "a new car".
+        """
         caption = evidence.caption
         row = replace_attribute(caption, slot, new)
         again = [
@@ -52,7 +55,7 @@ class ReplaceAttribute(ReplacingOperator):
         return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """This caption or a sibling gives the same thing the new attribute, or one compatible with it."""
+        """Why the new attribute may be true: a caption of the image gives the thing this one, or a compatible one."""
         noun = evidence.caption.tokens[row.tokens[1]].lemma
         return attribute_violation(row.replacement, noun, evidence)
 
@@ -72,11 +75,20 @@ def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
 def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the attribute `new` in a slot, with a/an adjusted."""
     edits = with_article(caption, slot.start, replace(caption, slot.start, slot.start + 1, new), new)
-    return Row("attribute", edits, (slot.start, slot.noun), slot.entry, new)
+    return Row(
+        change="attribute",
+        edits=edits,
+        tokens=(slot.start, slot.noun),
+        replaced=slot.entry,
+        replacement=new,
+    )
 
 
 def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violation | None:
-    """A violation if a caption gives a thing an attribute, or one compatible with it."""
+    """Why an attribute may be true of a thing: a caption gives it this one, or one that may be the same; else None.
+
+    noun: the lemma of the thing.
+    """
 
     def is_given(mention: tuple[str, str]) -> bool:
         thing, word = mention

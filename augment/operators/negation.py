@@ -71,22 +71,39 @@ class Negation(ListingOperator):
     """
 
     def __init__(self, name: str, traits: Traits, replacers: Mapping[str, ReplacingOperator]) -> None:
-        """`replacers`: the operators that replace nouns and verbs, by kind."""
+        """Keep the operators that replace nouns and verbs, by kind: they say which words may stand in a slot."""
         super().__init__(name, traits)
         self.replacers = replacers
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
-        """As `ListingOperator.list_rows`."""
+        """List the false sentences about one caption, in the order in which they are taken.
+
+        First those that contradict a negation of the caption: "a man without a hat" -> "a man with a hat". Then those
+        about a noun that the image shows and one that it does not, best contrasts first (`_false_rows`). A caption with
+        a negation has none of the second sort.
+        """
         caption = evidence.caption
         contradicted = [
-            Row("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
+            Row(
+                # No kind of change: no other word has to be checked for being true, since the caption denies this one.
+                change="none",
+                edits=(edit,),
+                tokens=(index,),
+                replaced=f"no {noun}",
+                replacement=noun,
+                replaced_synset=None,
+                replacement_synset=first_sense(noun),
+            )
             for noun, index, edit in negated_nouns(caption)
         ]
         pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
         return [*contradicted, *_false_rows(evidence, batch.lexicon, pairs, seed, self.name)]
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
-        """Corrections and sentences of what is present, of captions that have no other negation, by number."""
+        """List corrections, and sentences that say only what is present, of captions that have no other negation.
+
+        captions: their numbers in the batch; the other captions get no rows.
+        """
         of_caption: list[list[Row]] = [[] for _ in batch.evidence]
         for number, corrections in corrections_of(batch, captions, self.replacers).items():
             evidence = batch.evidence[number]
@@ -98,7 +115,7 @@ class Negation(ListingOperator):
         return ListedRows(of_caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """The noun or verb that is taken to be absent may be true."""
+        """Why the noun or verb that the negation takes to be absent may be in the image; None if nothing tells."""
         assertion = row.assertion
         if assertion is None:
             return None
@@ -114,12 +131,15 @@ class TrueNegation(Negation):
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
-        """As `ListingOperator.list_rows`."""
+        """List the true sentences about the contrasts of one caption, in the order in which they are taken."""
         pairs = contrasts(evidence, batch.lexicon, self.replacers["noun"])
         return _true_rows(evidence.caption, batch.lexicon, pairs)
 
     def fallback_rows(self, batch: Batch, captions: Sequence[int], seed: int) -> Source:
-        """The true sentences beside the corrections of `negation`: "on a bench, not a table"."""
+        """List the true sentences beside the corrections of `negation`: "on a bench, not a table".
+
+        captions: the numbers of those that have no other negation.
+        """
         of_caption: list[list[Row]] = [[] for _ in batch.evidence]
         for number, corrections in corrections_of(batch, captions, self.replacers).items():
             evidence = batch.evidence[number]
@@ -137,7 +157,7 @@ class TrueNegation(Negation):
 
 
 def _chance(seed: int, operator: str, caption: Caption, name: str) -> float:
-    """A number between 0 and 1 by chance."""
+    """A random number from 0 to 1, by the seed, the operator, the caption and the name of what is decided."""
     return float(uniforms(seed, operator, [caption.caption_id], np.zeros(1, int), hash_keys([name]))[0])
 
 
@@ -160,16 +180,35 @@ class Contrast(NamedTuple):
     plural: bool
 
     def row(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Row:
-        """The row with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
+        """The row that says something else of the two nouns than the caption.
+
+        Args:
+            edits: what turns the caption into the sentence.
+            replaced: what is so in the caption's place, written as a statement, see below.
+            replacement: what the sentence says, written so, too.
+
+        A statement is "hat" (there is a hat), "not dog" (there is no dog), or both of them with a bar between: "hat |
+        not dog". It is "" where the caption says nothing of it.
+        """
         # The senses are of the nouns that are asserted, or else negated: "hat | not dog" -> "hat", "not dog" -> "dog".
         old, new = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
         senses = first_sense(old) if old else None, first_sense(new) if new else None
-        return Row("negated_noun", edits, (self.site.index,), replaced, replacement, *senses, absent=self.absent)
+        # `absent` is the noun that the image is taken not to show: `Negation.violation` looks whether it may after all.
+        return Row(
+            change="negated_noun",
+            edits=edits,
+            tokens=(self.site.index,),
+            replaced=replaced,
+            replacement=replacement,
+            replaced_synset=senses[0],
+            replacement_synset=senses[1],
+            absent=self.absent,
+        )
 
 
 @cached_on_context
 def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) -> list[Contrast]:
-    """Contrasts of a caption in random order; both operators have the same, whatever the seed.
+    """Sample contrasts of a caption, in random order; `negation` and `true_negation` get the same, whatever the seed.
 
     The absent noun is drawn from those that the caption lets expect about as much as the one that is present.
     """
@@ -185,10 +224,19 @@ def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) ->
 
 
 def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
-    """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, which is not to be
-    expected in its scene, in random order.
+    """Sample contrasts for sentences that say only what is in the picture: "There are no dogs in the picture".
 
-    Of a person, if there is none and nothing to correct: "There are no actors in the picture".
+    The thing that is present is mentioned by a caption of the image. The absent one is about as frequent in captions,
+    and not to be expected in the scene. If there is no such thing, and nothing to correct either, persons are taken:
+    "There are no actors in the picture".
+
+    Args:
+        evidence: of the caption.
+        lexicon: its nouns may be absent.
+        has_corrections: whether the caption has a correction.
+
+    Returns:
+        The contrasts in random order; none where no sentence may take the place of the caption.
     """
     caption = evidence.caption
     nouns = lexicon.nouns
@@ -216,10 +264,19 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
 def _sampled(
     stream: str, caption: Caption, lexicon: Lexicon, weighed: Sequence[tuple[Site, str, bool, np.ndarray]]
 ) -> list[Contrast]:
-    """The first CONTRASTS contrasts, sampled by weight without replacement: those with the lowest E / weight, as in
-    `negcap.augment.sampling`, whatever the seed.
+    """Sample CONTRASTS contrasts of a caption by weight without replacement, whatever the seed.
 
-    weighed: sites, their nouns, whether these are plural, and the weights of the absent nouns.
+    They are those with the lowest E / weight, where E is an exponential random number (negcap.augment.sampling).
+
+    Args:
+        stream: names the random numbers.
+        caption: the caption.
+        lexicon: its nouns may be absent.
+        weighed: sites, each with the noun that is present, whether it is plural, and the weight of each noun of the
+            lexicon to be the absent one, (entries,).
+
+    Returns:
+        Those with the lowest keys first.
     """
     # By key, the lowest first: whatever the seed, so that negation and true_negation have the same contrasts.
     sampled: list[tuple[float, Contrast]] = []
@@ -231,16 +288,18 @@ def _sampled(
         ids = [caption.caption_id] * len(absent)
         randoms = exponentials(0, site_stream, ids, np.full(len(absent), site.index), name_keys(names)[absent])
         keys = (randoms / weights[absent]).tolist()
-        sampled += [
-            (key, Contrast(site, present, names[number], plural))
-            for key, number in zip(keys, absent.tolist(), strict=True)
-        ]
+        for key, number in zip(keys, absent.tolist(), strict=True):
+            contrast = Contrast(site=site, present=present, absent=names[number], plural=plural)
+            sampled.append((key, contrast))
     sampled.sort(key=lambda item: item[0])
     return [contrast for _, contrast in sampled[:CONTRASTS]]
 
 
 def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
-    """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or have no such form."""
+    """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or lack the form.
+
+    weights: of each noun of the lexicon, (entries,), also returned. many: whether the form is the plural.
+    """
     names = lexicon.nouns.names
     forms = lexicon.forms(many=many)
     weights[lexicon.may_corefer(noun)] = 0.0
@@ -306,6 +365,7 @@ def _similar(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, p
 
 
 def _normalised(weights: np.ndarray) -> np.ndarray:
+    """Weights that sum to 1; zeros as they are."""
     total = weights.sum()
     return weights / total if total > 0 else weights
 
@@ -318,7 +378,11 @@ def _allowed(names: tuple[str, ...], frame: str) -> np.ndarray:
 
 
 def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast], seed: int, operator: str) -> list[Row]:
-    """The false sentences about each contrast, of which those about one contrast are in random order."""
+    """List the false sentences about each contrast; those about one contrast are in random order.
+
+    Up to three each: the noun that is present is negated ("no hat"), the absent one is asserted ("a helmet"), or both
+    ("a helmet but no hat").
+    """
     caption = evidence.caption
     rows = []
     for number, contrast in enumerate(pairs):
@@ -353,9 +417,13 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
 
 
 def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
-    """A noun with its article and without, and the verbs that agree, as data/negation.toml has them."""
+    """What stands in place of the braces of data/negation.toml, by name.
+
+    "a": the noun with its article; "no": the noun as it follows "no"; "be" and "be_no": the "is" or "are" that agrees
+    with either.
+    """
     surface = lexicon.in_number(noun, many=contrast.plural)
-    no = surface
+    no = surface  # the form behind "no", which some frames want in the plural: "with no dogs nearby"
     if FRAMES[contrast.site.frame].plural:
         no = lexicon.in_number(noun, many=noun not in NOUNS["one"] and noun in lexicon.plural)
     bare = contrast.plural or noun in NOUNS["mass"]
@@ -364,7 +432,10 @@ def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
 
 
 def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
-    """The edit that asserts one noun and negates the other; None if the frame has none."""
+    """The edit that asserts one noun and negates the other ("with a helmet but no hat"); None if the frame has none.
+
+    asserted, negated: the two nouns, either of which may be the one that the image shows.
+    """
     site = contrast.site
     wording = FRAMES[site.frame].both
     if wording is None:
@@ -381,6 +452,7 @@ def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str,
 
 
 def _assertion(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
+    """The edits that assert a noun at the site of a contrast: in place of the caption's noun, or in words added."""
     if contrast.site.slot is not None:
         return replace_noun(caption, contrast.site.slot, noun, lexicon).edits
     wording = FRAMES[contrast.site.frame].asserted
@@ -391,8 +463,9 @@ def _assertion(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str
 class Correction(NamedTuple):
     """A noun or verb of a caption, and one that would be false in its place.
 
-    present, absent: both as entries; old, new: as written, with the article. exchange: the row that replaces the one by
-    the other.
+    present, absent: both as entries of the lexicon.
+    old, new: as written, with the article.
+    exchange: the row that replaces the one by the other.
     """
 
     present: str
@@ -402,7 +475,16 @@ class Correction(NamedTuple):
     exchange: Row
 
     def row(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Row:
-        """The row with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
+        """The row of a sentence that corrects the caption, made of the row that only exchanges its word.
+
+        Args:
+            edits: what turns the caption into the sentence.
+            replaced: what is true, such as "bench", or "bench | not table": a bench and no table.
+            replacement: what the sentence says, written so, too.
+        """
+        # `exchange` puts the absent word in place of the caption's. The tokens and senses hold for the correction as
+        # well; its plausibility and ratings do not, since the sentence is another one: it is read and rated anew.
+        # `absent` is the word that the image is taken not to show, whichever of the two the sentence asserts.
         return replace(
             self.exchange,
             change="negated_verb" if self.exchange.change == "verb" else "negated_noun",
@@ -419,16 +501,26 @@ class Correction(NamedTuple):
 def corrections_of(
     batch: Batch, captions: Sequence[int], replacers: Mapping[str, ReplacingOperator]
 ) -> dict[int, list[Correction]]:
-    """Corrections of some captions' nouns and participles in random order, by the number of the caption; both operators
-    have the same, whatever the seed.
+    """Sample corrections of the nouns and participles of some captions, in random order.
+
+    `negation` and `true_negation` get the same ones, whatever the seed, so that their sentences are about the same
+    words.
+
+    Args:
+        batch: the captions and all candidates for their words.
+        captions: the numbers of the captions in the batch.
+        replacers: the operators that replace nouns and verbs, by kind.
+
+    Returns:
+        Of each of these captions, by its number, the corrections; none for one that has a negation.
     """
     table = batch.candidates
     candidates = table.of_kinds(list(replacers))
-    of_slot = [
+    is_slot_correctable = [
         table.caption[number] in captions and _correctable(batch.evidence[table.caption[number]].caption, slot.noun)
         for number, slot in enumerate(table.slots)
     ]
-    candidates = candidates[np.array(of_slot, bool)[table.slot[candidates]]]
+    candidates = candidates[np.array(is_slot_correctable, bool)[table.slot[candidates]]]
     sampler = Sampler(batch, candidates, table.weight[candidates], 0, "corrections")
     asked = [number for number in captions if not negated_nouns(batch.evidence[number].caption)]
     sampled = sampler.take(dict.fromkeys(asked, CORRECTIONS))
@@ -444,7 +536,10 @@ def corrections_of(
 
 
 def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction:
-    """The correction that a row makes possible, which replaces a noun or a verb."""
+    """The correction that a row makes possible, which replaces a noun or a verb.
+
+    It needs both words as they are said behind "not": "a bench" and "a table", "standing" and "sitting".
+    """
     index = exchange.tokens[0]
     if exchange.change == "verb":
         old = caption.lowered[index]
@@ -456,7 +551,7 @@ def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction
         surfaces = lexicon.forms(many=slot.plural)
         nouns = caption.span(slot.start, slot.end).lower(), surfaces[exchange.replacement]
         old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
-    return Correction(exchange.replaced, exchange.replacement, old, new, exchange)
+    return Correction(present=exchange.replaced, absent=exchange.replacement, old=old, new=new, exchange=exchange)
 
 
 def _correctable(caption: Caption, index: int) -> bool:

@@ -20,7 +20,12 @@ LISTED = {"conj", "cc", "appos", "acl", "relcl", "nummod", "poss", "preconj", "p
 
 
 class Frame(NamedTuple):
-    """One construction that negates nouns; its wordings and the rest are explained in data/negation.toml."""
+    """One construction that negates nouns, such as "without a hat"; data/negation.toml explains the fields.
+
+    negated: the wordings that negate a noun. nouns: those that it can negate. both: the wording that asserts one noun
+    and negates another; None if there is none. asserted: the one that asserts a noun which the caption does not have.
+    plural: whether a negated noun is in the plural, "with no dogs nearby".
+    """
 
     negated: list[str]
     nouns: frozenset[str]
@@ -40,10 +45,13 @@ FRAMES = {
 class Site(NamedTuple):
     """A position of a caption where a noun can be asserted or negated.
 
-    slot: the noun that is there; None in the frames "around" and "person", which add words after the token `index`, and
-    "exists", which replaces the caption. index: the token of the noun's head. start, end: the characters that a
-    negation replaces. verb: of "wear" and "hold", as written; of "exists", "there" as the caption begins. variant: a
-    number that chooses among the wordings of the frame.
+    frame: the construction, a key of FRAMES.
+    index: the token of the noun's head; where words are added, the token after which they are.
+    start, end: the characters that a negation replaces; equal where words are added.
+    verb: of "wear" and "hold", as written; of "exists", "there" or "There", as the caption begins.
+    slot: the noun that is there; None in the frames "around" and "person", which add words, and "exists", which
+        replaces the caption.
+    variant: 0 to 3, chooses among the wordings of the frame: bit 0 the wording, bit 1 "and" or "but".
     """
 
     frame: str
@@ -74,8 +82,7 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     if _is_negative(caption):
         return ()
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
-    # By the caption alone, and not by the seed or the operator: true and false sentences have the same wordings.
-    variant = Random(caption.caption_id).randrange(4)
+    variant = _variant(caption)
     sites = []
     for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
         for site in find(caption):
@@ -90,30 +97,58 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
 
 @cached_on_caption
 def added_sites(caption: Caption) -> dict[str, Site]:
-    """Where what a caption does not mention can be negated, by frame: "around" after its last word, "person" after its
-    only person, and "exists" in its place, as in VALSE, but not in place of one sentence of several; none in a caption
-    that has a negation.
+    """Find the sites of a caption where words can be added that negate a noun which the caption does not mention.
+
+    There are up to three, by frame:
+    - "around": after the last word ("…, with no dogs nearby");
+    - "person": after the noun of the only person ("a man without an umbrella …");
+    - "exists": a sentence in place of the whole caption, as in VALSE ("There are no dogs in the picture"). The caption
+      must not be one sentence of several, since the others would stay.
+
+    A caption that has a negation has no sites.
     """
     words = [token for token in caption.tokens if token.pos not in ("PUNCT", "SPACE")]
     if not words or _is_negative(caption):
         return {}
     first = words[0]
-    last = words[-1].end
-    variant = Random(caption.caption_id).randrange(4)
+    end = words[-1].end  # the character after the last word
+    variant = _variant(caption)
     sites = {}
     if WORDS["elsewhere"].isdisjoint(caption.lowered):
-        sites["around"] = Site("around", words[-1].index, last, last, variant=variant)
+        sites["around"] = Site(
+            frame="around",
+            index=words[-1].index,
+            start=end,
+            end=end,
+            variant=variant,
+        )
     persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
     if len(persons) == 1 and not persons[0].plural:
         root = caption.tokens[persons[0].noun]
         following = caption.tokens[root.index + 1 : root.index + 2]
-        verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
-        if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
-            sites["person"] = Site("person", root.index, root.end, root.end, variant=variant)
-    if caption.part_of is not None:
+        # Elsewhere the added words would part the noun from what belongs to it: "a man without a bag in a hat".
+        goes_on = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
+        if goes_on and root.dep in ("nsubj", "ROOT", "nsubjpass"):
+            sites["person"] = Site(
+                frame="person",
+                index=root.index,
+                start=root.end,
+                end=root.end,
+                variant=variant,
+            )
+    if caption.part_of is not None:  # one sentence of several
         return sites
     there = "there" if caption.text[first.start].islower() else "There"
-    return sites | {"exists": Site("exists", first.index, first.start, last, there)}
+    # Without a variant: of several wordings the frame always takes the first.
+    return sites | {
+        "exists": Site(
+            frame="exists",
+            index=first.index,
+            start=first.start,
+            end=end,
+            verb=there,
+        )
+    }
 
 
 @cached_on_caption
@@ -156,7 +191,17 @@ def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
     return tuple(negated)
 
 
+def _variant(caption: Caption) -> int:
+    """A random number of two bits, which chooses a wording and a conjunction (see `Site.edit`).
+
+    It depends on the caption alone, and not on the seed or the operator: true and false sentences have the same
+    wordings.
+    """
+    return Random(caption.caption_id).randrange(4)
+
+
 def _is_negative(caption: Caption) -> bool:
+    """Whether a caption has a word of negation."""
     return not NEGATIONS.isdisjoint(caption.lowered)
 
 
@@ -175,7 +220,12 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
         elif use.entry in WORDS["shown"] and _is_last(caption, use):
             frame = "near"
         if frame:
-            yield Site(frame, use.noun, word.start, caption.tokens[use.noun].end)
+            yield Site(
+                frame=frame,
+                index=use.noun,
+                start=word.start,
+                end=caption.tokens[use.noun].end,
+            )
 
 
 def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
@@ -189,7 +239,13 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
         after_noun = verb.tag == "VBG" and verb.dep == "acl" and verb.head == verb.index - 1
         if verb.lemma == "wear" or after_noun:
             frame = "wear" if verb.lemma == "wear" else "hold"
-            yield Site(frame, object.index, verb.start, object.end, verb.text)
+            yield Site(
+                frame=frame,
+                index=object.index,
+                start=verb.start,
+                end=object.end,
+                verb=verb.text,
+            )
 
 
 def _existing(caption: Caption) -> Iterator[Site]:
@@ -201,7 +257,12 @@ def _existing(caption: Caption) -> Iterator[Site]:
         if thing is None or caption.phrase_start(thing.index) != verb.index + 1:
             continue
         if not caption.has(thing.index, "conj", "preconj", "nummod", "poss"):
-            yield Site("there", thing.index, caption.tokens[verb.index + 1].start, thing.end)
+            yield Site(
+                frame="there",
+                index=thing.index,
+                start=caption.tokens[verb.index + 1].start,
+                end=thing.end,
+            )
 
 
 def _last_of_two(caption: Caption) -> Iterator[Site]:
@@ -214,7 +275,12 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
         if len(words) != 1 or len(things) != 1 or words[0].lower != "and" or not _stands_alone(caption, things[0]):
             continue
         if caption.phrase_start(things[0].index) == words[0].index + 1:
-            yield Site("and", things[0].index, words[0].start, things[0].end)
+            yield Site(
+                frame="and",
+                index=things[0].index,
+                start=words[0].start,
+                end=things[0].end,
+            )
 
 
 def _is_last(caption: Caption, use: Slot) -> bool:

@@ -50,17 +50,17 @@ class ReplaceNoun(ReplacingOperator):
         ]
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
-        """Singular or plural."""
+        """The Penn tag of the form that a replacement has to have: "nn" (singular) or "nns" (plural)."""
         return PLURAL_NOUNS if slot.plural else "nn"
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """The nouns that may name the same thing."""
+        """The nouns that may name the same thing as the one in the slot."""
         never = lexicon.may_corefer(slot.entry)
         names = lexicon.nouns.names
         forms = lexicon.forms(many=slot.plural)
         itself = lexicon.nouns.number[slot.entry]
         compatible = [number for number in never.tolist() if number != itself and names[number] in forms]
-        return Unfit(never, np.array(compatible, int))
+        return Unfit(never=never, compatible=np.array(compatible, int))
 
     def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
         """The nouns that may name what a caption mentions, or that the captions make likely."""
@@ -73,19 +73,19 @@ class ReplaceNoun(ReplacingOperator):
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
-        """log p of the noun there, which may be of several words."""
+        """log p of the noun in each slot, (slots,); it may have several words, so it is looked up as an entry."""
         return log_p[np.arange(len(slots)), [lexicon.nouns.number[slot.entry] for _, slot in slots]]
 
     def scores(
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """log p and the lift given the governor; too low ones are left out."""
+        """The scores by log p and by the lift given the governor (`lift_scores`); -inf where they are too low."""
         scores = lift_scores(log_p, slot_of, entry, slots, lexicon.nouns, LIFT, MAX_LIFT)
         return np.where(scores >= MIN_SCORE, scores, -np.inf)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert a noun, wherever the caption has it of this thing; article and pronouns follow."""
+        """The row that inserts a noun wherever the caption names this thing, with article and pronouns adjusted."""
         # A set, as the edit of a pronoun may belong to several mentions.
         row = replace_noun(evidence.caption, slot, new, lexicon)
         edits = set(row.edits)
@@ -97,8 +97,9 @@ class ReplaceNoun(ReplacingOperator):
         return row
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """A noun of this caption or a sibling may name the same thing; or a place replaces the thing in it where
-        somebody is: "at a table", "at a restaurant".
+        """Why the new noun may be true: a noun of this caption or a sibling may name the same thing; or it is a place.
+
+        A place does not exclude the thing in it where somebody is: "at a table", "at a restaurant".
         """
         by_noun = noun_violation(row.replaced, row.replacement, evidence, lexicon)
         if by_noun is not None and by_noun.sibling_id is None:

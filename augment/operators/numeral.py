@@ -49,7 +49,7 @@ PARTS = frozenset(
 MUTUAL = frozenset("together each both another others".split())
 # Numerals are sampled by this power of their probability, since "two" is the likeliest nearly everywhere.
 FREQUENCY_POWER = 0.5
-MIN_RATIO = 0.02  # numerals below this ratio to the likeliest one in a slot are not tried
+MIN_RATIO = 0.02  # numerals whose probability is below this share of the likeliest one's in a slot are not tried
 
 
 class ReplaceNumeral(ReplacingOperator):
@@ -73,11 +73,19 @@ class ReplaceNumeral(ReplacingOperator):
         ]
 
     def propose(self, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
-        """List the numerals that are likely in some slots, by the lexicon: with what probability its corpus has them in
-        these contexts, the one that stands there now not counted.
+        """List the numerals that are likely in some slots, by the lexicon.
+
+        Its corpus tells how probable each numeral is in the contexts of a slot; the numeral that stands there is not
+        counted. A numeral is left out if it means the number that stands there, is written otherwise (digits or words),
+        may be true by a bound ("at least two"), or is much rarer than the likeliest one.
+
+        Args:
+            slots: each with the number of its caption.
+            evidence: the captions of the batch, by number.
+            lexicon: its numerals are the entries.
         """
         entries = lexicon.numerals
-        old = [entries.number[slot.entry] for _, slot in slots]
+        old = [entries.number[slot.entry] for _, slot in slots]  # of each slot, the entry that stands there
         p = entries.probabilities([slot.contexts for _, slot in slots], olds=old)  # (slots, entries)
         written = _written(entries.names)
         is_same_number = written.value == written.value[old][:, None]
@@ -91,7 +99,7 @@ class ReplaceNumeral(ReplacingOperator):
         # After the ratio, so that a slot where "a" is likeliest but cannot stand does not admit unlikely numbers.
         can_be_one = np.array([may_be_one(evidence[number].caption, slot) for number, slot in slots], bool)
         p[(written.value == 1) & ~can_be_one[:, None]] = 0.0
-        slot_of, entry = p.nonzero()
+        slot_of, entry = p.nonzero()  # of each candidate
         return Candidates(
             slots=[slot for _, slot in slots],
             caption=np.array([number for number, _ in slots], int),
@@ -100,18 +108,28 @@ class ReplaceNumeral(ReplacingOperator):
             unit=head_units(lexicon, self.kind)[entry],
             is_head=np.zeros(len(entry), bool),
             log_p=log(p[slot_of, entry]),
-            log_odds=np.full(len(entry), np.nan),
+            log_odds=np.full(len(entry), np.nan),  # other words change as well: only the whole text tells
             weight=p[slot_of, entry] ** FREQUENCY_POWER * balance_ratios(entries, slots, slot_of, entry),
             reason=np.zeros(len(entry), np.int8),
         )
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert a numeral; noun, verbs and pronouns agree."""
+        """The row that inserts the numeral `new`, with the noun, verbs and pronouns in the number that it needs.
+
+        It has the reason "ungrammatical", and no edits, if another word cannot surely be made to agree.
+        """
         caption = evidence.caption
         changes_number = (numeral_value(new) > 1) != (slot.value > 1)
         agreeing = _in_other_number(caption, slot, lexicon) if changes_number else []
         if agreeing is None:
-            return Row("numeral", (), (slot.noun,), slot.entry, new, reason="ungrammatical")
+            return Row(
+                change="numeral",
+                edits=(),
+                tokens=(slot.noun,),
+                replaced=slot.entry,
+                replacement=new,
+                reason="ungrammatical",
+            )
         word = new
         if new == "a":
             follows_noun = agreeing and slot.start + 1 == slot.noun
@@ -119,10 +137,19 @@ class ReplaceNumeral(ReplacingOperator):
         bound = bound_of(caption, slot.start)
         start = slot.start if bound is None else bound.start  # "at least four dogs" -> "two dogs"
         edits = sorted([replace(caption, start, slot.start + 1, word), *agreeing])
-        return Row("numeral", tuple(edits), (slot.noun,), slot.entry, new)
+        return Row(
+            change="numeral",
+            edits=tuple(edits),
+            tokens=(slot.noun,),
+            replaced=slot.entry,
+            replacement=new,
+        )
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """By this caption or a sibling, the new number may be true of the noun."""
+        """Why the new number may be true of the noun, by this caption or a sibling; None if nothing tells.
+
+        A mention of a number is the lemma of a noun and its count, 0 for a bare plural ("dogs").
+        """
         old = numeral_value(row.replaced)
         value = numeral_value(row.replacement)
         noun = evidence.caption.tokens[row.tokens[0]].lemma
@@ -133,6 +160,7 @@ class ReplaceNumeral(ReplacingOperator):
             return mention in ((noun, 0), (noun, value))
 
         def may_count(mention: tuple[str, int]) -> bool:
+            """Whether a sibling that says this may mean the new number of the same things."""
             other, count = mention
             if count == value and may_corefer(noun, other):
                 return True

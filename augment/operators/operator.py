@@ -46,7 +46,10 @@ class Source(Protocol):
     """Gives the rows of each caption of a batch in the order in which they are taken."""
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
-        """The next rows of some captions, by number; a caption that has no more has fewer than wanted, or none."""
+        """The next rows of some captions; one that has no more gets fewer than wanted, or none.
+
+        wanted: how many, by the number of the caption in the batch. The result has the same keys.
+        """
 
 
 class Operator(ABC):
@@ -88,7 +91,7 @@ class ListedRows:
         self._rest = [iter(rows) for rows in of_caption]
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
-        """As `Source.take`."""
+        """The next rows that are listed for each of these captions, at most as many as wanted."""
         return {caption: list(islice(self._rest[caption], number)) for caption, number in wanted.items()}
 
 
@@ -100,5 +103,5 @@ class ListingOperator(Operator):
         """All rows that it could make of one caption, in random order."""
 
     def rows(self, batch: Batch, seed: int) -> Source:
-        """As `Operator.rows`."""
+        """The rows of each caption of the batch, listed when they are taken."""
         return ListedRows(self.list_rows(evidence, batch, seed) for evidence in batch.evidence)

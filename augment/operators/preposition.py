@@ -43,7 +43,7 @@ class ReplacePreposition(ReplacingOperator):
         ]
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """Those that do not exclude the one there, and those that nobody says of such a place."""
+        """The prepositions that do not exclude the one in the slot, and those that nobody says of such a place."""
         object = evidence.caption.tokens[slot.noun].lemma
         place = object if object in prepositions().places else ""
         return _never_replaces(slot.entry, lexicon.prepositions.names, place)
@@ -51,26 +51,27 @@ class ReplacePreposition(ReplacingOperator):
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
     ) -> np.ndarray:
-        """Unknown: what follows from another preposition is told by the whole text."""
+        """NaN for each slot: what another preposition does to its caption is told by the whole text alone, (slots,)."""
         return np.full(len(slots), np.nan)
 
     def scores(
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """A part of log p(new | rest), less the log of the number and frequency of its relation's prepositions, so that
-        "next to", "beside", "near" and "by" have together about the chance of "behind".
+        """The scores: a part of log p(new | rest), and what evens out the relations in space (`_log_chances`).
+
+        So "next to", "beside", "near" and "by" have together about the chance of "behind".
         """
         scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_chances(lexicon.prepositions)[entry]
         return scores.astype(log_p.dtype)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
-        """Insert a preposition."""
+        """The row that inserts the preposition `new` in a slot."""
         return replace_preposition(evidence.caption, slot, new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """It does not exclude the old one before the same object ("on" and "above" a table), or another caption has one
-        before this object that implies it.
+        """Why the new preposition may be true: it does not exclude the old one before the same object ("on" and "above"
+        a table), or a caption has another one before this object that implies it.
         """
         object = evidence.caption.tokens[row.tokens[1]].lemma
         table = prepositions()
@@ -87,21 +88,30 @@ class ReplacePreposition(ReplacingOperator):
 
 @cached(8)
 def _log_chances(entries: Entries) -> np.ndarray:
-    """Of each preposition, minus the log of how many its relation in space has, and half of the logs of their frequency
-    and of its own: (entries,).
+    """What is added to the score of each preposition to even out relations in space: (entries,), read-only.
+
+    A relation has several prepositions: "next to", "beside", "near", "by". Let n be their number, s the sum of their
+    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - log(p) / 2.
     """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [prepositions().relations.get(name, name) for name in entries.names]
     _, relation = np.unique(relations, return_inverse=True)
-    size = np.bincount(relation)[relation]
-    share = np.bincount(relation, shares)[relation]
-    return read_only(-log(size) - 0.5 * log(share) - 0.5 * log(shares))
+    size_of_relation = np.bincount(relation)[relation]
+    share_of_relation = np.bincount(relation, shares)[relation]
+    return read_only(-log(size_of_relation) - 0.5 * log(share_of_relation) - 0.5 * log(shares))
 
 
 @cached(1 << 11)
 def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
-    """As `ReplacingOperator.never_replaces`: what `Prepositions.exclude` does not exclude, of which only what tells
-    where something is counts as compatible; and what nobody says of such a place. place: the noun, if the table has it.
+    """The numbers of the prepositions that never replace `entry`: those that may be true as well, and those unfit.
+
+    What `Prepositions.exclude` does not exclude may be true as well; of these only what tells where something is counts
+    as compatible. Unfit is what is never inserted, or what nobody says of such a place.
+
+    Args:
+        entry: the preposition that is replaced.
+        names: the entries of the lexicon, whose positions are the numbers.
+        place: the object, if the table of places has it, else "".
     """
     table = prepositions()
     compatible = [number for number, name in enumerate(names) if not table.exclude(entry, name, place)]
@@ -117,4 +127,10 @@ def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
 def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the preposition `new` in a slot."""
     edit = replace(caption, slot.start, slot.end, new)
-    return Row("preposition", (edit,), (slot.start, slot.noun), slot.entry, new)
+    return Row(
+        change="preposition",
+        edits=(edit,),
+        tokens=(slot.start, slot.noun),
+        replaced=slot.entry,
+        replacement=new,
+    )

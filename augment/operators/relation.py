@@ -39,7 +39,7 @@ class ReplaceRelation(SamplingOperator):
     """
 
     def __init__(self, name: str, traits: Traits, replacers: Mapping[str, ReplacingOperator]) -> None:
-        """`replacers`: the operators that replace nouns, prepositions and verbs, by kind."""
+        """Keep the operators that replace nouns, prepositions and verbs, by kind: they make and check the rows."""
         super().__init__(name, traits)
         self.replacers = replacers
 
@@ -48,7 +48,11 @@ class ReplaceRelation(SamplingOperator):
         return self.replacers[kind]
 
     def weighted(self, batch: Batch) -> WeightedCandidates:
-        """The candidates in triples; the weights of each part of a caption's triples sum to 1."""
+        """The candidates whose words are in triples (subject, relation word, object) of their captions.
+
+        The weights are such that each of the three parts is replaced equally often: those of the subjects of a caption
+        sum to 1, and so do those of the relation words and of the objects.
+        """
         table = batch.candidates
         relations = {number: relations_of(batch.evidence[number].caption) for number in set(table.caption)}
         parts = [parts_of(slot, relations[number]) for slot, number in zip(table.slots, table.caption, strict=True)]
@@ -65,7 +69,7 @@ class ReplaceRelation(SamplingOperator):
         return WeightedCandidates(candidates, weights)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """As the operator that replaces words of this kind."""
+        """Why the new word may be true, by the operator that replaces words of its kind; None if nothing tells."""
         return self.replacers[row.change].violation(row, evidence, lexicon)
 
 

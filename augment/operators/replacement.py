@@ -60,7 +60,7 @@ class SamplingOperator(Operator):
         """The operator whose edits replace a word of a kind."""
 
     def rows(self, batch: Batch, seed: int) -> Source:
-        """As `Operator.rows`."""
+        """The rows of the candidates that it may take, sampled by their weights."""
         weighted = self.weighted(batch)
         return SampledRows(self, batch, Sampler(batch, weighted.candidates, weighted.weights, seed, self.name))
 
@@ -96,7 +96,7 @@ class SampledRows(NamedTuple):
     sampler: Sampler
 
     def take(self, wanted: Mapping[int, int]) -> dict[int, list[Row]]:
-        """As `Source.take`."""
+        """The rows of the next candidates that are sampled for each of these captions, at most as many as wanted."""
         taken: dict[int, list[Row]] = {caption: [] for caption in wanted}
         waiting = dict(wanted)
         while waiting:
@@ -143,7 +143,7 @@ class ReplacingOperator(SamplingOperator):
         """
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
-        """The form that a replacement has, as of `plausibility.entry_units`."""
+        """The form that a replacement in a slot has to have: "nn" or "nns" of nouns, a Penn tag of verbs, else ""."""
         return ""
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
@@ -237,7 +237,12 @@ class ReplacingOperator(SamplingOperator):
     ) -> np.ndarray:  # fmt: skip
         """The score of each candidate, whose exponential is its weight, (candidates,); -inf leaves it out.
 
-        log_p: (slots, entries). slot_of, entry: of each candidate.
+        Args:
+            log_p: log p(entry | rest of the caption), (slots, entries).
+            slot_of: of each candidate, the position of its slot in `slots`, (candidates,).
+            entry: of each candidate, the number of its entry, (candidates,).
+            slots: each with the number of its caption.
+            lexicon: has the entries.
         """
         return log_p[slot_of, entry]
 
@@ -245,8 +250,16 @@ class ReplacingOperator(SamplingOperator):
 def balance_ratios(
     entries: Entries, slots: Sequence[SlotOfCaption], slot_of: np.ndarray, entry: np.ndarray, *, plural: bool = False
 ) -> np.ndarray:
-    """balance(new) / balance(old) of candidates, (candidates,): the factors in `entries`, see negcap.augment.balance;
-    those of plural nouns with `plural`.
+    """The balance factor of each candidate's new entry over that of the entry that it replaces: (candidates,).
+
+    The factors even out how often words are inserted and removed, see negcap.augment.balance.
+
+    Args:
+        entries: of the kind of word, with their factors.
+        slots: each with the number of its caption.
+        slot_of: of each candidate, the position of its slot in `slots`, (candidates,).
+        entry: of each candidate, the number of the new entry, (candidates,).
+        plural: whether the slots are plural nouns, which have factors of their own.
     """
     old = entries.factors([slot.entry for _, slot in slots], plural=plural)
     return entries.balance[int(plural)][entry] / old[slot_of]
@@ -256,9 +269,22 @@ def lift_scores(
     log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption], entries: Entries,
     power: float, max_lift: float,
 ) -> np.ndarray:  # fmt: skip
-    """log p + power * min(log lift, max_lift) of candidates, where the lift is given the governor of the slot.
+    """The scores of candidates by the cloze model and the lexicon: log p + power * min(log lift, max_lift).
 
-    The other arguments are those of `ReplacingOperator.scores`.
+    The lift is how much likelier the lexicon's corpus has the entry where the governor of the slot (a verb, preposition
+    or noun) is than elsewhere.
+
+    Args:
+        log_p: log p(entry | rest of the caption), (slots, entries).
+        slot_of: of each candidate, the position of its slot in `slots`, ascending, (candidates,).
+        entry: of each candidate, the number of its entry, (candidates,).
+        slots: each with the number of its caption.
+        entries: of the kind of word.
+        power: of the lift.
+        max_lift: the highest log lift that counts, in nats.
+
+    Returns:
+        (candidates,).
     """
     # Slot by slot, as each governor has its own lifts; `slot_of` ascends, so that the parts join in its order.
     lifts = [np.zeros(0)]
@@ -271,7 +297,14 @@ def lift_scores(
 def propose_batch(
     replacers: Iterable[ReplacingOperator], evidence: Sequence[Evidence], lexicon: Lexicon, limits: Limits
 ) -> Batch:
-    """The batch of some captions, with all that could replace words of the kinds of `replacers`."""
+    """Put captions and all that could replace their words into a batch, and refuse what is surely too bad.
+
+    Args:
+        replacers: the operators that replace words; several may replace the same kind.
+        evidence: of each caption.
+        lexicon: its entries may replace words.
+        limits: of the ratings.
+    """
     by_kind = {replacer.kind: replacer for replacer in replacers}  # once, if several operators replace a kind
     tables = []
     for replacer in by_kind.values():
@@ -285,7 +318,13 @@ def propose_batch(
     estimates = RatingEstimates(candidates, evidence, limits)
     estimates.rate_at_best()
     candidates.is_proposed = candidates.reason == FREE
-    return Batch(evidence, lexicon, limits, candidates, estimates)
+    return Batch(
+        evidence=evidence,
+        lexicon=lexicon,
+        limits=limits,
+        candidates=candidates,
+        estimates=estimates,
+    )
 
 
 def refuse_possible(

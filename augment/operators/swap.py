@@ -91,12 +91,12 @@ class Shuffle(ListingOperator):
     """
 
     def __init__(self, name: str, traits: Traits, numerals: ReplaceNumeral) -> None:
-        """numerals: the operator that replaces numerals."""
+        """Keep the operator that replaces numerals: it makes and checks the swaps of numbers."""
         super().__init__(name, traits)
         self.numerals = numerals
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
-        """As `ListingOperator.list_rows`."""
+        """List the swaps of two noun phrases of a caption, and of their numbers alone, in random order."""
         caption = evidence.caption
         chunks = {chunk.root: chunk for chunk in caption.chunks}
         nouns = batch.lexicon.nouns
@@ -106,7 +106,7 @@ class Shuffle(ListingOperator):
             for slot in noun_slots(caption)
             if slot.entry in nouns.number
             and _moves(caption, chunks[slot.noun])
-            # "book on a table" is a headline
+            # A singular without an article moves only if the noun is often said so: "book on a table" is a headline.
             and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
         ]
         pairs = [
@@ -135,20 +135,38 @@ class Shuffle(ListingOperator):
             edits = sorted(edit for half in halves for edit in half.edits)
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
             if is_disjoint and all(half.edits and half.reason is None for half in halves):
-                yield Row("swap", tuple(edits), (left.noun, right.noun), *exchanged(left.entry, right.entry))
+                words = exchanged(left.entry, right.entry)
+                yield Row(
+                    change="swap",
+                    edits=tuple(edits),
+                    tokens=(left.noun, right.noun),
+                    replaced=words.replaced,
+                    replacement=words.replacement,
+                )
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """The two heads name the same kind of thing, or swapping them may leave the caption true. Of swapped numbers:
-        the greater one may be true of its noun.
+        """Why the swap may leave the caption true: the heads may name the same thing, or may change places freely.
+
+        Of swapped numbers: the greater one may be true of the noun that gets it.
         """
         caption = evidence.caption
         if row.swaps_numbers:
-            number_of_left, number_of_right = row.replacement.split(BOTH)
+            number_of_left, number_of_right = row.replacement.split(BOTH)  # "two | a"
             is_left_several = numeral_value(number_of_left) > numeral_value(number_of_right)
             noun = row.tokens[0] if is_left_several else row.tokens[1]
             several = number_of_left if is_left_several else number_of_right
             single = number_of_right if is_left_several else number_of_left
-            return self.numerals.violation(Row("numeral", (), (noun,), single, several), evidence, lexicon)
+            return self.numerals.violation(
+                Row(
+                    change="numeral",
+                    edits=(),
+                    tokens=(noun,),
+                    replaced=single,
+                    replacement=several,
+                ),
+                evidence,
+                lexicon,
+            )
         left, right = (caption.tokens[index] for index in row.tokens)
         same = may_corefer(left.lemma, right.lemma) and not _told_apart(left.lemma, right.lemma)
         return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
@@ -162,7 +180,16 @@ def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: S
         reason = "dangling_pronoun"
     words = exchanged(left.entry, right.entry)
     senses = (first_sense(left.entry), first_sense(right.entry))
-    return Row("swap", edits, (left.noun, right.noun), *words, *senses, reason=reason)
+    return Row(
+        change="swap",
+        edits=edits,
+        tokens=(left.noun, right.noun),
+        replaced=words.replaced,
+        replacement=words.replacement,
+        replaced_synset=senses[0],
+        replacement_synset=senses[1],
+        reason=reason,
+    )
 
 
 def _told_apart(one: str, other: str) -> bool:
@@ -191,6 +218,7 @@ def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple
     scores = np.minimum(vectors @ encoding.model.embedding[units].T + encoding.model.bias[units], 0.0)
 
     def log_odds(left: Slot, right: Slot) -> float:
+        """The log-odds of both nouns in each other's place to where they are, added."""
         a = number_of[left]
         b = number_of[right]
         if min(units[a], units[b]) < 0:  # a noun that the model does not know
@@ -228,7 +256,10 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
 
 
 def _edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
-    """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe."""
+    """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe.
+
+    chunks: the noun phrases, by the token of their head.
+    """
     edits = _exchange(caption, _span_of(chunks[left.noun]), _span_of(chunks[right.noun]))
     if left.plural != right.plural:
         for noun, plural in ((left.noun, right.plural), (right.noun, left.plural)):
@@ -240,6 +271,7 @@ def _edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slo
 
 
 def _span_of(chunk: Chunk) -> TokenSpan:
+    """The tokens of a noun phrase."""
     return TokenSpan(chunk.start, chunk.end)
 
 
@@ -250,7 +282,7 @@ class SwapAttribute(ListingOperator):
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
-        """As `ListingOperator.list_rows`."""
+        """List the swaps of two incompatible attributes of different nouns, in random order."""
         caption = evidence.caption
         slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
         slots = [slot for slot in slots if not is_negated(caption, slot.noun)]
@@ -262,11 +294,19 @@ class SwapAttribute(ListingOperator):
             new_right = replace_attribute(caption, right, left.entry)
             edits = tuple(sorted([*new_left.edits, *new_right.edits]))
             words = exchanged(left.entry, right.entry)
-            rows.append(Row("attribute_swap", edits, (left.noun, right.noun), *words))
+            rows.append(
+                Row(
+                    change="attribute_swap",
+                    edits=edits,
+                    tokens=(left.noun, right.noun),
+                    replaced=words.replaced,
+                    replacement=words.replacement,
+                )
+            )
         return in_random_order(rows, seed, self.name, caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """An attribute is already given to the other noun, or the two nouns may be the same thing."""
+        """Why the swap may leave the caption true: a noun may have its new attribute, or both may be the same thing."""
         left, right = (evidence.caption.tokens[index].lemma for index in row.tokens)
         if may_corefer(left, right):
             return Violation("interchangeable")
@@ -283,7 +323,7 @@ class Paraphrase(ListingOperator):
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
-        """As `ListingOperator.list_rows`."""
+        """List the swaps of two phrases or adjectives that leave the meaning as it is, in random order."""
         caption = evidence.caption
         rows = [*_symmetric_phrases(caption), *_adjectives(caption)]
         return in_random_order(rows, seed, self.name, caption)
@@ -359,6 +399,15 @@ def _adjectives(caption: Caption) -> Iterator[Row]:
 
 
 def _paraphrase(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
-    """The row that swaps two spans of tokens; their heads are told."""
+    """The row that swaps two spans of tokens and stays true.
+
+    left, right: the spans, in text order. left_head, right_head: the token of each that the row names.
+    """
     words = exchanged(caption.tokens[left_head].lemma, caption.tokens[right_head].lemma)
-    return Row("none", tuple(_exchange(caption, left, right)), (left_head, right_head), *words)
+    return Row(
+        change="none",
+        edits=tuple(_exchange(caption, left, right)),
+        tokens=(left_head, right_head),
+        replaced=words.replaced,
+        replacement=words.replacement,
+    )

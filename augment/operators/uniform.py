@@ -48,8 +48,10 @@ MOST_ROWS = 1000  # rows of one caption that are drawn with repetition
 class Option(NamedTuple):
     """A place of a caption, and what may be inserted there, each equally likely.
 
-    position: its first token. names: the replacements. row: makes the row of one of them. way: what is done with them
-    (REPLACE or APPEND), since both can be done at one place.
+    position: the first token of the place.
+    names: the replacements, entries of the lexicon.
+    row: makes the row of one of the names.
+    way: whether they replace the word (REPLACE) or follow it (APPEND): both can be done at one place.
     """
 
     position: int
@@ -63,23 +65,34 @@ class UniformOperator(ListingOperator):
 
     @abstractmethod
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """The places of a caption where something may be inserted, and what."""
+        """The places of a caption where something may be inserted, and what.
+
+        A place may have several options, such as one to replace a noun and one to add another behind it.
+        """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
-        """As `ListingOperator.list_rows`, without repetition."""
+        """Make the rows of all pairs of a place and a replacement, in random order, each pair once.
+
+        Each pair gets a random number, and the pairs are sorted by these numbers. A number depends only on the seed,
+        the operator, the caption, the place and the replacement, and not on which other pairs there are. It is the one
+        that sampling by weight uses, too, where all weights are 1; of independent numbers any distribution would do.
+        """
         options = self.options(evidence, batch.lexicon)
-        keys = [np.zeros(0)]
+        keys_of_options = [np.zeros(0)]  # so that there is an array to join if there are no options
         for option in options:
-            stream = f"{self.name} {option.way}" if option.way else self.name
-            ids = [evidence.caption.caption_id]
-            positions = np.full(len(option.names), option.position)
-            keys.append(exponentials(seed, stream, ids * len(option.names), positions, name_keys(option.names)))
-        # All pairs of a place and a name in one random order; option i has the numbers from starts[i] on.
+            # What is appended at a place has other random numbers than what replaces the word there.
+            stream = self.name if option.way == REPLACE else f"{self.name} {option.way}"
+            size = len(option.names)
+            ids = [evidence.caption.caption_id] * size
+            positions = np.full(size, option.position)
+            keys_of_options.append(exponentials(seed, stream, ids, positions, name_keys(option.names)))
+        # The pairs are numbered one option after the other; those of option i begin with number starts[i].
         starts = np.cumsum([0, *(len(option.names) for option in options)])
-        for number in np.argsort(np.concatenate(keys), kind="stable").tolist():
-            which = int(np.searchsorted(starts, number, "right")) - 1
-            option = options[which]
-            yield option.row(option.names[number - int(starts[which])])
+        keys = np.concatenate(keys_of_options)
+        for pair in np.argsort(keys, kind="stable").tolist():
+            option_number = int(np.searchsorted(starts, pair, "right")) - 1
+            option = options[option_number]
+            yield option.row(option.names[pair - int(starts[option_number])])
 
 
 class UniformNoun(UniformOperator):
@@ -89,11 +102,13 @@ class UniformNoun(UniformOperator):
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """As `UniformOperator.options`."""
+        """One option for each head of a noun phrase that is in the lexicon: the nouns that are not related to it."""
         caption = evidence.caption
         nouns = lexicon.nouns
         return [
-            Option(root.index, _unrelated(root.lemma, nouns), partial(_noun_row, caption, lexicon, root))
+            Option(
+                position=root.index, names=_unrelated(root.lemma, nouns), row=partial(_noun_row, caption, lexicon, root)
+            )
             for root in chunk_heads(caption)
             if root.lemma in nouns.number
         ]
@@ -103,7 +118,15 @@ def _noun_row(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Ro
     """The row that puts a noun of the lexicon in place of a token, in its number, with a/an adjusted."""
     surface = lexicon.in_number(name, many=token.tag == "NNS")
     edits = with_article(caption, token.index, replace(caption, token.index, token.index + 1, surface), surface)
-    return Row("noun", edits, (token.index,), token.lemma, name, first_sense(token.lemma), first_sense(name))
+    return Row(
+        change="noun",
+        edits=edits,
+        tokens=(token.index,),
+        replaced=token.lemma,
+        replacement=name,
+        replaced_synset=first_sense(token.lemma),
+        replacement_synset=first_sense(name),
+    )
 
 
 @cached(4096)
@@ -117,20 +140,23 @@ class UniformNumeral(UniformOperator):
     """Replace a numeral by any other of the lexicon; only the counted noun agrees: "a dog" -> "four dogs"."""
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """As `UniformOperator.options`."""
+        """One option for each numeral that counts something: the lexicon's other numbers."""
         caption = evidence.caption
         return [
             Option(
-                slot.start,
-                tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
-                partial(_numeral_row, caption, lexicon, slot),
+                position=slot.start,
+                names=tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
+                row=partial(_numeral_row, caption, lexicon, slot),
             )
             for slot in numeral_slots(caption)
         ]
 
 
 def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Row:
-    """The row with another quantity; the noun changes its number if it must."""
+    """The row with another numeral; the noun becomes plural or singular if it must.
+
+    slot: that of the numeral. name: the new numeral, an entry of the lexicon.
+    """
     noun = caption.tokens[slot.noun]
     many = numeral_value(name) > 1
     surface = noun.text
@@ -140,7 +166,13 @@ def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> R
     edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
-    return Row("numeral", tuple(edits), (slot.noun,), slot.entry, name)
+    return Row(
+        change="numeral",
+        edits=tuple(edits),
+        tokens=(slot.noun,),
+        replaced=slot.entry,
+        replacement=name,
+    )
 
 
 @cached(8)
@@ -160,7 +192,7 @@ class UniformPreposition(UniformOperator):
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """As `UniformOperator.options`."""
+        """One option for each preposition: the frequent ones that share no set of Table 8 with it."""
         caption = evidence.caption
         table = prepositions()
         names = _frequent_prepositions(lexicon)
@@ -170,8 +202,14 @@ class UniformPreposition(UniformOperator):
             old = table.same.get(written, written)
             sets = _sets_of_words(old)
             others = tuple(name for name in names if name != old and sets.isdisjoint(_sets_of_words(name)))
-            slot = Slot("preposition", start, end, old, end - 1)
-            options.append(Option(start, others, partial(replace_preposition, caption, slot)))
+            slot = Slot(
+                kind="preposition",
+                start=start,
+                end=end,
+                entry=old,
+                noun=end - 1,
+            )
+            options.append(Option(position=start, names=others, row=partial(replace_preposition, caption, slot)))
         return options
 
 
@@ -196,7 +234,11 @@ class UniformShuffle(ListingOperator):
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
-        """As `ListingOperator.list_rows`."""
+        """Permute the noun phrases of a caption in each allowed way, in random order.
+
+        A phrase is moved only to where a phrase of another group stood. Of more than ENUMERATED phrases, only some
+        random permutations are tried.
+        """
         caption = evidence.caption
         tokens = caption.tokens
         chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
@@ -210,7 +252,10 @@ class UniformShuffle(ListingOperator):
 
 
 def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -> Row:
-    """The row that puts noun phrase `order[n]` in the place of noun phrase n."""
+    """The row that puts noun phrase `order[n]` in the place of noun phrase n.
+
+    chunks: the noun phrases, in text order. order: (noun phrases,), numbers of noun phrases.
+    """
     tokens = caption.tokens
     edits = []
     for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
@@ -224,7 +269,13 @@ def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -
     moved = [n for n, source in enumerate(order) if n != source]
     old = [tokens[chunks[n].root].lemma for n in moved]
     new = [tokens[chunks[order[n]].root].lemma for n in moved]
-    return Row("swap", tuple(edits), tuple(chunks[n].root for n in moved), BOTH.join(old), BOTH.join(new))
+    return Row(
+        change="swap",
+        edits=tuple(edits),
+        tokens=tuple(chunks[n].root for n in moved),
+        replaced=BOTH.join(old),
+        replacement=BOTH.join(new),
+    )
 
 
 def _orders(groups: Sequence[int], rng: Random) -> Iterator[tuple[int, ...]]:
@@ -253,7 +304,7 @@ class UniformAttribute(UniformOperator):
     """
 
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
-        """As `UniformOperator.options`."""
+        """One option for each attribute, to replace it; for each noun, to add one, if none can be replaced."""
         caption = evidence.caption
         table = attributes()
         slots = attribute_slots(caption)
@@ -264,17 +315,27 @@ class UniformAttribute(UniformOperator):
             for name in table.univse
             if name not in said and not any((name, word) in table.univse_groups for word in said)
         )
-        options = [Option(slot.start, names, partial(replace_attribute, caption, slot)) for slot in slots]
+        options = [
+            Option(position=slot.start, names=names, row=partial(replace_attribute, caption, slot)) for slot in slots
+        ]
         if not names or not slots:
             nouns = noun_slots(caption)
-            options = [Option(slot.start, names, partial(_added_attribute, caption, slot)) for slot in nouns]
+            options = [
+                Option(position=slot.start, names=names, row=partial(_added_attribute, caption, slot)) for slot in nouns
+            ]
         return options
 
 
 def _added_attribute(caption: Caption, noun: Slot, name: str) -> Row:
     """The row with an attribute before a noun."""
     edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
-    return Row("attribute", edits, (noun.noun, noun.noun), "", name)
+    return Row(
+        change="attribute",
+        edits=edits,
+        tokens=(noun.noun, noun.noun),
+        replaced="",
+        replacement=name,
+    )
 
 
 def _before(caption: Caption, start: int, words: str) -> Edit:
@@ -298,8 +359,12 @@ class UniformObject(UniformOperator):
         options = []
         for slot in noun_slots(caption):
             noun = caption.tokens[slot.noun]
-            options.append(Option(noun.index, names, partial(_noun_row, caption, lexicon, noun)))
-            options.append(Option(noun.index, names, partial(_appended, caption, lexicon, noun, "and"), way=APPEND))
+            options.append(Option(position=noun.index, names=names, row=partial(_noun_row, caption, lexicon, noun)))
+            options.append(
+                Option(
+                    position=noun.index, names=names, row=partial(_appended, caption, lexicon, noun, "and"), way=APPEND
+                )
+            )
         return options
 
 
@@ -311,16 +376,20 @@ class UniformRelation(ListingOperator):
     """
 
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> Iterator[Row]:
-        """As `ListingOperator.list_rows`, some perhaps more than once."""
+        """Draw up to MOST_ROWS rows at random: a part of the relations, a place of it and what is put there.
+
+        A row may come more than once: the caller drops repeated texts.
+        """
         caption = evidence.caption
         lexicon = batch.lexicon
         triples = scene_graph(caption).relations
-        words = {index for triple in triples for index in triple.tokens}
+        words = {index for triple in triples for index in triple.tokens}  # the tokens of all relation words
+        # Mentions of prepositions are pairs of an object and a preposition.
         said = evidence.caption_mentions["preposition"] | evidence.sibling_mentions["preposition"]
         said_prepositions = {preposition for _, preposition in said}
         said_verbs = evidence.caption_mentions["verb"] | evidence.sibling_mentions["verb"]
         ends = [caption.tokens[index] for triple in triples for index in (triple.subject, triple.object)]
-        ends = [end for end in ends if end.tag in ("NN", "NNS")]
+        ends = [end for end in ends if end.tag in ("NN", "NNS")]  # subjects and objects that are common nouns
         nouns = [] if triples else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
         new_nouns = _not_said(evidence, lexicon)
         new_prepositions = [name for name in _frequent_prepositions(lexicon) if name not in said_prepositions]
@@ -329,18 +398,24 @@ class UniformRelation(ListingOperator):
         verbs = [slot for slot in verb_slots(caption) if slot.start in words]
 
         def preposition(use: Slot, name: str) -> Row:
+            """The row with another preposition; it names the preposition's last token instead of the object's."""
             return replace_preposition(caption, use._replace(noun=use.end - 1), name)
 
         def verb(slot: Slot, name: str) -> Row | None:
+            """The row with another verb; None if the corpus never has it in the form needed."""
             return replace_verb(caption, slot, name, lexicon)
 
         # Subject and object together weigh twice as much as the relation word, which is a preposition or a verb.
         parts = [
-            RelationPart(4, (ends, new_nouns), partial(_noun_row, caption, lexicon)),
-            RelationPart(1 if verbs else 2, (uses, new_prepositions), preposition),
-            RelationPart(1 if uses else 2, (verbs, new_verbs), verb),
-            RelationPart(1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
-            RelationPart(1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
+            RelationPart(weight=4, choices=(ends, new_nouns), row=partial(_noun_row, caption, lexicon)),
+            RelationPart(weight=1 if verbs else 2, choices=(uses, new_prepositions), row=preposition),
+            RelationPart(weight=1 if uses else 2, choices=(verbs, new_verbs), row=verb),
+            RelationPart(
+                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_appended, caption, lexicon)
+            ),
+            RelationPart(
+                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_prepended, caption, lexicon)
+            ),
         ]
         present = [part for part in parts if part.choices[0]]
         weights = [part.weight for part in present]
@@ -349,7 +424,7 @@ class UniformRelation(ListingOperator):
             (part,) = rng.choices(present, weights)
             if not all(part.choices):
                 continue
-            row = part.row(*map(rng.choice, part.choices))
+            row = part.row(*map(rng.choice, part.choices))  # such as a noun of the caption, and a new noun
             if row is not None:
                 yield row
 
@@ -373,16 +448,38 @@ def _not_said(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
 
 
 def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
-    """The row with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural."""
+    """The row with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural.
+
+    noun: the token of the caption's noun. word: "and" or a preposition. name: the new noun, an entry of the lexicon.
+    """
     edit = Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}")
-    return Row("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return Row(
+        change="noun",
+        edits=(edit,),
+        tokens=(noun.index,),
+        replaced="",
+        replacement=name,
+        replaced_synset=None,
+        replacement_synset=first_sense(name),
+    )
 
 
 def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
-    """The row with "a NAME on" before the phrase of a noun; in the plural before a plural."""
+    """The row with "a NAME on" before the phrase of a noun; in the plural before a plural.
+
+    noun: the token of the caption's noun. name: the new noun, an entry of the lexicon.
+    """
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
     edit = _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}")
-    return Row("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return Row(
+        change="noun",
+        edits=(edit,),
+        tokens=(noun.index,),
+        replaced="",
+        replacement=name,
+        replaced_synset=None,
+        replacement_synset=first_sense(name),
+    )
 
 
 def _phrase(lexicon: Lexicon, noun: Token, name: str) -> str:

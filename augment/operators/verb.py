@@ -32,19 +32,19 @@ class ReplaceVerb(ReplacingOperator):
         return [slot for slot in verb_slots(evidence.caption) if not is_negated(evidence.caption, slot.start)]
 
     def form(self, slot: Slot, evidence: Evidence) -> str:
-        """Its Penn tag."""
+        """The form that a replacement has to have: the Penn tag of the verb in the slot."""
         return evidence.caption.tokens[slot.start].tag
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
-        """Those that may be true of the same subject and object."""
+        """The verbs that may be true of the same subject and object as the one in the slot."""
         return _never_replaces(slot.entry, lexicon.verbs.names, slot.form)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
-        """Insert a verb, in the form of the old one; None if the corpus never has it in this form."""
+        """The row that inserts a verb in the form of the old one; None if the corpus never has it in this form."""
         return replace_verb(evidence.caption, slot, new, lexicon)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
-        """This caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
+        """Why the new verb may be true: a caption of the image has it, a compatible one, or a noun that implies it."""
         old = row.replaced
         new = row.replacement
 
@@ -64,9 +64,16 @@ class ReplaceVerb(ReplacingOperator):
 
 @cached(8192)
 def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> Unfit:
+    """The numbers of the verbs that are not incompatible with `entry`, so that they may be true as well.
+
+    names: the entries of the lexicon, whose positions are the numbers. pattern: "object", "prep:on" or "bare".
+    """
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]
     compatible = [number for number in never if names[number] != entry]
-    return Unfit(read_only(np.array(never, int)), read_only(np.array(compatible, int)))
+    return Unfit(
+        never=read_only(np.array(never, int)),
+        compatible=read_only(np.array(compatible, int)),
+    )
 
 
 @cache
@@ -83,4 +90,12 @@ def replace_verb(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
         return None
     edit = replace(caption, slot.start, slot.start + 1, surface)
     senses = first_sense(slot.entry, "v"), first_sense(new, "v")
-    return Row("verb", (edit,), (slot.start,), slot.entry, new, *senses)
+    return Row(
+        change="verb",
+        edits=(edit,),
+        tokens=(slot.start,),
+        replaced=slot.entry,
+        replacement=new,
+        replaced_synset=senses[0],
+        replacement_synset=senses[1],
+    )

@@ -41,12 +41,14 @@ def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
     described = attributes(caption, nouns, clauses.states)
     objects = tuple(nouns.objects.values())
     if simple:
-        objects = tuple(Object(thing.token, thing.token, thing.name.rpartition(" ")[2]) for thing in objects)
+        objects = tuple(
+            Object(token=thing.token, start=thing.token, name=thing.name.rpartition(" ")[2]) for thing in objects
+        )
         first: dict[int, Attribute] = {}
         for attribute in described:
             first.setdefault(attribute.object, attribute)
         described = tuple(first.values())
-    return SceneGraph(objects, described, clauses.relations)
+    return SceneGraph(objects=objects, attributes=described, relations=clauses.relations)
 
 
 def attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> tuple[Attribute, ...]:
@@ -81,7 +83,11 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> t
         if word in spans and word not in within:
             span = spans[word]
             written = caption.span(span.start, span.stop).lower()
-            attributes.append(Attribute(object, word, span.start, span.stop, WRITTEN.get(written, written)))
+            attributes.append(
+                Attribute(
+                    object=object, token=word, start=span.start, end=span.stop, value=WRITTEN.get(written, written)
+                )
+            )
     return tuple(attributes)
 
 

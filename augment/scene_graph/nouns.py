@@ -74,10 +74,12 @@ class SceneGraph(NamedTuple):
 class Nouns:
     """How a caption's nouns map to objects; all keys and values are token indices.
 
-    objects: by head token. stands_for: portion noun -> the noun that it is a portion of ("a **group** of dogs").
-    modifiers: noun modifiers that are attributes, not part of a name ("**brick** wall") -> head of their object. named:
-    adjectives that are part of a name ("**hot** dog", "**right** hand"). covers: participle -> the noun before it ("a
-    **snow**-covered field"). mutual: the last word of "each other" and "one another".
+    objects: by head token.
+    stands_for: portion noun -> the noun that it is a portion of ("a **group** of dogs").
+    modifiers: noun modifiers that are attributes, not part of a name ("**brick** wall") -> head of their object.
+    named: adjectives that are part of a name ("**hot** dog", "**right** hand").
+    covers: participle -> the noun before it ("a **snow**-covered field").
+    mutual: the last word of "each other" and "one another".
     """
 
     caption: Caption
@@ -126,8 +128,17 @@ class Nouns:
             if _is_adjective_of_name(caption, start, index):
                 start -= 1
                 named.add(start)
-            objects[index] = Object(index, start, " ".join([*caption.lowered[start:index], token.lemma]))
-        return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
+            name = " ".join([*caption.lowered[start:index], token.lemma])
+            objects[index] = Object(token=index, start=start, name=name)
+        return cls(
+            caption=caption,
+            objects=objects,
+            stands_for=stands_for,
+            modifiers=modifiers,
+            named=frozenset(named),
+            covers=covers,
+            mutual=mutual,
+        )
 
     def objects_of(self, index: int) -> list[int]:
         """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
@@ -197,10 +208,12 @@ def _is_adjective_of_name(caption: Caption, start: int, index: int) -> bool:
 
 
 def _is_noun(token: Token) -> bool:
+    """Whether a word is a noun or a name."""
     return token.pos in ("NOUN", "PROPN")
 
 
 def _is_attribute(token: Token, caption: Caption) -> bool:
+    """Whether a word before a noun describes it and is no part of its name: a material, a colour, an age or a size."""
     word = caption.lowered[token.index]
     sizes = attributes().dimensions.get(word, WARMTH) & _SIZES
     return word in MATERIALS or word in COLOURS or word in WORDS["ages"] or bool(sizes)

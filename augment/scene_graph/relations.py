@@ -70,7 +70,7 @@ class Clauses:
         return self.nouns.objects_of(verb.head)[:1]
 
     def _read(self, index: int) -> list[int]:
-        """As `subjects`, from the parse."""
+        """Read from the parse what `subjects` returns and remembers: the objects (head tokens) of the subject."""
         tokens = self.caption.tokens
         token = tokens[index]
         subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
@@ -124,7 +124,7 @@ def phrases(caption: Caption) -> list[PrepositionalPhrase]:
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
         name = " ".join(caption.lowered[word] for word in words)
-        phrases.append(PrepositionalPhrase(words, name, head, preposition.object))
+        phrases.append(PrepositionalPhrase(tokens=words, name=name, head=head, object=preposition.object))
     return phrases
 
 
@@ -218,12 +218,18 @@ class _Reader:
         self.relations: list[Relation] = []
 
     def add(self, subjects: Iterable[int], objects: Iterable[int], tokens: tuple[int, ...], name: str) -> bool:
-        """Relate all subjects to all objects; returns whether any relation was added."""
+        """Relate all subjects to all objects; returns whether any relation was added.
+
+        Args:
+            subjects, objects: their head tokens.
+            tokens: the words of the relation, () if there are none.
+            name: of the relation, such as "sit on".
+        """
         before = len(self.relations)
         for subject in subjects:
             for object in objects:
                 if subject != object:
-                    self.relations.append(Relation(subject, object, tokens, name))
+                    self.relations.append(Relation(subject=subject, object=object, tokens=tokens, name=name))
         return len(self.relations) > before
 
     def mutual(self, subjects: list[int], tokens: tuple[int, ...], name: str) -> bool:
@@ -232,7 +238,7 @@ class _Reader:
         Returns whether there was any subject.
         """
         others = subjects[1:] or subjects
-        self.relations += [Relation(subjects[0], other, tokens, name) for other in others]
+        self.relations += [Relation(subject=subjects[0], object=other, tokens=tokens, name=name) for other in others]
         return bool(subjects)
 
     def noun(self, token: Token, attached: list[PrepositionalPhrase]) -> None:

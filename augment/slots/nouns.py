@@ -74,11 +74,14 @@ def broader(context: str) -> str:
 class Slot(NamedTuple):
     """A word or phrase of a caption that may be replaced: tokens `start` to `end` (exclusive).
 
-    kind: noun, numeral, preposition, attribute or verb. entry: as a lexicon counts it: "tennis racket", "a", "in front
-    of". noun: the token of its head if it is a noun; of the noun that it counts or describes; of a preposition's
-    object; a verb itself. form: of a noun "plural", "a", "some" (a mass noun), "the" or "bare"; of an attribute
-    "attributive" or "predicative" ("the car is **red**"); of a verb its pattern, "object", "prep:on" or "bare".
-    contexts: what stands around it, the governor or noun first.
+    kind: noun, numeral, preposition, attribute or verb.
+    entry: as a lexicon counts it: "tennis racket", "a", "in front of".
+    noun: a token: of a noun its head; of a numeral or attribute the noun that it counts or describes; of a preposition
+        its object; of a verb the verb itself.
+    form: of a noun "plural", "a", "some" (a mass noun), "the" or "bare"; of an attribute "attributive" or "predicative"
+        ("the car is **red**"); of a verb its pattern, "object", "prep:on" or "bare"; else "".
+    contexts: what stands around it, such as "dobj:throw" and "left:a", the governor or noun first. A lexicon counts how
+        often an entry has each of them.
     """
 
     kind: str
@@ -143,7 +146,17 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         left = f"left:{before(caption, start)}"
         right = f"right:{after(caption, chunk.root + 1)}"
         contexts = governed, broader(governed), left, right
-        slots.append(Slot("noun", start, chunk.root + 1, entry, chunk.root, form, contexts))
+        slots.append(
+            Slot(
+                kind="noun",
+                start=start,
+                end=chunk.root + 1,
+                entry=entry,
+                noun=chunk.root,
+                form=form,
+                contexts=contexts,
+            )
+        )
     return tuple(slots)
 
 
@@ -161,7 +174,10 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
 
 
 def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
-    """The noun that an adjective describes, and the form; a conjunct describes the noun of the first conjunct."""
+    """The noun that an adjective describes, and the form, "attributive" or "predicative"; None if it describes none.
+
+    A conjunct describes the noun of the first conjunct: "a red and blue car".
+    """
     while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
         token = caption.tokens[token.head]
     head = caption.tokens[token.head]
@@ -201,7 +217,17 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
         left = f"left:{before(caption, token.index)}"
         right = f"right:{after(caption, token.index + 1)}"
         contexts = f"noun:{noun.lemma}", left, right
-        slots.append(Slot("attribute", token.index, token.index + 1, word, noun.index, form, contexts))
+        slots.append(
+            Slot(
+                kind="attribute",
+                start=token.index,
+                end=token.index + 1,
+                entry=word,
+                noun=noun.index,
+                form=form,
+                contexts=contexts,
+            )
+        )
     return tuple(slots)
 
 
@@ -264,6 +290,16 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             next_to_noun = index + 1 == chunk.root
             right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
             contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
-            slots.append(Slot("numeral", index, index + 1, entry, root.index, "", contexts))
+            slots.append(
+                Slot(
+                    kind="numeral",
+                    start=index,
+                    end=index + 1,
+                    entry=entry,
+                    noun=root.index,
+                    form="",
+                    contexts=contexts,
+                )
+            )
             break
     return tuple(slots)

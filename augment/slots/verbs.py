@@ -24,9 +24,10 @@ BLOCKING_DEPS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "au
 class Verbs(NamedTuple):
     """The table of verbs.
 
-    vague: verbs that are never replaced. postures: verbs that are only replaced if their subject is alive. body:
-    intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`. objects: transitive
-    verbs; two of them are incompatible unless in `object_pairs`.
+    vague: verbs that are never replaced.
+    postures: verbs that are only replaced if their subject is alive.
+    body: intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`.
+    objects: transitive verbs; two of them are incompatible unless in `object_pairs`.
     """
 
     vague: frozenset[str]
@@ -46,12 +47,12 @@ def verbs() -> Verbs:
     body = table["body"]
     objects = table["object"]
     return Verbs(
-        table["vague"],
-        table["postures"],
-        frozenset(chain.from_iterable(body)),
-        frozenset(chain(*objects, holding, held)),
-        pairs(body, map(str.split, table["together"])),
-        pairs(objects, [holding], product(holding, held)),
+        vague=table["vague"],
+        postures=table["postures"],
+        body=frozenset(chain.from_iterable(body)),
+        objects=frozenset(chain(*objects, holding, held)),
+        body_pairs=pairs(body, map(str.split, table["together"])),
+        object_pairs=pairs(objects, [holding], product(holding, held)),
     )
 
 
@@ -59,8 +60,8 @@ def verbs() -> Verbs:
 def are_incompatible(one: str, other: str, pattern: str) -> bool:
     """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
 
-    pattern: as `Slot.form`. Both must be in the table and not listed as compatible, and neither may entail the other
-    (WordNet's troponymy, entailment and cause).
+    Both must be in the table and not listed as compatible, and neither may entail the other (WordNet's troponymy,
+    entailment and cause). pattern: of the slot, "object", "prep:on" or "bare" (`Slot.form`).
     """
     table = verbs()
     wordnet = WordNet.load()
@@ -121,7 +122,17 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         right = f"right:{after(caption, following)}"
         subject_context = f"subj:{doer.lemma}"
         contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
-        slots.append(Slot("verb", token.index, following, token.lemma, token.index, pattern, contexts))
+        slots.append(
+            Slot(
+                kind="verb",
+                start=token.index,
+                end=following,
+                entry=token.lemma,
+                noun=token.index,
+                form=pattern,
+                contexts=contexts,
+            )
+        )
     return tuple(slots)
 
 
@@ -179,7 +190,15 @@ def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            uses.append(Slot("preposition", start, end, entry, object.index))
+            uses.append(
+                Slot(
+                    kind="preposition",
+                    start=start,
+                    end=end,
+                    entry=entry,
+                    noun=object.index,
+                )
+            )
     return tuple(uses)
 
 

@@ -51,7 +51,9 @@ def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
     """A violation if a sibling has a mention of a kind that fits; its word is that of the first sibling that does."""
     said = evidence.first_sibling_mention(kind, fits)
-    return None if said is None else Violation(reason, _word(kind, said.mention), said.sibling_id)
+    return (
+        None if said is None else Violation(reason=reason, word=_word(kind, said.mention), sibling_id=said.sibling_id)
+    )
 
 
 def _word(kind: str, mention: Mention) -> str:
@@ -76,7 +78,10 @@ def possible_nouns(evidence: Evidence, lexicon: Lexicon, replaced: str) -> np.nd
 
 @cached_on_context
 def _possible_nouns(lexicon: Lexicon, mentioned: frozenset[str], image: ImageTruth | None) -> np.ndarray:
-    """As `possible_nouns`, by the nouns that count, which are mostly the same for all captions of an image."""
+    """The mask of `possible_nouns`, computed from the nouns that are mentioned: (nouns,), read-only.
+
+    It is kept by these nouns, which are mostly the same for all captions of an image.
+    """
     possible = np.zeros(len(lexicon.nouns.names), bool)
     possible[entry_numbers(lexicon.coreference.with_any(mentioned).all)] = True
     return read_only(possible if image is None else possible | image.likely_nouns)
@@ -198,7 +203,11 @@ def _statements(caption: Caption) -> tuple[Statement, ...]:
         words = [caption.tokens[index] for index in relation.tokens]
         verbs = [word.lemma for word in words if word.pos in ("VERB", "AUX")]
         others = [word.lower for word in words if word.pos not in ("VERB", "AUX")]
-        statements.append(Statement(relation.subject, relation.object, " ".join(verbs), " ".join(others)))
+        statements.append(
+            Statement(
+                subject=relation.subject, object=relation.object, verb=" ".join(verbs), preposition=" ".join(others)
+            )
+        )
     return tuple(statements)
 
 

@@ -227,6 +227,7 @@ def may_change_places(caption: Caption, nouns: Sequence[int], edits: Sequence[Ed
         return True
     for use in preposition_uses(caption):
         if use.noun == second and _is_near(use.entry):
+            # Only verbs between the first noun and the preposition, or nothing: "a car near a truck".
             if all(token.pos in ("AUX", "VERB") for token in caption.tokens[first + 1 : use.start]):
                 return True
     return False

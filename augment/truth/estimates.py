@@ -122,17 +122,29 @@ def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
 class Associations:
     """The lifts of words and entries, from a matrix of counts of pairs of captions, see `fit.count_pairs`.
 
-    log_odds: of p(y), shape (entries,). is_person: 1 for words for persons, else 0, shape (entries,). The lifts of a
-    word are computed when first needed, since a few captions mention few of thousands of words.
+    The lift of a word x and an entry y is p(y | x) / p(y): how much likelier another caption of an image entails the
+    entry if one mentions the word. The lifts of a word are computed when first needed, since a few captions mention few
+    of thousands of words.
+
+    log_odds: of p(y), shape (entries,).
+    is_person: 1 for words for persons, else 0, shape (entries,).
     """
 
     def __init__(self, pairs: np.ndarray, words: Sequence[str], entries: Sequence[str]) -> None:
-        """`words` and `entries` name the rows and columns of `pairs` behind the first."""
+        """Count the pairs by class, and keep those of words and entries.
+
+        Args:
+            pairs: numbers of pairs of captions, (1 + words, 1 + entries): row 0 is of any word, column 0 of any entry.
+            words: the words of the rows from 1 on.
+            entries: the entries of the columns from 1 on.
+        """
         self.words = {word: row for row, word in enumerate(words)}
         self.entries = {entry: column for column, entry in enumerate(entries)}
         self._mentioned = pairs[1:, 0].copy()
         together = pairs[1:, 1:]  # a view would keep the whole matrix
         row, column = np.nonzero(together)
+        # Most pairs of a word and an entry never occur. Those of word i that do are at positions _starts[i] to
+        # _starts[i + 1]: _column has their entries, _count their numbers.
         self._column = column.astype(np.int32)
         self._count = together[row, column]
         self._starts = np.searchsorted(row, np.arange(len(words) + 1)).tolist()
@@ -223,8 +235,8 @@ class Transitions:
 class Truth:
     """A corpus' estimates: associations by kind of word, transitions by kind of assertion, and their calibration.
 
-    calibration: coefficients by kind (see EXPECTED); kinds that are missing have no estimate. max_p_true: candidates
-    with a higher probability of being true are rejected.
+    calibration: coefficients by kind (see EXPECTED); kinds that are missing have no estimate.
+    max_p_true: candidates with a higher probability of being true are rejected.
     """
 
     associations: Mapping[str, Associations]
@@ -242,7 +254,7 @@ class Truth:
 
         agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
-        bias, odds, others, number = self.calibration[kind]
+        bias, odds, others, number = self.calibration[kind]  # in the order of EXPECTED
         logit = bias + odds * self.log_odds(kind, change) + others * log1p(agreeing) + number * log(captions)
         return round(1 / (1 + exp(-logit)), DIGITS)
 
@@ -402,8 +414,11 @@ class ImageTruth:
 
 
 def _change(kind: str, row: Row, caption: Caption) -> Transition | None:
-    """What a candidate changes of a thing; None if it adds a value or the thing is mentioned twice."""
+    """What value of a thing a candidate changes; None if it adds a value or the thing is mentioned twice.
+
+    kind: numeral or another kind that is estimated by transitions; the values are numbers or attributes.
+    """
     thing = caption.tokens[row.tokens[-1]].lemma
     if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None
-    return Transition(value(kind, row.replaced), thing, value(kind, row.replacement))
+    return Transition(old=value(kind, row.replaced), thing=thing, new=value(kind, row.replacement))

@@ -225,12 +225,12 @@ def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transi
             other_captions = len(captions) - 1
             for number, olds in given.items():
                 for old in olds:
-                    counts[Transition(old, thing, "")] += other_captions
+                    counts[Transition(old=old, thing=thing, new="")] += other_captions
                     for new, with_new in captions_with.items():
                         # A caption is no witness of a second value that it gives itself.
                         others = with_new - (new in news[number])
                         if others:
-                            counts[Transition(old, thing, new)] += others
+                            counts[Transition(old=old, thing=thing, new=new)] += others
     return counts
 
 
@@ -302,8 +302,8 @@ def _counts_table(kind: str, *, said: pa.Array, thing: pa.Array, entry: pa.Array
 def add(folds: Sequence[pa.Table]) -> pa.Table:
     """Join the counts of the folds, sorted, with one column of pairs per fold; counts of rare words are dropped.
 
-    Each key is numbered first, its columns in the order of their words: millions of numbers are sorted faster than
-    texts.
+    A key is what is counted: the words of one row in the columns KEYS. Each key is numbered first, its columns in the
+    order of their words: millions of numbers are sorted faster than texts.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -343,6 +343,7 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
 
 
 def _total(counts: pa.Table) -> pa.ChunkedArray:
+    """The pairs of each row, summed over the columns of all folds."""
     import pyarrow.compute as pc
 
     return reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
@@ -359,10 +360,16 @@ def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
 
 
 def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """Labelled candidates for captions of some images, with features estimated from the `counts` of other images.
+    """Make candidates for captions of some images, and label them by a caption that is held out.
 
-    Columns: `kind`; `features` (see negcap.augment.truth.estimates.EXPECTED); `true`, whether the held-out caption
-    makes it true.
+    Args:
+        parses: the captions of the images.
+        counts: of other images, from which the features are estimated.
+        lexicon: where replacements come from.
+
+    Returns:
+        A row for each candidate: `kind`; `features` (see negcap.augment.truth.estimates.EXPECTED); `true`, whether the
+        held-out caption makes it true.
     """
     import pyarrow as pa
 
@@ -405,14 +412,26 @@ def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
 
 
 def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[float]]) -> pa.Table:
-    """A `truth` table: a row of coefficients for each kind, then the counts."""
+    """Put the coefficients of the calibration and the counts into one table of the schema `TRUTH`.
+
+    A run keeps both in one file, so they share a table: first one row per kind, with its coefficients and no count;
+    then one row per count, without coefficients.
+
+    Args:
+        counts: the columns kind, said, of, entry and the number of pairs of captions.
+        coefficients: those of each kind.
+    """
     import pyarrow as pa
 
-    rows = [(kind, "", "", "", 0, of_kind) for kind, of_kind in sorted(coefficients.items())]
-    fitted = table_of(rows, TRUTH)
-    columns = [*counts.columns, pa.nulls(len(counts), TRUTH.field("coefficients").type)]
-    arrays = [column.cast(field.type) for column, field in zip(columns, TRUTH, strict=True)]
-    counted = pa.Table.from_arrays(arrays, schema=TRUTH)
+    # These rows count nothing: no words, and the count 0. Null coefficients tell the other rows from them.
+    nothing = {"said": "", "of": "", "entry": "", "count": 0}
+    fitted = pa.Table.from_pylist(
+        [{"kind": kind, **nothing, "coefficients": list(of_kind)} for kind, of_kind in sorted(coefficients.items())],
+        schema=TRUTH,
+    )
+    no_coefficients = pa.nulls(len(counts), TRUTH.field("coefficients").type)
+    column_of = {**dict(zip([*KEYS, "count"], counts.columns, strict=True)), "coefficients": no_coefficients}
+    counted = pa.Table.from_arrays([column_of[field.name].cast(field.type) for field in TRUTH], schema=TRUTH)
     return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
@@ -424,7 +443,10 @@ class HeldOutCaption(NamedTuple):
 
 
 def _held_out(captions: Sequence[Caption]) -> HeldOutCaption:
-    """A random number of the captions of an image, in random order, and one more that is held out."""
+    """A random number of the captions of an image, in random order, and one more that is held out.
+
+    captions: all of the image, at least two; at least one is shown.
+    """
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
     number = rng.randrange(1, len(captions))
@@ -440,11 +462,15 @@ def _proposed(replacer: ReplacingOperator, batch: Batch) -> list[list[Row]]:
 
 
 def is_true(row: Row, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
-    """Whether the caption `other` of the same image makes a row for `caption` true."""
+    """Whether the caption `other` of the same image makes a row for `caption` true.
+
+    Of a noun or verb: whether `other` entails it. Of other kinds: whether `other` gives the same thing the same value,
+    such as "two" to "dog".
+    """
     kind = row.change
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[row.replacement] in entailed(kind, other)
-    thing = caption.tokens[row.tokens[-1]].lemma
+    thing = caption.tokens[row.tokens[-1]].lemma  # the last of these tokens is the noun that is counted or described
     return value(kind, row.replacement) in values_of(thing, assertions(kind, other))
 
 

@@ -300,7 +300,7 @@ def exchanges(changes: pd.DataFrame) -> list[Exchange]:
     counts = changes.groupby(["replaced", "replacement"])["n"].sum().reset_index()
     rows = counts.to_numpy().tolist()
     number = {(old, new): n for old, new, n in rows}
-    exchanged = [Exchange(old, new, n, number.get((new, old), 0)) for old, new, n in rows]
+    exchanged = [Exchange(old, new, n, reverse=number.get((new, old), 0)) for old, new, n in rows]
     return sorted(exchanged, key=lambda exchange: -exchange.n)[:EXCHANGES]
 
 
