@@ -151,6 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps({"error": error}).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        """Send a whole answer of a media type, with headers by which the browser loads nothing from elsewhere."""
         headers = {
             "Content-Type": f"{kind}; charset=utf-8",
             "Content-Length": str(len(body)),

@@ -94,7 +94,17 @@ class AnswerCache:
         return None if row is None else row[0]
 
     def spend(self, purpose: str, spent: Spent, key: str = "", response: bytes | None = None) -> None:
-        """Count what was spent and, if there is a response, keep it. Raises OSError if the file cannot be written."""
+        """Add what a request has cost to the totals and, in the same transaction, keep its response.
+
+        Args:
+            purpose: what the request was for; totals are kept by purpose.
+            spent: the requests and tokens.
+            key: of the request, see messages.request_key.
+            response: its bytes; None: it has failed, but cost something.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         try:
             with self._lock, self._database:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -311,7 +321,10 @@ class Endpoint:
             return True
 
     def _fits(self, tokens: int) -> bool:
-        """Whether a request of so many tokens is within the budget, with all that is spent and reserved."""
+        """Whether one more request, of so many tokens, is within the budget (max_requests, max_total_tokens).
+
+        What is reserved counts as spent: those requests are under way, and may still cost as much.
+        """
         spent = self.spent
         requests = spent.requests + self._reserved.requests + 1
         all_tokens = spent.tokens + self._reserved.tokens + tokens

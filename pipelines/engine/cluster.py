@@ -285,6 +285,7 @@ class Distributed(Executor):
                 self._say_it_stands_still(address, now - before.since)
 
     def _say_it_stands_still(self, address: str, seconds: float) -> None:
+        """Say on stderr that a worker stands still, and how to end it; seconds: since it was last heard of."""
         process = self._own_processes().get(address)
         if process is None:
             who = f"the worker {address}"
@@ -311,7 +312,7 @@ class Distributed(Executor):
                 cluster.close()
 
     def for_shards(self, number: int) -> Executor:
-        """See Executor."""
+        """The executor for a table of `number` shards: this process for a single one, unless workers run already."""
         has_no_workers_yet = self.scheduler is None and self._client is None
         # Starting workers takes longer than making a single shard.
         if has_no_workers_yet and number <= 1:
@@ -398,8 +399,15 @@ class Distributed(Executor):
 
 
 def _connection_to(scheduler: str) -> Callable[[], Client]:
-    """What connects to the scheduler at an address, in a scheduler file, or made by an importable `module:function`.
-    Raises ValueError for any other text or if there is no such function, ClusterError for a file without an address.
+    """A function that connects to the scheduler that a user named; nothing is connected yet.
+
+    Args:
+        scheduler: an address (tcp://host:port), the path of a scheduler file, or `module:function`, an importable
+            function that makes a client.
+
+    Raises:
+        ValueError: any other text, or there is no such function.
+        ClusterError: the file holds no address.
     """
     if ADDRESS.fullmatch(scheduler):
         return partial(_client_of_address, scheduler)

@@ -71,6 +71,7 @@ class Progress:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.timings: list[Timing] = []
+        # of the stage in progress, until `stage` begins another one
         self._stream = stream
         self._bar: Bar | None = None
         self._label = ""
@@ -101,6 +102,7 @@ class Progress:
             print(self.timings[-1], file=self._stream, flush=True)
 
     def _drawn(self, total: int | None) -> Bar:
+        """A bar for the stage that begins, to be drawn on the terminal. total: its steps; None: not known."""
         from rich import progress
         from rich.console import Console
 

@@ -129,6 +129,7 @@ class TrainConfig(Settings):
         return self
 
     def _check_languages(self) -> None:
+        """Raise ValueError if the languages are no codes, too many for the model, or lack the English it needs."""
         codes = ", ".join(self.languages)
         # two or three letters
         known = re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")

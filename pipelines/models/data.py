@@ -258,9 +258,13 @@ def starts_of(sizes: Tensor) -> Tensor:
 
 
 def places_in_groups(groups: Tensor) -> Tensor:
-    """How many entries before each one are of the same group; groups: (n,), the number of each one's.
+    """The place of each entry in its group, from 0: how many entries before it have the same group.
 
-    groups 7 3 7 7 3 -> 0 0 1 2 1
+    Args:
+        groups: (n,) the number of each entry's group.
+
+    Returns:
+        (n,); of the groups 7 3 7 7 3 it is 0 0 1 2 1.
     """
     ordered, order = groups.sort(stable=True)
     first_of_group = torch.searchsorted(ordered, ordered)
@@ -611,7 +615,18 @@ def _language_of_texts(captions: Captions, words: Vocabularies, negatives: int) 
 def _write_texts(
     out: ArrayWriter, run: Path, captions: Captions, words: Vocabularies, selection: Selection | None
 ) -> JsonObject:
-    """Write the arrays of `encode_run`, some negatives at a time; returns what else it needs of them."""
+    """Write the arrays of `encode_run`, some negatives at a time, so that a large run needs little memory.
+
+    Args:
+        out: the file of arrays.
+        run: the run.
+        captions: of the run, whose texts come first.
+        words: the vocabulary of each language.
+        selection: which negatives; None: none.
+
+    Returns:
+        What `encode_run` needs beside the arrays, such as the names of the operators.
+    """
     encoded_captions = _encode_captions(captions, words)
     out.append(tokens=encoded_captions.tokens, offsets=encoded_captions.offsets)
     out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})  # also of a run without negatives

@@ -135,8 +135,16 @@ def percentile_interval(samples: np.ndarray) -> Interval:
 
 
 def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
-    """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %. The interval of 0
-    and of 100 % is Wilson's, where an image with cases is one independent case: all resamples would be equal.
+    """k ratios in %, each with its 95 % interval over images: the sum of its counts divided by the sum of its sizes.
+
+    Args:
+        counts: (I, k) the hits in each of I images.
+        sizes: (I, k) or (I, 1) the cases in each image.
+        seed: of the resamples of the images.
+        resamples: their number.
+
+    Returns:
+        The k ratios. The interval of 0 and of 100 % is Wilson's, where an image with cases is one independent case.
     """
     values = (100 * counts.sum(0) / sizes.sum(0)).tolist()
     samples = bootstrap(counts, sizes, seed, resamples)

@@ -185,21 +185,29 @@ def _move_weights(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | 
 class _EpochClock:
     """Tells how far a long epoch is: after SAY_AFTER seconds, then ever more seldom."""
 
-    def __init__(self, epoch: int, epochs: int, length: int | None, say: Say) -> None:
+    def __init__(self, epoch: int, epochs: int, steps_in_all: int | None, say: Say) -> None:
+        """Start the clock of an epoch.
+
+        Args:
+            epoch: its number, from 1.
+            epochs: how many epochs the training has.
+            steps_in_all: how many steps this epoch has; None: not known, and nothing is said.
+            say: called with each line of progress.
+        """
         self.began = time.perf_counter()
-        self._told = self.began
+        self._last_said = self.began  # when the last line was said
         self._epoch = epoch
         self._epochs = epochs
-        self._length = length
+        self._steps_in_all = steps_in_all
         self._say = say
 
     def tell(self, steps: int) -> None:
         """Say how far the epoch is after so many steps, if it is time."""
         now = time.perf_counter()
         pause = max(SAY_AFTER, (now - self.began) / SAY_TIMES)
-        if self._length and now - self._told > pause:
-            self._told = now
-            self._say(format_progress(self._epoch, self._epochs, steps / self._length, now - self.began))
+        if self._steps_in_all and now - self._last_said > pause:
+            self._last_said = now
+            self._say(format_progress(self._epoch, self._epochs, steps / self._steps_in_all, now - self.began))
 
 
 def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> str:

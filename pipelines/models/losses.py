@@ -111,9 +111,12 @@ def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
 
 
 def intra_modal_loss(true: Tensor, between: Tensor) -> Tensor:
-    """CE-CLIP's contrast inside the texts (Zhang et al. 2024), -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a
-    caption is nearer to its image than to any negative. true: (B,) logits of the true pairs. between: (B, P) those of
-    negatives.
+    """CE-CLIP's contrast inside the texts (Zhang et al. 2024): a caption is to be nearer to its image than to any of
+    the negatives. The sum over captions of -log [exp l_ii / (exp l_ii + Σ_k exp m_ik)].
+
+    Args:
+        true: (B,) l_ii, the logit of each caption with its image.
+        between: (B, P) m_ik, the logits of each caption with P negatives.
     """
     return (torch.cat([true[:, None], between], 1).logsumexp(1) - true).sum()
 

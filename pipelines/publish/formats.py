@@ -397,7 +397,10 @@ def coco_rows(publication: Publication) -> Rows:
 
 
 def _numbers_of_images(image_ids: Sequence[str]) -> dict[str, int]:
-    """An image's number is its image_id if all are different integers, else its position from 1."""
+    """The number of each image, by its image_id, for formats that want whole numbers as ids.
+
+    It is the image_id itself if all of these are different integers, else the image's position, from 1.
+    """
     if all(name.isascii() and name.isdigit() for name in image_ids):
         numbers = {name: int(name) for name in image_ids}
         if len(set(numbers.values())) == len(numbers):  # not of "1" and "01"
@@ -540,6 +543,7 @@ class PublishConfig(PublishOptions):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Refuse settings that the format cannot use, or lacks. Raises ValueError, which says what to give."""
         kind = format_named(self.format)
         if not self.license.strip():
             raise ValueError("license must be given: the terms under which captions and images may be passed on")

@@ -263,6 +263,8 @@ def finish_images(publication: Publication, folder: Path, files: Mapping[str, Ta
 
 
 def _image_member(publication: Publication, row: Row) -> dict[str, bytes]:
+    """The bytes of a row's image file, by the suffix of its member in the archive; JPEGs are all called `.jpg`."""
+    # a name without a suffix is a JPEG's: readers choose their decoder by the suffix
     suffix = PurePosixPath(row.image).suffix.lower()
     if suffix in (".jpeg", ""):
         suffix = ".jpg"

@@ -423,6 +423,7 @@ class ParquetFiles:
             self._flush()
 
     def _flush(self) -> None:
+        """Write the waiting rows as a row group of the last file; of a new one if that is full."""
         if not self.room:
             self.room = self.sizes.file
             if self.writers:

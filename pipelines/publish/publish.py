@@ -94,6 +94,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
 
 
 def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, say: Say) -> Published:
+    """Choose what is published, have it pass the gate, and write it with its card, into a locked folder."""
     kind = format_named(config.format)
     if not overwrite and not holds_nothing(output):
         raise FileExistsError(

@@ -173,6 +173,7 @@ def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     for line in lines:
+        # An apostrophe in front makes a spreadsheet take the cell for text.
         writer.writerow(["'" * value.startswith(FORMULA) + visible(value) for value in line])
     return text.getvalue().encode("utf-8-sig")
 
@@ -486,7 +487,12 @@ def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame
 
 
 def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
-    """The share of negatives for which an answer holds; its mean over the orders in which a pair was read."""
+    """The share of negatives for which an answer holds, with its interval over images; None without rows.
+
+    Args:
+        rows: the answers, with negative_id and image_id. A pair that was read in both orders has two.
+        holds: (rows,) bool, whether the answer holds. The answers to one pair count together as one, their mean.
+    """
     if not len(rows):
         return None
     means = holds.groupby([rows["negative_id"], rows["image_id"]], sort=False).mean()

@@ -79,8 +79,15 @@ def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
 
 
 def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The types of `options.keep_columns` in the files `urls`. Raises ValueError for a format
-    that has no columns to keep, or a file that lacks one of them.
+    """The type that each of `options.keep_columns` has in the table captions: as in the first file, else text.
+
+    Args:
+        format: a key of READERS.
+        urls: the files of the source. Only the first one is opened; when the others are read, their values must fit.
+        options: with the columns to keep.
+
+    Raises:
+        ValueError: the format has no columns to keep, or the first file lacks one of them.
     """
     if options.keep_columns and format not in ("table", "webdataset"):
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
@@ -88,6 +95,7 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
     if options.keep_columns and format == "table":
         with naming(urls[0]):
             types = table.kept_types(urls[0], options)
+    # WebDataset states no types: each sample is JSON of its own, of which anything but text is kept as JSON
     return {name: types.get(name, pa.string()) for name in options.keep_columns}
 
 

@@ -224,7 +224,14 @@ def _until_closed(
 
 
 def _is_record(line: str, delimiter: str, width: int, example: Sequence[str]) -> bool:
-    """Whether a line is a record of its own: as many fields, with an id or file name where the last record has one."""
+    """Whether a line is a record of its own, and not the second line of a broken sentence.
+
+    Args:
+        line: to look at.
+        delimiter: between fields.
+        width: how many fields a record has.
+        example: the fields of the last record; a record has an id or a file name where this one has.
+    """
     fields = cut(line, delimiter)
     least = width - 1 if fields.problem == OPEN else width  # `cut` stops before an open one
     if fields.problem == STRAY or width < 2 or len(fields.values) < least:

@@ -206,6 +206,7 @@ class ImagesWithTexts(NamedTuple):
 
 
 def _below(source: str) -> ImagesWithTexts:
+    """The text files below a folder that hold captions, and its images by the names that a text file can have."""
     below = names_below(source)
     # A text belongs to the image of its own folder or, as in `images/1.jpg` and `texts/1.txt`, to the first one of its
     # name in any folder: setdefault keeps the first.

@@ -48,6 +48,11 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
     """A record for each sample of a tar archive, maybe with a list of captions as its text.
 
     The texts of an archive are in memory at once, since the members of a sample may stand apart.
+
+    Args:
+        source: the folder or pattern that the archive is of.
+        url: the archive.
+        options: with the columns that the user has named.
     """
     name = name_in(source, url)
     splits_in_path = (split_in(part) for part in reversed(name.split("/")))  # `00012.tar` may be in `train`

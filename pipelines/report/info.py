@@ -116,6 +116,14 @@ def read_info(run: Path) -> RunInfo:
 
 
 def _table_info(run: Path, name: str, manifest: Manifest | None, shards: Sequence[Shard]) -> TableInfo:
+    """The line of a table in what `negcap info` shows.
+
+    Args:
+        run: the run.
+        name: of the table.
+        manifest: of the table; None: it is unfinished.
+        shards: that are there.
+    """
     size_of_file = storage.sizes(run / name)
     return {
         "name": name,

@@ -207,6 +207,11 @@ def _judge_claim(claim: Claim, scene: Scene) -> Judgement:
 
 
 def _judge_assertion(text: str, scene: Scene) -> Judgement:
+    """Whether a sentence without a negation is true of a scene, in the reading that is best for it.
+
+    A sentence may have several readings: it is false only if it is so in all of them. One that cannot be read at all is
+    undecided.
+    """
     try:
         readings = read(text)
     except UnreadError as error:
@@ -277,7 +282,17 @@ def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignmen
 
 
 def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, entity: int) -> bool:
-    """Whether no other thing of the scene surely meets all that is said of an entity, which is given by index."""
+    """Whether a sentence's number is exact for one of its entities: nothing else in the scene is what it says, too.
+
+    "Two cups on a table" is not exact if a third cup surely stands there. A sentence that states no number of the
+    entity is always exact.
+
+    Args:
+        reading: of the sentence.
+        scene: that the sentence is judged by.
+        assignment: the things that each entity stands for.
+        entity: the index of the entity.
+    """
     if not reading.entities[entity].number:
         return True
     conditions = [condition for condition in reading.conditions if entity in (condition.subject, condition.object)]

@@ -45,7 +45,10 @@ class TorchSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: ScoreConfig) -> TorchSettings:
-        """As a config says. Raises ValueError for cuda without a GPU."""
+        """The device and precision of a config; `auto` is bfloat16 on a GPU, else float32. Sets the number of threads.
+
+        Raises ValueError for cuda without a GPU.
+        """
         import torch
 
         from ..models.device import choose_device
@@ -172,7 +175,7 @@ class SentenceTransformersEncoder(Encoder):
         return self._encode(texts)
 
     def _encode(self, items: Sequence[Image] | Sequence[str]) -> np.ndarray:
-        """The vectors (n, d) of pictures or texts; the library tells one from the other."""
+        """The vectors (n, d) of n pictures or n texts, by the one method that the library has for both."""
         encode = partial(
             self.loaded.encode,
             list(items),

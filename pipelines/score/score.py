@@ -182,9 +182,15 @@ def protocol_scores(
     blind: Mapping[GroupOfProtocol, Baseline],
     config: ScoreConfig,
 ) -> list[ProtocolScore]:
-    """The percentages right, with and without image, beside the baselines and chance.
+    """The percentages right, with and without the image, beside the baselines and chance.
 
     All intervals are of one bootstrap over images, so that they can be compared.
+
+    Args:
+        outcomes: of each protocol and group, which cases are right.
+        tests: the test set.
+        blind: the accuracy of baselines that see no image.
+        config: with the seed and number of resamples.
     """
     images = len(tests.images)
     counts: list[np.ndarray] = []  # (I,) of each percentage: how many cases of each image are right

@@ -271,12 +271,13 @@ class _Builder:
         self.questions: list[list[int]] = []  # image, template, true option, false ones
 
     def add_caption(self, item: CaptionWithNegatives) -> None:
+        """Add the true captions of an image, and a pair of the first one with each of its negatives."""
         image = self.images[item.image_id]
         # At most one other true caption is asked about, as in SugarCrepe++.
         true, *others = [self.texts[text] for text in item.captions[:2]]
         for text in (true, *others):
             self.captions[image, text] = None
-        labels: set[str] = set()
+        labels: set[str] = set()  # of which a negative of this caption has been seen
         for negative in item.negatives:
             self.families.setdefault(negative.label, _family(negative))
             pair = ScoredPair(

@@ -97,6 +97,7 @@ class Work:
             files: what `make` writes.
             make: makes the files; returns plain JSON.
         """
+        # A worker with other code than the command would make other rows under the same key.
         check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.json"
@@ -327,6 +328,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
     """
 
     def make() -> Grouped:
+        """Write the two files with DuckDB, which sorts on the disk what does not fit into memory."""
         import duckdb
 
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)

@@ -109,7 +109,14 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
 
 
 def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str) -> list[Row]:
-    """What determines the verdicts of this model, for each reading. answers: the hash of its answers."""
+    """What determines the verdicts of a model, a row for each reading: if a row changes, the verdicts are made anew.
+
+    Args:
+        config: of the stage; how images are sent is left out, as the prompts and the answers tell it.
+        prompts: the prompt of each reading, by its name.
+        model: what the endpoint says of its model.
+        answers: the hash of the model's answers.
+    """
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": model, "answers": answers}

@@ -262,7 +262,10 @@ class EmbeddedSplit:
         return [self.corpus.captions.image_ids[n] for n in self.image.tolist()]
 
     def rank(self, language: int = 0) -> Ranks:
-        """The ranks of its images and its captions in a language, by its number, without attack."""
+        """The ranks of the split's images and of its captions in one language, without attack.
+
+        language: its index in the languages of the corpus, 0 for the first.
+        """
         in_language = self.corpus.captions.language[self.captions] == language
         device = self.images.device
         vectors = self.vectors[in_language.to(device)]

@@ -369,7 +369,12 @@ def _by_chance(verdicts: Sequence[str]) -> str:
 
 
 def _training(settings: PapersConfig) -> str:
-    """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
+    """How the trainings of the main rows went: the loss and the rsum on validation as they stood after each quarter of
+    the epochs, as means over the seeds on disk. All seeds of a row have the same steps and epochs, so the first one's
+    are shown.
+    """
+    # On the plateau where all vectors are equal, the two hinges of a pair are one margin each: then the loss divided by
+    # 2 margins is 1, whatever the margin, and a training that has left it shows less.
     quarters = range(1, 5)
     columns = [f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in quarters]
     models = [name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part]]
@@ -385,7 +390,7 @@ def _training(settings: PapersConfig) -> str:
         rsum = [[line["validation"]["rsum"] for line in lines] for lines in histories]
         epochs = len(rsum[0])
         best = " ".join(str(1 + values.index(max(values))) for values in rsum)
-        last_epochs = [math.ceil(epochs * quarter / 4) - 1 for quarter in quarters]
+        last_epochs = [math.ceil(epochs * quarter / 4) - 1 for quarter in quarters]  # of each quarter, from 0
         means = [f"{mean(seed[epoch] for seed in seeds):.2f}" for seeds in (losses, rsum) for epoch in last_epochs]
         steps = str(sum(line["steps"] for line in histories[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {epochs}", *means])

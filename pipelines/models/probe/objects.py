@@ -178,6 +178,7 @@ def train_classifier(
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
     def step(rows: Tensor, epoch: int) -> TrainingStep:
+        """The loss of telling, for n images, a random object that each shows from one that it does not."""
         shown = random_object(objects.present[rows])
         other = random_object(objects.absent[rows])
         # The images with the objects that they show, then the same ones with those that they do not

@@ -252,9 +252,15 @@ def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFra
 
 
 def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Path) -> None:
-    """Draw the negatives, one below the other: the darker a word, the more the score depends on it. Below each word
-    stands its share in %, in bold below those that an edit put in. photos: by the image's number; with regions on a
-    square grid the photo is brighter where the score depends on it more, otherwise as it is.
+    """Draw negatives one below the other, with each word as dark as the score depends on it.
+
+    Below each word stands its share in %, in bold if an edit has inserted the word. A photo is brighter where the score
+    depends on it more; without regions on a square grid it is drawn as it is.
+
+    Args:
+        negatives: one row each, with the fields of SalientNegative, `share` and `chance`.
+        photos: the photos, by the number of the image; {}: only text is drawn.
+        path: the PNG to write.
     """
     rows = [SalientNegative(*row) for row in negatives[list(SalientNegative._fields)].itertuples(index=False)]
     layouts = [_layout(row.words) for row in rows]
@@ -281,7 +287,10 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
 
 
 def _square(regions: Tensor | None) -> Tensor | None:
-    """The square roots of the saliency of regions (R,) as a square (√R, √R), None if they are none."""
+    """The saliency of R regions as a picture (√R, √R); None if they form no square grid.
+
+    Square roots are shown, so that weak regions can be seen beside the strongest.
+    """
     if regions is None or not len(regions):
         return None
     side = isqrt(len(regions))

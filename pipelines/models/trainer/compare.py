@@ -314,8 +314,14 @@ def conclusions(first: VariantResult, last: VariantResult) -> list[str]:
 
 
 def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
-    """Which of two variants is better by a metric, such as `vse-c is better, by +5.3 (+2.1 to +8.4)`. No verdict rests
-    on one seed: what another training of the same model would give is not known then.
+    """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`.
+
+    No verdict rests on one seed: what another training of the same model would give is not known then.
+
+    Args:
+        first: the variant that is compared with.
+        last: the variant that the sentence is about.
+        name: of the metric.
     """
     difference = (last.metrics[name] - first.metrics[name]).figure()
     # an interval that holds 0 shows no difference

@@ -149,8 +149,15 @@ COMPONENT_TABLES = ("components", "component_vocabulary", "parses")
 def _component_metrics(
     run: Path, model: EmbeddingModel, split: EmbeddedSplit, attacks: Attacks, instances: Path | None
 ) -> JsonObject:
-    """`unified` retrieval by components as queries, and `parsing` of captions with the image, of English captions and a
-    run with components; of UniVSE also `alpha`. instances: COCO's, see `EvaluateConfig`.
+    """What is measured with the components of captions: `unified`, retrieval of images by components as queries;
+    `parsing`, how well the image tells the true phrases of a caption; for UniVSE also `alpha`.
+
+    Args:
+        run: the run; without tables of components, nothing is measured.
+        model: to evaluate.
+        split: its vectors of the captions and images; of another language than English, nothing is measured.
+        attacks: the negatives that attack captions while α is varied.
+        instances: COCO's, see `EvaluateConfig`.
     """
     corpus = split.corpus
     # components are parsed from English
@@ -189,7 +196,14 @@ def _component_metrics(
 
 
 def _about(loaded: LoadedModel, chosen: Tensor, images: int, split: str) -> JsonObject:
-    """What an evaluation says of the model, and of the captions and images that it was measured on."""
+    """What an evaluation says of the model, and of the captions and images that it was measured on.
+
+    Args:
+        loaded: the model and its corpus.
+        chosen: (n,) the captions that were measured on.
+        images: how many images these have.
+        split: its name.
+    """
     corpus = loaded.corpus
     captions = corpus.captions
     trained = loaded.config
@@ -318,6 +332,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _headline(metrics: JsonObject) -> str:
+    """The first line of a report: which model was evaluated, and on what.
+
+    `**vse-c (+noun)** on test: 1,000 images, 5,000 captions`
+    """
     families = metrics["negative_families"]
     without = metrics["images_without_features"]
     name = metrics["model"]

@@ -273,7 +273,15 @@ def find_relevance(
 
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
-    """Draw the most frequent components of a run in the plane, a panel for each kind."""
+    """Draw the most frequent components of a run as points of a plane, a panel for each kind of component.
+
+    Args:
+        model: gives each its vector.
+        vocabulary: that the model was trained with.
+        run: whose table component_vocabulary is drawn.
+        path: the PNG to write.
+        seed: of the projection into the plane.
+    """
     components = data.read_whole_table(run, "component_vocabulary").to_pylist()  # by descending count
     figure = new_figure(30, 10)
     for axis, (kind, panel) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
@@ -355,7 +363,15 @@ def _draw_heads(
     captions: Mapping[int, CaptionOfLanguage],
     path: Path,
 ) -> None:
-    """Draw a line for each image: where each head looks in it, and at which words of its caption in each language."""
+    """Draw a line for each image: where each head looks in it, and at which words of its caption in each language.
+
+    Args:
+        subject: the run and the model's features of it.
+        model: whose heads are drawn.
+        texts: of the run, encoded.
+        captions: by the number of an image, the caption of each language.
+        path: the PNG to write.
+    """
     assert subject.features is not None
     columns = [1.9] * model.head_count + [4.6] * len(subject.vocabularies)  # inches
     figure = new_figure(sum(columns), 2.1 * len(captions))

@@ -302,8 +302,15 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
 def make_batch(
     data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator
 ) -> TrainingBatch:
-    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
-    of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
+    """The batch of these captions for a training step: their images' features, with dropout, and who shares an image.
+
+    Args:
+        data: the corpus that the captions are of.
+        captions: (B,) their numbers in the corpus.
+        features: of the image of each: (B, D), or (B, R, D) of R regions or crops, on the data's device.
+        config: says whether one random crop stands for the image (image_pooling `crop`), and the share of single
+            feature values that is set to 0 (dropout).
+        noise: a generator on the data's device, for both.
     """
     device = data.device
     image = data.captions.image[captions]
@@ -312,6 +319,7 @@ def make_batch(
         crop = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
         features = features[torch.arange(len(features), device=device), crop]
     if config.dropout:
+        # not divided by 1 - dropout: negcap's transform scales features to length 1 afterwards, which undoes any factor
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
     same_image = to_device(image[:, None] == image[None, :], device)
     return TrainingBatch(captions, features, same_image, data.texts)

@@ -230,7 +230,16 @@ def univse_losses(
 def _encode_batch(
     model: UniVSE, batch: TrainingBatch, sampled: ComponentBatch, config: UniVseConfig, with_relations: bool
 ) -> EncodedBatch:
-    """All vectors that the loss needs: every distinct word by one call of φ, all sentences and triples by one of ψ."""
+    """All vectors that the loss of a batch needs: every distinct word by one call of φ, all sentences and triples by
+    one of ψ.
+
+    Args:
+        model: encodes.
+        batch: B captions with the features of their images.
+        sampled: the true and the false components of these captions.
+        config: of the training; says which false components the loss needs.
+        with_relations: whether the loss needs false triples.
+    """
     graphs = require_graphs(batch.texts)
     device = batch.features.device
     with autocast(config, device):
@@ -243,6 +252,7 @@ def _encode_batch(
         words = model.word_encoder.distinct(
             torch.cat([part.words for part in inputs]), torch.cat([part.modifiers for part in inputs])
         )
+    # in the order of `_word_encoder_inputs`
     nouns, pairs, absent, false_pairs = words.which.split([len(part.words) for part in inputs])
     true_vectors, false_vectors = sequences.triples.split([len(triples), len(false_triples)])
     # without relations none was encoded
@@ -266,8 +276,14 @@ def _word_encoder_inputs(
 ) -> list[WordInputs]:
     """The input of φ: m objects, p pairs, B · 16 absent nouns, p · 24 false pairs; B is the number of captions.
 
-    The last two are empty if the loss does not need them. A missing word (-1) is replaced by word 0; who adds the costs
-    leaves it out.
+    The last two are empty if the loss does not need them. A missing word (-1) is replaced by word 0; its cost is left
+    out when costs are added.
+
+    Args:
+        graphs: the components of all texts, as word ids.
+        sampled: the components of the batch, true and false.
+        config: says which false ones the loss needs.
+        device: where the result is to be.
     """
     # objects have one word, pairs are (attribute, noun)
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
@@ -305,7 +321,14 @@ def _replace_words(words: Tensor, triples: SampledComponents, device: torch.devi
 
 
 def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, captions: int) -> ComponentVectors:
-    """The vectors u_comp of a batch of captions, from those of their components."""
+    """The component vector u_comp of each caption of a batch, composed of the vectors of its components.
+
+    Args:
+        model: says how they are composed.
+        encoded: the vectors of the batch.
+        sampled: which component is of which caption, and the random order in which they are composed.
+        captions: B, how many captions there are; one without components has no vector.
+    """
     vectors = {"obj": encoded.words[encoded.nouns], "attr": encoded.words[encoded.pairs], "rel": encoded.triples}
     owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
     orders = sampled.order.split([len(owner) for owner in owners.values()])

@@ -338,6 +338,7 @@ def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
 
 
 def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[AuditRow]:
+    """All numbers of an audit: of the captions, of each table's operators, of its blind reports, and the rejections."""
     yield AuditRow("captions", "", "captions", "", figures.captions)
     yield AuditRow("captions", "", "images", "", figures.images)
     yield AuditRow("negatives", "all", "covered", "", figures.captions - figures.without)
@@ -364,6 +365,7 @@ def _rows_of_report(table: str, report: BlindReport) -> Iterator[AuditRow]:
 
 
 def _rows_of_operator(table: str, operator: str, figures: OperatorFigures) -> Iterator[AuditRow]:
+    """The numbers of one operator in a table of negatives, a row each; `item` is the word, range or exchange."""
     row = partial(AuditRow, table, operator)
     yield row("covered", "", figures.captions)
     yield row("rows", "", figures.rows)

@@ -354,7 +354,10 @@ def _script(images: Sequence[SearchedImage]) -> bytes:
 
 
 def write_files(files: Sequence[bytes], folder: Path) -> None:
-    """Write them into a folder, which has no others of this kind afterwards."""
+    """Write the data files of a page, 00000.js and so on, into a folder, and delete those that an earlier page left.
+
+    The folder is made if it is missing; other files in it stay.
+    """
     refuse_link(folder).mkdir(parents=True, exist_ok=True)
     written = {f"{number:05}.js": data for number, data in enumerate(files)}
     for name, data in written.items():

@@ -147,7 +147,11 @@ class Cloze(nn.Module):
         return shares + (self._rounded(likely / likely.sum(-1, keepdim=True), SHARE, ROW) - shares).detach()
 
     def _tabulated(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
-        """The values of a function that its table has for numbers, with the gradient of its `exact` values."""
+        """A function's values as the written model will compute them, rounded to its table, for numbers of any shape.
+
+        A table has no gradient, so the result has the value of the table and the gradient of `exact`: the difference of
+        the two is a constant for autograd. While the net is not yet in fixed point, the result is `exact`.
+        """
         if not self.fixed_point:
             return exact
         points = (numbers * table.scale + table.offset).clamp(0, len(table.values) - 1).long()

@@ -72,8 +72,11 @@ class UnitSampler(NamedTuple):
 
 
 def unit_sampler(counts: np.ndarray, samples: int) -> UnitSampler:
-    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones. counts:
-    of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
+    """A sampler of units at rates in proportion to count^0.75, as in word2vec; special units are never drawn.
+
+    Args:
+        counts: (units,) how often each unit occurs; a unit that never occurs is drawn as one that occurs once.
+        samples: how many distinct units a draw has on average; at most all of them.
     """
     weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
     weights[: len(SPECIAL)] = 0.0
@@ -81,6 +84,7 @@ def unit_sampler(counts: np.ndarray, samples: int) -> UnitSampler:
     # The scale of the rates, by bisection: a chance is not proportional to its rate, but grows with it.
     low = 0.0
     high = 1e12
+    # Each turn halves the interval: long before 200 turns it is as small as float64 can tell.
     for _ in range(200):
         scale = (low + high) / 2
         expected = float((1 - torch.exp(-weights * scale)).sum())

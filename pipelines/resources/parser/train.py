@@ -142,7 +142,8 @@ def _steps(config: ParserTrainingConfig, trees: list[Tree], captions: list[Tree]
 
 
 def _batch_sizes(largest: int) -> Iterator[float]:
-    """The sizes of the batches in words: they grow by 0.3 % a batch."""
+    """The sizes of successive batches in words, without end: 300 at first, then 0.3 % more each, up to `largest`."""
+    # Small batches move the weights often while they are far off; large ones give steady gradients at the end.
     size = 300.0
     while True:
         yield size
