@@ -60,13 +60,13 @@ class TrainCommand(Command):
         return {name: field for name, field in fields.items() if name not in ("run", "output", "model")}
 
     def of_field(self, name: str) -> dict[str, FlagValue]:
-        """The defaults of single models."""
+        """The defaults that differ between models, for the settings whose help shows them."""
         from ..models.config import DEFAULTS
 
         return {"of_models": DEFAULTS}
 
     def rarer(self, ctx: click.Context) -> list[HelpEntry]:
-        """The settings of the model that --model names before --help."""
+        """The settings of the model whose help is asked for: `--model vse-c --help`; without one, those of vse++."""
         (named, *_) = ctx.params.get("models") or ("vse++",)
         # `vse-c+noun` begins with `vse` and `vse-c`: the longest is meant.
         model = max((model for model in MODELS if named.startswith(model)), key=len, default="vse++")

@@ -27,7 +27,7 @@ Words: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
 
 
 def operator_words() -> Sequence[str]:
-    """The names of the operators that lists have; those of papers, which presets name, are valid too."""
+    """The operators that help and messages list. The operators of papers are valid too, but only presets name them."""
     from ...augment.operators import LISTED
 
     return LISTED
@@ -318,7 +318,7 @@ PLACE = Location(local=False)
 
 
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
-    """A callback that refuses a path of a file where a folder is asked for."""
+    """The path that a user gave for a folder, as click's callback. Raises UsageError if there is a file."""
     if isinstance(path, Path) and path.is_file():
         what = "the output" if isinstance(parameter, click.Option) else "a run"
         raise click.UsageError(f"{path}: {what} must be a folder, is a file", ctx)

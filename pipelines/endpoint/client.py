@@ -133,6 +133,7 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
+        """Open the cache and make the client; nothing is sent. Raises ValueError for an unfit key."""
         require_libraries('an endpoint needs the library openai: pip install "negcap[endpoint]"', "openai")
         import openai
 

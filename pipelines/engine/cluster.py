@@ -327,7 +327,17 @@ class Distributed(Executor):
         calls: Sequence[tuple[object, ...]],
         on_report: OnReport | None = None,
     ) -> Iterator[tuple[int, Result]]:
-        """See Executor."""
+        """Make all calls in the cluster's workers, and yield position and result of each as it ends.
+
+        Args:
+            function: what is called, importable in the workers.
+            calls: the arguments of each call.
+            on_report: gets what running calls report, with their position; in another thread.
+
+        Raises:
+            TaskError: a call failed.
+            ClusterError: the scheduler or all workers were lost.
+        """
         if not calls:
             return
         client = self.client
@@ -356,6 +366,7 @@ class Distributed(Executor):
             running[future] = Submitted(position, only)
 
         def submit_again_where_workers_have_gone(addresses: Sequence[str]) -> None:
+            """Submit the calls anew that only workers with other addresses than these were allowed to make."""
             for future, submitted in list(running.items()):
                 if submitted.only and not {*submitted.only}.intersection(addresses):
                     future.cancel()

@@ -82,6 +82,7 @@ def open_images(files: Sequence[Path], most_pixels: int = PIXELS_TOGETHER) -> It
     Raises:
         As `open_image`, which also says how far large images are reduced.
     """
+    # Decoded pixels take most of the memory: of small photos many fit into a list, of large ones few.
     together: list[Image] = []
     pixels = 0
     for file in files:

@@ -192,7 +192,16 @@ def _as_text(value: Cell) -> str:
 
 
 def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Write record batches to an Arrow file, all or none; the numbers of `rows`, and of `characters` in captions."""
+    """Write record batches to an Arrow file, all or none.
+
+    Args:
+        path: of the file.
+        schema: of the batches.
+        blocks: the batches; their rows without an image_id are rejected records.
+
+    Returns:
+        How many `rows` there are, and how many `characters` in captions.
+    """
     # Written beside and renamed: a process that is killed leaves no file that looks whole.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     rows = 0

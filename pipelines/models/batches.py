@@ -131,7 +131,7 @@ class NegativeSampler:
 
 
 def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
-    """What samples negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
+    """The sampler of negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
     none.
     """
     pool = NegativePool(corpus.starts, config.negatives, corpus.family if config.balance_families else None)

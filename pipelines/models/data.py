@@ -577,7 +577,7 @@ def encode_run(
     return Corpus(
         captions=captions,
         vocabularies=words,
-        texts=RunTexts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
+        texts=RunTexts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), language=language),
         starts=starts_of(sizes),
         **{name: arrays[name] for name in OF_NEGATIVES},
         operators=tuple(stored.about["operators"]),

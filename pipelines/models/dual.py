@@ -116,7 +116,15 @@ def contrastive_losses(
     config: ContrastiveConfig,
     epoch: int,
 ) -> Terms:
-    """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
+    """The terms of a contrastive loss on a batch, by name.
+
+    Args:
+        model: the encoders, with the learned scale of the loss.
+        batch: of pairs of an image and a caption.
+        sampled: the negatives of the captions; None: the loss has none.
+        config: of the training; names the loss.
+        epoch: from 1.
+    """
     embedded = embed_batch(model, batch, sampled, config, epoch)
     # fields in the order of EmbeddedBatch
     return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)

@@ -212,6 +212,7 @@ class _EpochClock:
 
 def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
     """How far a training is, by a share of an epoch: `epoch 3 of 12: 40%, 2 min left of it, 31 min in all`."""
+    # an epoch may have more batches than was said before it: then no time is left, but none is owed either
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
     whole = left + seconds / share * (epochs - epoch)
@@ -232,6 +233,7 @@ def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> 
     """Move averaged weights towards those of the model after training step `step`, from 1, by 1 - decay of the
     difference, or by 1 / step if that is more: at first the average is the plain mean of all weights so far.
     """
+    # one call for all weights, where a loop would start a kernel for each of them
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
@@ -244,6 +246,7 @@ def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> 
     """
     if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")
+    # by name, since a training with several optimizers has other terms in other steps
     sizes: dict[str, list[int]] = {}
     values: dict[str, list[Tensor]] = {}
     for result in results:

@@ -72,6 +72,7 @@ def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float)
     true: (B,) scores of the true pairs. false: (P,) scores of the negatives with the image of their caption. owner:
     (P,) the pair that each negative belongs to. A pair without negatives adds 0.
     """
+    # a cost is never below 0, so that the zeros of pairs without negatives change no other maximum
     costs = (margin + false - true[owner]).clamp(min=0)
     return torch.zeros_like(true).scatter_reduce(0, owner, costs, "amax").sum()
 
@@ -81,6 +82,7 @@ def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
     scalar. true: (B,) scores of the true pairs. false: (B, P) those of all images with all negatives.
     """
     costs = (margin + false - true[:, None]).clamp(min=0)
+    # torch refuses the maximum of nothing; the sum of nothing is 0, and has a gradient
     return costs.amax(1).sum() if costs.shape[1] else costs.sum()
 
 
@@ -128,6 +130,7 @@ def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) ->
     # a loss of 0 that still has a gradient, as the mean of nothing would be NaN
     if not len(false):
         return true.sum() * 0
+    # times B, as the other terms are sums over the captions of the batch
     return (false - true[owner] + thresholds).clamp(min=0).mean() * len(true)
 
 
@@ -135,6 +138,7 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
     """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives. A
     family without negatives in the batch keeps its own. family: (P,) of each negative; else as in `rank_loss`.
     """
+    # the thresholds follow the model; no gradient is to move the model towards them
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
     # the mean by family, in one pass over the batch
@@ -184,6 +188,7 @@ def negative_scores(
     if margin:
         margins = margin * to_device(sampled.concreteness, images.device)
         every_negative = torch.arange(len(owner), device=images.device)
+        # of the column of a negative, only the row of its own image changes
         with_all = with_all.index_put((owner, every_negative), margins, accumulate=True)
         with_own = with_own + margins
     return NegativeScores(with_all, with_own)

@@ -200,7 +200,7 @@ class HypernymConfig(Settings):
     threads: Threads = Field(default_factory=cores)
 
 
-# Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
+# Margins of entailment; the one with the highest accuracy on the validation pairs is kept.
 SMALLER = (0.02, 0.05, 0.1, 0.2)
 LARGER = (0.05, 0.1, 0.2, 0.4)
 MARGINS = {"order": SMALLER, "order-signed": LARGER, "order-reversed": SMALLER, "cosine": LARGER}

@@ -225,7 +225,7 @@ def card(facts: Facts) -> str:
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     publication = facts.publication
     records: dict[tuple[Column, ...], RecordSet] = {}
-    for record in facts.records:
+    for record in facts.records:  # in order: the first of each kind is shown
         # Files of the same columns are described once: `noun.json` stands for the files of all operators.
         records.setdefault(record.columns, record)
     return template.render(

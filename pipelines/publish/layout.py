@@ -413,7 +413,7 @@ class ParquetFiles:
         self.sizes = sizes or (WITH_IMAGES if EMBEDDED in columns else WITH_PATHS)
         self.waiting: list[Sequence[object]] = []
         self.writers: list[pq.ParquetWriter] = []
-        # How many rows still fit into the last file.
+        # How many rows still fit into the last file; at 0 the next row begins a new one.
         self.room = 0
 
     def add(self, content: Sequence[object]) -> None:

@@ -110,6 +110,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
     # A second pass, as counts, examples and pairs must be of what is left.
     if left_out:
         publication = replace(publication, left_out=left_out)
+        # Nothing is left to be found in the train split; the card is to name what the first pass has found.
         again = survey(publication, TrainSplit(), config.seed)
         found = again._replace(leaks=found.leaks, missing=found.missing, unfit=found.unfit)
     if not found.counts:
@@ -131,6 +132,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
             records=tuple(records),
             files=files,
         )
+        # In this order: Croissant lists the data, and the card lists both of them, but cannot have a hash of itself.
         _write(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
@@ -307,6 +309,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
 
 def provenance(publication: Publication) -> dict[str, str]:
     """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
+    # All shards of a table have the same metadata.
     first_shard = shards_of(publication.run, publication.table or "captions")[0]
     metadata = first_shard.read([]).schema.metadata or {}
     decoded = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
@@ -322,6 +325,7 @@ def made_with(publication: Publication) -> dict[str, Json]:
             continue
         if name == "captions":
             settings["source"] = {**manifest.identity.inputs}
+        # A run may have been refined, and its unrefined negatives be published all the same.
         if manifest.identity.config and (name != "refined" or publication.table == "refined"):
             settings[name] = {**manifest.identity.config}
     settings["publish"] = {"seed": publication.config.seed, "per_operator": publication.per_operator}
@@ -359,6 +363,7 @@ def _remove_published(output: Path) -> set[Path]:
         return set()
     listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
     folders = set[Path]()
+    # Card and Croissant are written after the digests, which lack them.
     for name in (*filter(None, listed), CARD, CROISSANT):
         file = output / name
         if file.is_file() and file.resolve().is_relative_to(output):

@@ -407,7 +407,7 @@ def judge_votes(name: str, votes: pd.DataFrame) -> VoteReport:
 
 
 def to_text(agreement: AgreementReport) -> str:
-    """What `agree` returns as plain-text tables."""
+    """The agreement that `agree` has measured, as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for report in agreement["operators"]:
         shares = [with_interval(share) for share in (report["valid"], report["false"], report["fluent"])]
@@ -463,7 +463,10 @@ def read_reports(run: Path) -> list[ReadingReport]:
 
 
 def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> ReadingReport:
-    """What one reader says of the pairs of an operator; rows: a question each, of the table verdicts."""
+    """The shares that one reader's answers give for the pairs of an operator.
+
+    rows: of the table verdicts, one for each question that the reader was asked.
+    """
     read = rows[rows["problem"] == ""]
     blind = read[read["reading"] == "blind"]
     image = read[read["reading"] == "image"]

@@ -100,8 +100,10 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
 
 
 def content(file: str, format: str = "") -> dict[str, str | int]:
-    """What identifies a file: its name (`file`), `bytes` and `sha256`, as stored; of an archive of webdataset, that of
-    the names of its members and the texts. Raises ValueError or FileNotFoundError naming it.
+    """The name (`file`), `bytes` and a hash of a file, by which a run knows whether it has changed.
+
+    The hash is `sha256` of the file as it is stored; for a WebDataset archive, of its members' names and texts. Raises
+    ValueError or FileNotFoundError, which name the file.
     """
     with naming(file):
         return webdataset.content(file) if format == "webdataset" else files.content(file)

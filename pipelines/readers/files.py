@@ -356,6 +356,7 @@ class _JsonBytes:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
+        """Read from a file, whose encoding its first bytes tell."""
         encoding = _form_of(file).encoding
         if encoding == "utf-8":
             encoding = "utf-8-sig"  # which leaves out a byte order mark, as utf-16 does

@@ -156,6 +156,11 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     Where the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
     that is the image's name, and all lines must have one; where they are numbered (`1. A dog`), the numbers are left
     out.
+
+    Args:
+        source: the source, which is this one file.
+        url: the file.
+        options: with the language of the captions.
     """
     name = name_of(url)
     split = split_in(url)

@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _message(error: Exception) -> str:
-    """What is wrong, in one line."""
+    """The message of an error, in one line."""
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith(f"{__package__}."):

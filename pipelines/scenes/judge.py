@@ -43,7 +43,10 @@ def _by_slot(relation: str, slot: str, back: str = "") -> Truth:
 
 
 def holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
-    """Whether a relation ("on") holds from one thing to another, which are given by index."""
+    """Whether a relation such as "on" holds from one thing of a scene to another; UNSURE where people may disagree.
+
+    subject, target: the indices of the things: subject is on target.
+    """
     if subject == target:
         return False
     first = scene.things[subject]

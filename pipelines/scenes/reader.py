@@ -113,12 +113,14 @@ class _Phrase(NamedTuple):
 
 
 def _noun_phrase(words: list[str]) -> _Phrase | None:
-    """The noun phrase that words begin with; None if they begin with something else. Raises UnreadError if what follows
-    a determiner is no noun.
+    """The noun phrase that words begin with, such as "the two small red balls"; None if they begin with something else.
+
+    It is read from left to right: determiners and numbers, adjectives, then the noun. Raises UnreadError if what
+    follows a determiner is no noun.
     """
     is_determined = words[0] in COUNTS
     position = 0
-    number = -1
+    number = -1  # the largest that is stated; COUNTS has 0 for "the"
     while position < len(words) and (words[position] in COUNTS or words[position].isdigit()):  # "the two"
         stated = COUNTS[words[position]] if words[position] in COUNTS else int(words[position])
         number = max(number, stated)
@@ -377,26 +379,26 @@ def claims(text: str) -> list[Claim] | None:
     exact = sentence == lower
     denial = next(filter(None, (re.search(pattern, sentence) for pattern in _DENIALS)), None)
     if denial is None:
-        return None if exact else [Claim(sentence, True, False)]
+        return None if exact else [Claim(sentence, true=True, exact=False)]
     before = sentence[: denial.start()]
     denied = denial[1]
     after = sentence[denial.end() :]
-    rest = Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), True)
+    rest = Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), true=True)
     match _DENIALS[denial.re.pattern]:
         case "corrected":  # "a dog, not a cat, sits"
-            stated = [rest, Claim(_corrected(before, denied, after), False)]
+            stated = [rest, Claim(_corrected(before, denied, after), true=False)]
         case "lacking":  # "a table without a cup"
-            stated = [rest, Claim(f"{before}with {_indefinite(denied)}{after}", False)]
+            stated = [rest, Claim(f"{before}with {_indefinite(denied)}{after}", true=False)]
         case "there is none":  # "there is no dog under a table"
-            stated = [Claim(f"{before}{_there_is_one(denied)}{after}", False)]
+            stated = [Claim(f"{before}{_there_is_one(denied)}{after}", true=False)]
         case "nearby":  # "a cat with a dog but no cups nearby"
             present, _, absent = denied.partition(" but no ")
             be = "are" if present.split()[-1] in PLURALS else "is"
-            stated = [rest, Claim(f"there {be} {_indefinite(present)}", True, False)]
+            stated = [rest, Claim(f"there {be} {_indefinite(present)}", true=True, exact=False)]
             if absent:
-                stated.append(Claim(_there_is_one(absent), False))
+                stated.append(Claim(_there_is_one(absent), true=False))
         case _:  # "a cat but no dog"
-            stated = [rest, Claim(_there_is_one(denied), False)]
+            stated = [rest, Claim(_there_is_one(denied), true=False)]
     return [claim._replace(exact=claim.exact and exact) for claim in stated]
 
 

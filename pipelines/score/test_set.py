@@ -309,7 +309,7 @@ class _Builder:
         self.two_images.append(CaptionedImages(first_image, second_image, first_text, second_text, operator))
 
     def test_set(self, files: dict[str, Path | None], missing: int) -> TestSet:
-        """What has been added. Raises ValueError if there is no negative."""
+        """The test set of all items that were added. Raises ValueError if there is no negative."""
         import pandas as pd
 
         # Questions may have different numbers of false options; the table is as wide as the longest.

@@ -69,7 +69,7 @@ class KnownCaptions(NamedTuple):
 
 @lru_cache(maxsize=2)
 def cached_captions(captions: WholeTable) -> KnownCaptions:
-    """What is known from the table captions, read once per content of the table."""
+    """The images and the keys of all captions in a table, kept in memory as long as its content is the same."""
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()

@@ -93,7 +93,7 @@ class SplitCounts(NamedTuple):
 
 
 def of_train_splits(counts: pa.Table) -> SplitCounts:
-    """Of counts by split (see `counted_by_split`) those of train splits, or of all captions if there are no such."""
+    """The counts of the train splits, from `counted_by_split`; those of all captions if there are no train splits."""
     totals = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     train_captions = int(pc.sum(totals.filter(totals[TRAIN])["count"]).as_py() or 0)
     captions = train_captions or int(pc.sum(totals["count"]).as_py() or 0)

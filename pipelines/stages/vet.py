@@ -219,7 +219,7 @@ def _questions(
         asked = row | {"reading": reading, "first": first, "prompt": prompt.sha256}
         if reading == "blind":
             words = {"a": texts[first], "b": texts[OTHER[first]]}
-            yield VetQuestion(shard, asked, partial(_request, prompt, words, None))
+            yield VetQuestion(shard, asked, partial(_request, prompt, words, photo=None))
         else:
             request = None if photo is None else partial(_request, prompt, {"text": negative["text"]}, photo)
             yield VetQuestion(shard, asked, request)

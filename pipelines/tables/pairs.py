@@ -265,7 +265,7 @@ def captions_with_negatives(
 
 
 def join_shards(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
-    """Those of all shards together."""
+    """The captions and negatives of all shards together, with `starts` into all negatives."""
     shards = list(parts)
     return CaptionsWithNegatives(
         captions=pa.concat_tables(shard.captions for shard in shards).combine_chunks(),

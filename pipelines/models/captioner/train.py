@@ -218,6 +218,7 @@ class Training:
         self.image = captions.image
         self.backbone = features.backbone
         self.distinct_images = captions.image[self.validation].unique()[:DISTINCT_IMAGES]
+        # Transformed once and kept on the device, as every step of every phase reads them.
         self.features = transform_features(features.values, config.transform).to(self.device)
         self.nets = build_nets(config, self.features.shape[-1], len(self.vocabulary))
         for net in self.nets:

@@ -53,6 +53,7 @@ class Pairs:
         if config.refined:
             table = "refined"
         else:
+            # Plain captions are enough for CLIP's own loss, so that a run without negatives is none to refuse.
             table = "negatives" if has_table(config.run, "negatives") else ""
         shards = captions_with_negatives(
             config.run,

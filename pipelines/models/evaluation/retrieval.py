@@ -124,6 +124,7 @@ def mean_over_folds(
         similarity: how vectors are compared.
     """
     folds = []
+    # A last fold that is not full is left out: the right one is found more easily among fewer.
     for start in range(0, len(images) - size + 1, size):
         inside = (owner >= start) & (owner < start + size)
         ranks = rank(images[start : start + size], captions[inside], owner[inside] - start, similarity)
@@ -144,6 +145,7 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Hits:
     """The hits of n queries by image; ranks: (n,), from 1; owner: (n,) the image index of each query; images: I."""
     rank_of_query = ranks.cpu().numpy()
     image_of_query = owner.cpu().numpy()
+    # The weights of bincount are True or False: it adds up the hits of each image.
     counts = [np.bincount(image_of_query, rank_of_query <= k, images) for k in TOP]
     return Hits(np.stack(counts, 1), np.bincount(image_of_query, minlength=images)[:, None])
 

@@ -225,6 +225,7 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]
+    # Of the train pairs only: the vector of a word that occurs elsewhere would never be trained.
     vocabulary = build_vocabulary((*files[0].premises, *files[0].hypotheses), config.min_count)
     vectors = read_vectors(config.vectors, vocabulary, config.word_dim) if config.vectors else None
     parts = []

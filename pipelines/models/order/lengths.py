@@ -50,7 +50,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     if OBJECTIVES[trained.model].needs_components:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
     language = corpus.captions.languages[0]
-    chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
+    chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, language=language)
     split = embed_split(model, corpus, chosen)
     words = corpus.texts.offsets.diff()[chosen] - 2  # without <start> and <end>
     images = len(split.images)

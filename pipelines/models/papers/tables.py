@@ -398,7 +398,7 @@ def _training(settings: PapersConfig) -> str:
 
 
 def _supply(settings: PapersConfig) -> str:
-    """The mean number of negatives of a caption by family, and how many images have captions with enough of each."""
+    """How many negatives a caption has on average, by family, and how many images have enough for each caption."""
     least = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
     head.append(f"images all of whose captions have {least} of each")

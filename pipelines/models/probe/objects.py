@@ -192,6 +192,7 @@ def train_classifier(
         return TrainingStep(functional.cross_entropy(classifier(word, image), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
+        # a tenth of the rate before, after each third of the epochs
         return training.learning_rate * 0.1 ** ((epoch - 1) // max(1, training.epochs // 3))
 
     optimizer = torch.optim.SGD(classifier.parameters(), lr=training.learning_rate)

@@ -262,6 +262,7 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
 def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> list[MetricOfTrainings]:
     """The k ratios, in %, of the sums of counts (S, I, k) and sizes (S, I, 1) over images, of S trainings."""
     ratios = 100 * counts.sum(1) / sizes.sum(1)  # (S, k)
+    # The trainings were tested on the same images, so that an image is resampled with its hits in all of them.
     samples = bootstrap(counts.sum(0), sizes.sum(0), seed)  # (resamples, k)
     return [MetricOfTrainings(ratios[:, n], samples[:, n]) for n in range(counts.shape[2])]
 

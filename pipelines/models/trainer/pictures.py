@@ -49,9 +49,9 @@ class Panel(NamedTuple):
 
 
 PANELS = {  # by kind of `component_vocabulary`
-    "noun": Panel("nouns", 120, None),
-    "attribute_noun": Panel("attributed nouns, by attribute", 120, 0),
-    "triple": Panel("triples, by relation", 90, 1),
+    "noun": Panel("nouns", phrases=120, coloured_by=None),
+    "attribute_noun": Panel("attributed nouns, by attribute", phrases=120, coloured_by=0),
+    "triple": Panel("triples, by relation", phrases=90, coloured_by=1),
 }
 
 
@@ -168,7 +168,18 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 
 def _draw_univse(subject: Subject, model: UniVSE, output: Path, config: PictureConfig) -> list[Path]:
-    """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
+    """Draw the pictures of a UniVSE: neighbours.png, the most frequent words in the plane; relevance.png, where in the
+    photos each query is found.
+
+    Args:
+        subject: the run, its features, and its photos if there are any; without photos, relevance.png is not drawn.
+        model: to look into.
+        output: the folder.
+        config: with the queries; none: frequent phrases of the run.
+
+    Returns:
+        The files.
+    """
     vocabulary = subject.vocabularies[subject.trained.languages[0]]
     neighbours = output / "neighbours.png"
     _draw_frequent_words(model, vocabulary, subject.run, neighbours, config.seed)
@@ -288,6 +299,7 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
         axis.set_axis_off()
         axis.set_title(panel.title, fontsize=16)
         names = [tuple(row["words"]) for row in components if row["kind"] == kind][: panel.phrases]
+        # So few have no neighbourhoods that a plane could show: the panel stays empty.
         if len(names) < LEAST_PHRASES:
             continue
         phrases = [data.QueryPhrase(name, " ".join(name)) for name in names]
@@ -315,7 +327,17 @@ CaptionOfLanguage = dict[str, int]  # by language, the number of a caption
 
 
 def _draw_mhad(subject: Subject, model: MultiHeadAttention, output: Path, config: PictureConfig) -> list[Path]:
-    """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
+    """Draw the pictures of an MHA-D: heads.png, where each head looks; views.png, images and captions in the plane.
+
+    Args:
+        subject: the run, its features, and its photos if there are any.
+        model: to look into.
+        output: the folder.
+        config: how many images heads.png shows, and the seed of the plane.
+
+    Returns:
+        The files.
+    """
     run = subject.run
     files = subject.files
     encoded = data.encode_run(run, subject.captions, subject.vocabularies, device=subject.device, selection=None)

@@ -108,6 +108,7 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
     if config.judges:
         train = train[accepted_by_judges(config, captions, features, train)]
     if config.train_captions:
+        # the first few of each image and language by people; generated ones all stay, `extra_share` thins these out
         is_extra = captions.are_extra(train)
         kept = [train[:0]]
         for language in captions.languages:
@@ -164,6 +165,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
 
 
 def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
+    """Train in the folder of a config, which is locked; see `train`."""
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
     objective = OBJECTIVES[config.model]
@@ -207,7 +209,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         folder=config.output,
         say=say,
         about=_about(config, data),
-        length=-(-len(data.train) // config.batch_size),
+        length=-(-len(data.train) // config.batch_size),  # rounded up: the last batch may be smaller
     )
     return config.output
 
@@ -227,7 +229,7 @@ def _build_model(config: TrainConfig, data: TrainingData) -> EmbeddingModel:
 
 
 def _about(config: TrainConfig, data: TrainingData) -> str:
-    """What is said before the first epoch: the size of the data."""
+    """The line of progress before the first epoch: the sizes of the data."""
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words"
     sampler = str(data.sampler or "")
@@ -238,7 +240,7 @@ def _about(config: TrainConfig, data: TrainingData) -> str:
 
 
 def describe_epoch(config: TrainConfig, history: Sequence[Line]) -> str:
-    """What is said after an epoch."""
+    """The line of progress after an epoch: loss, rsum, and the best epoch so far. history: a line for each epoch."""
     line = history[-1]
     best = max(history, key=lambda other: other["validation"][config.selected_by])
     rsum = line["validation"]["rsum"]
@@ -252,7 +254,7 @@ NEAR = 0.04  # the share by which a loss may differ from that of the plateau
 
 
 def describe_plateau(config: TrainConfig, line: Line) -> str:
-    """What is said of an epoch whose loss is that of vectors which are all equal; empty of any other.
+    """A hint after an epoch whose loss is the one of vectors that are all equal; "" after any other epoch.
 
     While the hardest negative of most pairs is nearer than the true one, the loss falls by drawing all vectors
     together, down to one margin for each hinge: of the image, of the caption, and of the hardest own negative. Recalls
@@ -279,6 +281,7 @@ class SampledBatch(NamedTuple):
 
 def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterator[SampledBatch]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
+    # of this epoch only, so that a training that is resumed here draws what one without interruption draws
     seed = epoch_seed(config.seed, epoch)
     generator = Generator().manual_seed(seed)
     # on the device, where the features are: dropout of a batch is as large as its features
@@ -336,6 +339,7 @@ def validate(model: EmbeddingModel, data: TrainingData) -> dict[str, float]:
     languages = data.captions.languages
     ranks = {language: split.rank(number) for number, language in enumerate(languages)}
     metrics = retrieval_metrics(ranks[languages[0]])
+    # the epoch to keep is to be good for all languages, not only for the first
     for language in languages[1:]:
         further = retrieval_metrics(ranks[language])
         metrics["rsum"] += further["rsum"]
@@ -356,6 +360,7 @@ def draw_curves(history: Sequence[Line], path: Path, title: str) -> None:
     losses = []
     for line in history:
         parts = line["losses"]
+        # each part of the epoch stands where it ends, so that epoch 1 fills the axis from 0 to 1
         steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]
         losses += parts
     left.plot(steps, losses, color="tab:gray", linewidth=1)

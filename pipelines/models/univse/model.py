@@ -37,7 +37,7 @@ class WordEncoder(nn.Module):
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
         super().__init__()
         self.basic = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
-        self.modifier = word_embedding(words, config.modifier_dim, generator, None, True)
+        self.modifier = word_embedding(words, config.modifier_dim, generator, vectors=None, tune=True)
         self.linear = linear_layer(config.word_dim + config.modifier_dim, 2 * config.joint, generator)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
@@ -268,6 +268,7 @@ class UniVSE(EmbeddingModel):
             captions: B.
             order: (m,) per kind, see Composition.
         """
+        # Without any kind of component there would be nothing to join: an empty part is joined in any case.
         no_owner = torch.empty(0, dtype=torch.long)
         no_vector = next(iter(vectors.values()))[:0]
         owner = torch.cat([no_owner, *(owners[kind] for kind in self.components)])

@@ -374,7 +374,14 @@ def _attribute_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniV
 def _relation_loss(
     encoded: EncodedBatch, sampled: ComponentBatch, batch: TrainingBatch, config: UniVseConfig
 ) -> Tensor:
-    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption."""
+    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
+
+    Args:
+        encoded: the vectors of the batch: of m triples, N negatives of each, and B images.
+        sampled: the triples; `one_each` (b,) are the indices of one triple for each caption that has any.
+        batch: says which captions are of the same image.
+        config: with the margin, and how costs are added up.
+    """
     device = encoded.images.device
     owner = to_device(sampled.triples.owner, device)
     one_each = to_device(sampled.one_each, device)

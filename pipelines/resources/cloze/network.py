@@ -92,7 +92,8 @@ class Cloze(nn.Module):
         return self._rounded(self._linear(self.output, self.dropout(hidden)), VECTOR)
 
     def _attended(self, both: Tensor, sides: tuple[Tensor, Tensor]) -> Tensor:
-        """What each place attends to among the earlier and later states: (captions, heads, places, states / heads).
+        """The mean that each place takes of the earlier and later states, by head: (captions, heads, places, states /
+        heads).
 
         Args:
             both: the states before and after each place, (captions, places, 2 * states).

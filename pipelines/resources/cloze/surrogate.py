@@ -272,7 +272,10 @@ def _read_replacements(
 
 
 def _replaced_place(old: CaptionEncoding, place: int, rows: Sequence[_ReadReplacement]) -> ReplacedPlace | None:
-    """What all replacements of one place have changed; None if none of them leaves the other units as they are."""
+    """How the replacements of one place have changed the caption's other places, as the model reads it.
+
+    None if every replacement also changes how the other words are cut into units.
+    """
     before = old.units[:place]
     behind = old.units[place + 1 :]
     # With a new word beside it, a unit may join a phrase or leave one. Then the places do not correspond.
@@ -322,7 +325,14 @@ def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], emb
 
 @torch.no_grad()
 def correlation(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> float:
-    """The correlation of the losses that are estimated with those that the model has read."""
+    """How well the surrogate tells bad replacements from good ones: the correlation, over replacements, of the
+    estimated sum of losses with the sum that the model itself gives.
+
+    Args:
+        net: the surrogate.
+        replaced: places with their replacements, and what the model has read of them.
+        embedding: (units, width) the vectors of the model's units.
+    """
     blocks = [replaced[start : start + PLACES_AT_ONCE] for start in range(0, len(replaced), PLACES_AT_ONCE)]
     sums = [compare_losses(net, block, embedding).sums for block in blocks]
     return float(torch.corrcoef(torch.cat(sums, 1))[0, 1])

@@ -206,7 +206,15 @@ def rate(step: int, steps: int, warm_up: int) -> float:
 def _batch_loss(
     net: Cloze, units: Tensor, sampler: UnitSampler, config: ClozeTrainingConfig, generator: torch.Generator
 ) -> SampledLoss:
-    """The loss of a batch of captions, (captions, length)."""
+    """The loss of a batch of captions.
+
+    Args:
+        net: the model that is trained.
+        units: (captions, length) the captions as numbers of units, from START to END.
+        sampler: draws the units that the true ones are told from.
+        config: with the share of words that are read as unknown.
+        generator: of all random numbers.
+    """
     read = units
     if config.forget:
         # The reader must also cope with words that it does not know, of which the training captions have few.
