@@ -31,7 +31,10 @@ output = options.folder("Folder of the model to write; of several, of their fold
 
 
 def evaluated(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
-    """The settings of an evaluation, on the default split or the only one that is not a train split, as it says."""
+    """The settings of an evaluation, with the split if the user has given none.
+
+    It is the default split or, where the run lacks that, its only split that is no train split; this is said.
+    """
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of

@@ -159,7 +159,10 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
 
 
 def _row(record: Record | Rejected, kept_count: int) -> tuple[Cell, ...]:
-    """A record as the columns of `rows_schema` have it, without `keys`."""
+    """The cells of a record, in the order of the columns of `rows_schema`, without `keys`.
+
+    kept_count: how many columns the user keeps; a rejected record has nulls there.
+    """
     if isinstance(record, Rejected):
         in_place_of_fields = (record.source, record.line, None, record.text, None, None, None, None)
         return (*in_place_of_fields, record.reason, record.detail, *[None] * kept_count)
@@ -230,7 +233,12 @@ def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The `position` and some columns of the rows in the files of all parts."""
+    """The rows in the files of all parts, in batches: `position`, and some of their other columns.
+
+    Args:
+        paths: the file of each part, by its number.
+        columns: the other columns.
+    """
     for position, block in chain.from_iterable(_stored(part, path) for part, path in enumerate(paths)):
         positions = pa.array(np.arange(position, position + block.num_rows))
         yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])

@@ -151,8 +151,14 @@ class WordEmbedding(nn.Embedding):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`: (words, size), with NaN
-    rows for random words, which are always trained; None: all are. tune: whether words with a vector are trained.
+    """A new word embedding (words, size), with random or given vectors.
+
+    Args:
+        words: the size of the vocabulary.
+        size: of a word's vector.
+        generator: of random vectors, which are uniform in [-0.1, 0.1] and always trained.
+        vectors: (words, size) the given ones, NaN for words that get a random one; None: all are random.
+        tune: whether given vectors are trained, too.
     """
     embedding = WordEmbedding(words, size)
     # all words get random numbers first, so that the generator goes on from the same place with and without a file

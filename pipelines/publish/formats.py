@@ -251,7 +251,7 @@ VOTES = ("foil", "caption", "other")
 
 
 def valse_rows(publication: Publication) -> Rows:
-    """`{operator}.json`: by negative_id the `image_file`, `caption`, `foil`, votes …"""
+    """`{operator}.json`: by negative_id, a pair as VALSE has it: `image_file`, `caption`, `foil`, `mturk` (votes) …"""
     for row in publication.rows():
         pair = {
             "dataset": "negcap",

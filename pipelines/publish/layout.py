@@ -401,7 +401,7 @@ EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 
 
 class ParquetFiles:
-    """The rows of one operator and split as Parquet files of at most 100,000 rows, or 2,000 with images."""
+    """The rows of one operator and split, as Parquet files of at most 100,000 rows, or 2,000 if they hold images."""
 
     def __init__(self, stem: Path, columns: Sequence[Column], sizes: FileSizes | None = None) -> None:
         """Write files `{stem}-00000-of-000NN.parquet`.

@@ -232,6 +232,7 @@ def _count(rows: pd.DataFrame, captions: pd.DataFrame) -> Counter[tuple[str, str
 
 def _unfit_images(captions: pd.DataFrame) -> dict[str, str]:
     """By caption_id, why the name of its image cannot be published, if it cannot."""
+    # Each name once, as an image has several captions.
     faults = {name: image_fault(name) for name in captions["image"].unique()}
     details = {}
     for caption_id, image in zip(captions["caption_id"], captions["image"], strict=True):
@@ -253,6 +254,7 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     """The caption_ids to leave out. If the config does not allow it, RefusedError (leaks) or FileNotFoundError."""
     lines = []
     for what in ("image", "caption"):
+        # Several captions may leak by one image, which is named once.
         names = sorted({leak.name for leak in found.leaks.values() if leak.what == what})
         if names:
             lines.append(f"{number_of(len(names), what)} of the train split also in another split: {abbreviate(names)}")

@@ -235,6 +235,7 @@ def _clean_split(value: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _clean_language(value: str | None) -> str:
+    """The ISO 639 code of a language in lower case, such as en of `EN-us`. Raises _BadRecord if there is none."""
     code = _LANGUAGE.fullmatch(value.strip()) if value is not None else None
     if code is None:
         was = "is missing" if value is None else f"was: {excerpt(value)[:80]!r}"

@@ -110,7 +110,10 @@ def _has_both(sample: Sequence[ArchiveFile]) -> bool:
 
 
 def _without_folders(by_key: Mapping[str, list[ArchiveFile]]) -> dict[str, list[ArchiveFile]]:
-    """The samples by their keys without folders; as they are, unless that brings images and texts together."""
+    """Samples joined by their keys without folders, so that `images/1.jpg` and `texts/1.txt` are one sample.
+
+    They stay apart, as they are in `by_key`, unless every joined sample then has both an image and a text.
+    """
     joined: dict[str, list[ArchiveFile]] = {}
     for key, sample in by_key.items():
         joined.setdefault(name_of(key), []).extend(sample)

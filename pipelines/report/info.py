@@ -146,6 +146,7 @@ def _count_captions(shards: Iterable[Shard]) -> CaptionCounts:
 
 
 def _count_operators(shards: Iterable[Shard]) -> Counter[str]:
+    """How many rows of a table each operator has."""
     operators = Counter[str]()
     for shard in shards:
         operators.update(_counts(shard.read(["operator"])["operator"]))

@@ -68,7 +68,10 @@ END = _Item("end")
 
 
 def _word_items() -> dict[str, _Item]:
-    """Each word of the grammar but nouns, determiners and prepositions. For words of two kinds the last one counts."""
+    """The item of each word of the grammar, except for nouns, determiners and prepositions.
+
+    A word of two kinds has the item that is set last.
+    """
     items = {word: _Item("adjective", word) for word in ATTRIBUTES}
     items |= {word: _Item("pronoun", form="is") for word in ("it", "him", "her", "he", "she")}
     items |= {word: _Item("pronoun", form="are") for word in ("them", "they")}

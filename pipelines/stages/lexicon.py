@@ -104,7 +104,7 @@ def of_train_splits(counts: pa.Table) -> SplitCounts:
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
-    """The sum of the counts of several shards (tables as of `count_shard`)."""
+    """The counts of several shards added up, as one table; each of `tables` is a result of `count_shard`."""
     keys = [TRAIN, *LEXICON.names[:3]]
     # The column of sums may hold null, other than the counts of a shard: hence the promotion.
     counts = pa.concat_tables(tables, promote_options="default")

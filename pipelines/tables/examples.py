@@ -214,7 +214,13 @@ def template(content: str) -> str:
 
 
 def questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
-    """The question of each caption about two nouns with all three false sentences, and what they contradict."""
+    """NegBench questions about two nouns, at most one for each caption.
+
+    A caption has a question if it has all three false sentences about two nouns: one that asserts what is missing, one
+    that denies what is there, and one that does both. The true option is the sentence that one of them contradicts.
+
+    rows: negatives, those of a caption together.
+    """
     for caption_id, of_caption in groupby(rows, key=lambda row: row.caption_id):
         by_content: dict[str, Row] = {}  # "hat", "not dog" or both -> the false sentence that says so
         for row in of_caption:

@@ -383,10 +383,10 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
 
 
 def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
-    """VSE-C's Table 4: all captions of the images with a caption that counts more than one, plain and attacked.
+    """VSE-C's Table 4: retrieval on the images with a caption that counts more than one thing, plain and attacked.
 
-    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those attack that
-    put in such a number, too ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those negatives
+    attack that also insert a number above one ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing.
 
     Args:
         split: the whole split.

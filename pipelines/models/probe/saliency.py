@@ -130,6 +130,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
             if not any(edited):
                 continue
             word_gradients = gradient.words[number][1 : lengths[number] - 1]  # without <start> and <end>
+            # a score that depends on no word at all has shares of 0, not NaN
             shares = word_gradients / word_gradients.sum().clamp(min=1e-12)
             negative = SalientNegative(
                 operator=row["operator"],
@@ -213,7 +214,13 @@ class EditRow(TypedDict):
 
 
 def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
-    """For each word of a negative, whether an edit put it in; spans: of the words, in characters of the negative."""
+    """For each word of a negative, whether an edit has inserted it, or a part of it.
+
+    Args:
+        spans: of the words, in characters of the negative.
+        edits: that make the negative of its caption, in order; their `start` and `end` are in characters of the
+            caption.
+    """
     inserted: list[Span] = []
     shift = 0  # how much longer the negative is than the caption, up to here
     for edit in edits:

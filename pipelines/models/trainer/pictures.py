@@ -199,7 +199,7 @@ def _draw_univse(subject: Subject, model: UniVSE, output: Path, config: PictureC
             axis.set_axis_off()
         for column, photo in enumerate(result.photos):
             score = f"{result.scores[column]:.2f}"
-            title = score if column else f"{query.text}: {score}"
+            title = score if column else f"{query.text}: {score}"  # the query only above the first photo of its line
             draw_map(line[column], subject.photo(images[photo]), result.maps[column], title)
     relevance = output / "relevance.png"
     write_png(figure, relevance, 110)
@@ -278,6 +278,7 @@ def find_relevance(
         scores = regions @ model.queries(vocabulary, [query])[0]  # (P, R)
         photos = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         relevance = (scores[photos] / TEMPERATURE).softmax(1)
+        # each map by its own maximum: they show where a query is, not how well it fits
         maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
         results.append(Relevance(photos.tolist(), scores[photos].amax(1).tolist(), maps))
     return results

@@ -39,9 +39,11 @@ class SentencePair(NamedTuple):
 
 
 def read_pairs(path: Path) -> list[SentencePair]:
-    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header. With a
-    header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises ValueError,
-    naming file and line, for a line with too few columns, a score that is not a number, or an empty sentence.
+    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header.
+
+    In a file with a header, the columns `file`, `year` and `dataset`, as far as there are any, tell which part of the
+    data a pair belongs to. Raises ValueError, naming file and line, for a line with too few columns, a score that is
+    not a number, or an empty sentence.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:

@@ -179,7 +179,11 @@ class Cloze(nn.Module):
         return values + (torch.round(values * 2**bits) / 2**bits - values).detach()
 
     def _bias(self, places: int) -> Tensor:
-        """What attention adds by distance: (heads, places, 2 * places); -inf for states that have seen the place."""
+        """What is added to the attention of each place to each state, by their distance: (heads, places, 2 * places).
+
+        The states are the forward ones of all places, then the backward ones. It is -inf for a state that has read the
+        word at the place, which is to be predicted.
+        """
         position = torch.arange(places)
         # From a state to a place: positive for what lies before it.
         distance = position[:, None] - position[None]

@@ -320,7 +320,14 @@ class _Start(NamedTuple):
 
 
 def _start(words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: Sizes, continued: Path | None) -> _Start:
-    """A new network, or that of a file, with a vocabulary of the tokenised captions."""
+    """The network that a training starts with, new or from a file, and its vocabulary.
+
+    Args:
+        words: the tokenised captions, which the vocabulary is of.
+        config: with the least count of a word.
+        sizes: of a new network.
+        continued: the file of the network to train on, whose vocabulary is extended; None: a new one.
+    """
     old = network.load(continued, config.dropout) if continued else None
     known = old.units.names if old else SPECIAL
     phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
