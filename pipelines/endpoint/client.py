@@ -171,6 +171,7 @@ class Endpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the connections, then end the thread that they were used in, then close the cache."""
         self._in_loop(self._client.close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -261,7 +261,7 @@ class Distributed(Executor):
                 print(f"negcap: {self._unfit[worker]}; it is left out", file=sys.stderr, flush=True)
 
     def _fit_workers(self, client: Client) -> list[str]:
-        """The workers that are not left out. Raises ClusterError if there are only others."""
+        """The addresses of the workers that can run negcap. Raises ClusterError if there are only others."""
         workers = client.nthreads()
         fit = [worker for worker in workers if worker not in self._unfit]
         if workers and not fit:
@@ -553,7 +553,10 @@ def _with_workers(client: Client, otherwise: str) -> Client:
 
 
 def dask_setup(worker: object) -> None:
-    """Dask calls it in each worker started here. Ctrl-C and hangups are for the process that started it."""
+    """Prepare a worker process that was started here; Dask calls this in each of them.
+
+    Ctrl-C and hangups are left to the process that started the workers.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Else it takes a second to free all objects, one by one, before the process ends.

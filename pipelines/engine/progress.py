@@ -71,8 +71,8 @@ class Progress:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.timings: list[Timing] = []
-        # of the stage in progress, until `stage` begins another one
         self._stream = stream
+        # The rest is of the stage in progress.
         self._bar: Bar | None = None
         self._label = ""
         self._total = 0
@@ -84,7 +84,14 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int | None, reused: int = 0, unit: str = "captions") -> Iterator[None]:
-        """Time and show a stage in the block. total: its steps (usually shards), if known; reused: done before."""
+        """Time and show a stage, which is done in the block.
+
+        Args:
+            name: of the stage.
+            total: its steps, usually shards; None: not known.
+            reused: how many of them were done before.
+            unit: what is counted beside steps, such as captions.
+        """
         self._label = name
         self._total = total or 0
         self._reused = reused

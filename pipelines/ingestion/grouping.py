@@ -372,7 +372,14 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
 
 
 def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
-    """The table captions of rows and their final numbers; source_name begins each id; split: of rows without one."""
+    """The table captions, of rows that are kept.
+
+    Args:
+        rows: in their final order.
+        number: (rows,) the number of each caption among those of its image, which ends its id.
+        source_name: begins each id.
+        split: of rows that name none.
+    """
     # The id is made last: a number is final only when repetitions are out and the source's own numbers are known.
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))

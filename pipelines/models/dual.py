@@ -63,8 +63,14 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
 def embed_batch(
     model: DualEncoder, batch: TrainingBatch, sampled: SampledNegatives | None, config: DualConfig, epoch: int
 ) -> losses.EmbeddedBatch:
-    """The vectors of a batch and of the negatives sampled for it. epoch: from 1; the first config.negatives_after do
-    without negatives.
+    """The vectors of a batch, and those of the negatives that were sampled for it.
+
+    Args:
+        model: the encoders.
+        batch: of pairs of an image and a caption.
+        sampled: the negatives; None: there are none.
+        config: of the training.
+        epoch: from 1; the first config.negatives_after do without negatives.
     """
     if sampled is None or epoch <= config.negatives_after:
         sampled = NO_NEGATIVES

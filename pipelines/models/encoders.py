@@ -328,7 +328,15 @@ class TextEncoder(nn.Module):
 def run_packed(
     net: nn.GRU | nn.LSTM, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor
 ) -> Tensor:
-    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pool: max or last."""
+    """The pooled states (B, joint) of a recurrent net over sentences, all of them in parallel.
+
+    Args:
+        net: the GRU or LSTM.
+        embed: word ids (n,) to vectors.
+        pool: of the states: "max", per dimension over all words, or "last".
+        tokens, offsets: the word ids of all sentences, and where each begins.
+        rows: (B,) the sentences to encode.
+    """
     packed = pack_sentences(offsets, rows)
     words = tokens[to_device(packed.positions, tokens.device)]
     states, last = net(PackedSequence(embed(words), packed.sizes))
@@ -434,7 +442,13 @@ ABOVE_ANY_WORD = 1 << 31  # ids of words are less
 
 
 def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
-    """The distinct prefixes of the sentences `rows` (B,), none of them empty; backwards: read them from their ends."""
+    """The distinct prefixes of sentences, as a tree: a node for each prefix, and the leaf of each sentence.
+
+    Args:
+        tokens, offsets: the word ids of all sentences, and where each begins.
+        rows: (B,) the sentences to look at; none of them is empty.
+        backwards: whether they are read from their ends.
+    """
     starts = offsets[rows]
     ends = offsets[rows + 1]
     lengths, order = (ends - starts).sort(descending=True, stable=True)

@@ -211,7 +211,14 @@ class _EpochClock:
 
 
 def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
-    """How far a training is, by a share of an epoch: `epoch 3 of 12: 40%, 2 min left of it, 31 min in all`."""
+    """How far a training is: `epoch 3 of 12: 40%, 2 min left of it, 31 min in all`.
+
+    Args:
+        epoch: its number, from 1.
+        epochs: how many there are.
+        share: of the epoch that is done, above 0.
+        seconds: since the epoch began.
+    """
     # an epoch may have more batches than was said before it: then no time is left, but none is owed either
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)

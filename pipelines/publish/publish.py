@@ -276,7 +276,17 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> GateVerdict:
-    """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
+    """Measure how often the negatives can be guessed without the images, and refuse to publish those that can.
+
+    Args:
+        run: where measurements are kept.
+        found: the survey, with the pairs of each operator.
+        config: with the limit `max_blind`; `allow_blind`, or a format for training, publishes them all the same.
+        say: called with what is published although it can be guessed, or could not be measured well.
+
+    Raises:
+        RefusedError: an operator's negatives can be guessed too often.
+    """
     if not found.pairs:
         return GateVerdict(config.max_blind)
     verdict = gate.judge_negatives(found.pairs, config.max_blind, cached_reports(run, config.seed, read_corpus(run)))
@@ -359,7 +369,11 @@ def move_into_place(new: Path, output: Path) -> list[str]:
 
 
 def _remove_published(output: Path) -> set[Path]:
-    """Remove the files that SHA256SUMS lists, and the card; returns the folders that they were in."""
+    """Remove what an earlier publication has written: the files that SHA256SUMS lists, the card and Croissant.
+
+    Returns:
+        The folders that they were in, which may be empty now.
+    """
     sums = output / SUMS
     if not sums.is_file():
         return set()

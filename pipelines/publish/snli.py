@@ -117,7 +117,15 @@ def _cuts_of_run(run: Path) -> Iterator[Cuts]:
 
 
 def cuts(parse: Json, relations: Sequence[Json]) -> list[TextSpan]:
-    """The parts of a parse's caption, shorter than it, with one of its relations (of components) and noun phrases."""
+    """The parts that a caption can be cut to: each has one relation, with the noun phrases of its subject and object.
+
+    Args:
+        parse: the caption's row of the table parses.
+        relations: those of its row of the table components.
+
+    Returns:
+        The parts, in characters of the caption, that are shorter than the whole caption.
+    """
     tokens = parse["tokens"]
     text = parse["text"]
     phrase_of_token = {}

@@ -262,6 +262,7 @@ def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -
 
 
 def _check_words(file: Path, cells: pd.Series, words: Sequence[str]) -> None:
+    """Raise ValueError, with the file and line of the first one, if cells of a column are none of these words."""
     wrong = cells[~cells.isin(words)]
     if len(wrong):
         rule = f"{cells.name} must be one of {', '.join(filter(None, words))}"

@@ -112,8 +112,16 @@ def content(file: str, format: str = "") -> dict[str, str | int]:
 def read(
     source: str, format: str, options: ReadOptions, only: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
-    """The records of a source, or of `only` some files of it, in its order: cleaned (see `clean`), or rejected with a
-    reason. Raises ValueError or FileNotFoundError, naming the file that cannot be read as `format`.
+    """The records of a source, in its order: cleaned (see `clean`), or rejected with a reason.
+
+    Args:
+        source: a path, URL or pattern.
+        format: a key of READERS.
+        options: with the columns that the user has named.
+        only: some files of the source; None: all.
+
+    Raises:
+        ValueError, FileNotFoundError: a file cannot be read as `format`; names it.
     """
     reader = reader_of(format)
     with naming(source):

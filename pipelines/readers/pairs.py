@@ -183,7 +183,7 @@ def _names_of_split(file: Path, source: Path) -> set[str]:
 
 
 def read_published(file: Path) -> Iterator[Published]:
-    """What a file of a published set asks of a model, in order: the columns of its first row say of which format it is.
+    """The cases of a published test set's file, in order. The columns of its first row say which format it has.
 
     A file without columns of captions and negatives, such as a list of images beside them, has nothing. Records of one
     caption that follow each other are one. Raises ValueError for a file that cannot be read, or has a bad record.

@@ -136,6 +136,7 @@ def _table_info(run: Path, name: str, manifest: Manifest | None, shards: Sequenc
 
 
 def _count_captions(shards: Iterable[Shard]) -> CaptionCounts:
+    """How many distinct images the table captions has, and how many captions each split."""
     images = set[str]()
     splits = Counter[str]()
     for shard in shards:

@@ -334,7 +334,17 @@ def _predict_left_out(
 
 
 def accuracy(predicted: np.ndarray, answers: np.ndarray, weights: np.ndarray) -> RaterAccuracy:
-    """How well the answers to one question are predicted; all (negatives,), answers NaN where nothing was said."""
+    """How well the answers to one question are predicted.
+
+    Args:
+        predicted: (negatives,) the probabilities of a yes.
+        answers: (negatives,) 1 for yes, 0 for no, NaN where nothing was said.
+        weights: (negatives,) how much each answer counts.
+
+    Returns:
+        The area under the ROC curve (None without both answers); for each tenth of the probabilities that occurs, the
+        number of answers and the share of yes.
+    """
     is_answered = ~np.isnan(answers)
     predicted = predicted[is_answered]
     answers = answers[is_answered]

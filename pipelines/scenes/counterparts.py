@@ -72,8 +72,14 @@ def _with_other_anchors(scene: Scene) -> Iterator[Scene]:
 
 
 def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterator[Scene]:
-    """The scene with the colours of two groups exchanged, and with the groups in each other's place, if that is
-    possible.
+    """Up to two kinds of scenes: one with the colours of two groups exchanged, and those with the groups in each
+    other's place. A kind that is impossible is left out.
+
+    Args:
+        scene: to vary.
+        group: the number of one group, 0 for the anchor, which stays in its place.
+        other: the number of the other one.
+        rng: chooses where things stand.
     """
     first = _first(scene, group)
     second = _first(scene, other)

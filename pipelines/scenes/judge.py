@@ -269,7 +269,16 @@ def _fits(entity: Entity, scene: Scene, index: int) -> Truth:
 
 
 def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignment) -> Truth:
-    """Whether one thing meets a condition; a relation to several things must hold to each, a verb to any of them."""
+    """Whether one thing meets a condition.
+
+    A relation to several things must hold to each of them; a verb needs only one of them.
+
+    Args:
+        condition: of an entity of the sentence, such as "on the table".
+        scene: that the sentence is judged by.
+        index: of the thing.
+        assignment: the things that each entity stands for.
+    """
     thing = scene.things[index]
     if condition.what == "attribute":
         return has(condition.word, thing)

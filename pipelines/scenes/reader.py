@@ -187,7 +187,14 @@ class _State(NamedTuple):
         subjects: Sequence[int],
         objects: Sequence[int] = (-1,),
     ) -> _State:
-        """The state with one more condition for each of the subjects and each of the objects."""
+        """The state with one more condition for each pair of a subject and an object.
+
+        Args:
+            what: the kind of the condition.
+            word: its word, such as red, sit or on.
+            subjects: the indices of the entities that must meet it.
+            objects: the indices of the entities that they must meet it with; -1: none.
+        """
         added = [Condition(what, word, subject, target) for subject in subjects for target in objects]
         return self._replace(conditions=(*self.conditions, *added))
 
@@ -226,7 +233,7 @@ def _names(state: _State) -> Iterator[_State]:
 
 
 def _objects(state: _State) -> Iterator[_State]:
-    """Noun phrases, or a pronoun for something mentioned before."""
+    """The states after reading an object: noun phrases, or a pronoun for something that was mentioned before."""
     if state.next.what == "pronoun":
         for entity in range(len(state.entities)):
             # A pronoun in the object means no subject, unless nothing else has been mentioned.

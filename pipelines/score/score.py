@@ -162,7 +162,16 @@ def _check_model(model: str) -> None:
 
 
 def _vectors(model: str, tests: TestSet, source: Path, place: Path, config: ScoreConfig, progress: Progress) -> Vectors:
-    """The unit vectors of a test set by a model; place: where those of an encoder are kept."""
+    """The unit vectors that a model gives to the images and texts of a test set.
+
+    Args:
+        model: as the user names it, KIND:PATH.
+        tests: the test set.
+        source: the run or published set that it is of.
+        place: the folder in which the vectors of an encoder are kept.
+        config: of the scoring.
+        progress: shows how far the encoder is.
+    """
     kind, _, rest = model.partition(":")
     if kind == "npy":
         images, texts = arrays(rest, tests)

@@ -82,7 +82,13 @@ def in_train_splits(table: pa.Table) -> pa.Table:
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The exchanges of words that negatives of these parses would make: columns of Exchanges, and `kind`."""
+    """The exchanges of words that negatives of these captions would make: columns of Exchanges, and `kind`.
+
+    Args:
+        table: the parsed captions.
+        config: which kinds of words are balanced.
+        lexicon, truth: tables of the run.
+    """
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
     entries = load_lexicon(lexicon, cloze)

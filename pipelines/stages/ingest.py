@@ -433,8 +433,17 @@ def each(
     counter: Reports | None = None,
     done: Callable[[Result], int] = lambda result: 0,
 ) -> list[Result]:
-    """The results of function(*call), in the order of calls. Raises the error of one that fails. counter: gets the
-    captions that running calls report and, in the end, `done(result)`.
+    """The results of function(*call), in the order of calls.
+
+    Args:
+        executor: makes the calls.
+        function: is called, importable by workers.
+        calls: the arguments of each call.
+        counter: gets the captions that running calls report and, in the end, `done(result)`.
+        done: how many captions a result stands for.
+
+    Raises:
+        Exception: that of a call which fails.
     """
     results: dict[int, Result] = {}
     try:

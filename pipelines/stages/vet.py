@@ -131,8 +131,16 @@ class VerdictsOfOthers(NamedTuple):
 
 
 def _verdicts_of_others(run: Path, inputs: Mapping[str, str], own: Iterable[Row], overwrite: bool) -> VerdictsOfOthers:
-    """The verdicts that stay beside those with the configs `own`. Raises ValueError if they are of other negatives than
-    the `inputs`, unless it overwrites: then there are none.
+    """The verdicts that stay in the table beside those that are made now.
+
+    Args:
+        run: the run.
+        inputs: the negatives that are read now.
+        own: the configs of the verdicts that are made now.
+        overwrite: whether verdicts of other negatives may be replaced: then none stay.
+
+    Raises:
+        ValueError: the table has verdicts of other negatives, and must not be overwritten.
     """
     rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None

@@ -281,7 +281,14 @@ class EmbeddedSplit:
 
 
 def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
-    """The captions (n,) of a corpus and their images as vectors of a model; seed: of the bootstrap."""
+    """The captions of a split and their images as vectors of a model.
+
+    Args:
+        model: maps both to vectors.
+        corpus: the run's captions and features.
+        captions: (n,) those to embed, by index.
+        seed: of bootstraps over the images.
+    """
     image, owner = corpus.captions.image[captions].unique(return_inverse=True)
     images = embed_images(model.image, corpus.features.values, image, corpus.device)
     vectors = embed_sentences(model.sentences, corpus.texts, captions)

@@ -199,7 +199,7 @@ def _training(
 
 
 def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: int = 1, *, grid: bool = False) -> Jobs:
-    """The trainings of models by each recipe and seed; grid: also those that need features of regions."""
+    """The jobs that train models by each recipe and with each seed; grid: also models that need features of regions."""
     for recipe, seed, name in product(recipes, range(seeds), names):
         model, flags, evaluation = PAPERS["models"][name]
         is_variant_of_house = recipe != "house" and flags

@@ -222,7 +222,13 @@ def _value(metrics: Json, place: str) -> float:
 
 
 def _cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
-    """Means over seeds, to one decimal, with the least and the greatest unless the number is in without_span."""
+    """The cells of a row: means over seeds, to one decimal, with the least and the greatest value.
+
+    Args:
+        seeds: the evaluation of each seed.
+        places: of the metrics, one for each cell.
+        without_span: the numbers of the cells that have the mean alone.
+    """
     cells = []
     for number, place in enumerate(places):
         values = [_value(metrics, place) for metrics in seeds]
@@ -235,7 +241,13 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
-    """A table of COMPARED: the paper's figures, those of each recipe and model, `more` rows, and differences."""
+    """A table that compares models: the paper's figures, then those measured, then the differences of both.
+
+    Args:
+        name: a key of COMPARED.
+        settings: of the plan, which say where the evaluations are.
+        more: gives further rows, which stand before the differences.
+    """
     table = COMPARED[name]
     head = ["", *(column.title for column in table.columns)]
     return markdown_table(
@@ -357,7 +369,10 @@ def _claims(settings: PapersConfig) -> str:
 
 
 def _by_chance(verdicts: Sequence[str]) -> str:
-    """How many of the verdicts say what, and how many would say so if no model differed from any other."""
+    """How many of a paper's claims come out, and how many would by chance, if no model differed from any other.
+
+    verdicts: of each claim: "comes out", "does not", or another text where a difference is not shown.
+    """
     counted = [shape for shape in verdicts if not shape.startswith("one seed")]
     come_out = counted.count("comes out")
     do_not = counted.count("does not")

@@ -94,7 +94,11 @@ class NounHeads(NamedTuple):
 
 
 def noun_heads(parses: pa.Table) -> NounHeads:
-    """The common nouns of one word of letters that head noun phrases."""
+    """The common nouns that head the noun phrases of captions, with the caption of each; only words of letters.
+
+    parses: with `tokens` and `chunks`, lists with a row for each caption. A chunk's `root` is the number of its head
+    among the caption's tokens.
+    """
     tokens = parses["tokens"].combine_chunks()  # lists, a row a caption
     chunks = parses["chunks"].combine_chunks()
     row = np.repeat(np.arange(len(parses)), chunks.value_lengths().to_numpy())  # the caption of each noun phrase

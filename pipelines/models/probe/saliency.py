@@ -231,8 +231,13 @@ def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
 
 
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
-    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %. With the
-    number of negatives, and intervals of the share and of its difference from chance.
+    """By operator, the mean share of the saliency that is on edited words, in %, and the share that chance gives.
+
+    Each with the number of negatives, and intervals of the share and of its difference from chance.
+
+    Args:
+        negatives: one row each, with operator, image, share and chance.
+        seed: of the bootstrap over images.
     """
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):

@@ -236,8 +236,13 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
 
 def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: int) -> dict[str, MetricOfTrainings]:
-    """R@1, R@5, R@10, their sum and the mean rank of one retrieval by S trainings, by names that begin with `key`.
-    rows: training and rank of each query. images: the image of each query. I is the number of images.
+    """R@1, R@5, R@10, their sum and the mean rank of one retrieval by S trainings, over I images.
+
+    Args:
+        key: begins the names of the metrics.
+        images: the image_id of each query.
+        rows: the number of the training and the rank of each query.
+        seed: of the bootstrap over images.
     """
     owner, names = pd.factorize(images, sort=True)  # the same in both directions
     counts = []  # of each training, (I, 3)
@@ -260,7 +265,13 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
 
 
 def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> list[MetricOfTrainings]:
-    """The k ratios, in %, of the sums of counts (S, I, k) and sizes (S, I, 1) over images, of S trainings."""
+    """k ratios in %, each of the sum of its counts and the sum of its sizes over images, of S trainings.
+
+    Args:
+        counts: (S, I, k) the hits of each training in each of I images.
+        sizes: (S, I, 1) the cases in each image.
+        seed: of the bootstrap over images.
+    """
     ratios = 100 * counts.sum(1) / sizes.sum(1)  # (S, k)
     # The trainings were tested on the same images, so that an image is resampled with its hits in all of them.
     samples = bootstrap(counts.sum(0), sizes.sum(0), seed)  # (resamples, k)
@@ -268,8 +279,14 @@ def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> l
 
 
 def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTrainings]:
-    """PAIRS and EVERY_PAIR, by any operator and by each, those of which every evaluation has pairs; bootstrap samples
-    are over the images that have pairs, which are the same for all variants of a comparison.
+    """How often a caption is above its negative, over all operators and by each: of pairs whose words the model knows
+    (PAIRS), and of all (EVERY_PAIR).
+
+    A metric is left out if an evaluation has no pairs for it.
+
+    Args:
+        evaluations: one for each training of a variant.
+        seed: of the bootstrap over the images that have pairs, which are the same for all variants of a comparison.
     """
     images = sorted(set().union(*(evaluation.pairs["image"] for evaluation in evaluations)))
     operators = sorted(set().union(*(evaluation.pairs["operator"] for evaluation in evaluations)))

@@ -128,7 +128,14 @@ def covered_part(photo: Path, run: Path, table: str) -> Image:
 
 
 def draw_map(axis: Axes, photo: Image | None, weights: Tensor | None, title: str = "") -> None:
-    """Draw a photo, in grey below weights (n, n) of its regions, which are yellow where they are greatest."""
+    """Draw a photo in grey, below the weights of its regions, which are yellow where they are greatest.
+
+    Args:
+        axis: to draw on.
+        photo: the photo; None: the weights alone are drawn.
+        weights: (n, n) of regions, row by row; None: the photo alone is drawn, in colours.
+        title: above the photo.
+    """
     axis.set_axis_off()
     extent = (0, SIDE, SIDE, 0)
     if photo is not None:

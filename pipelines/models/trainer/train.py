@@ -126,7 +126,14 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
 def _build_vocabularies(
     config: TrainConfig, captions: Captions, train: Tensor, names: Sequence[str]
 ) -> dict[str, WordVocabulary]:
-    """The vocabulary of each language, of its train captions and, whatever their counts, of names of components."""
+    """The vocabulary of each language: the frequent words of its train captions, and those of the names of components.
+
+    Args:
+        config: with the languages and the least count of a word.
+        captions: of the run.
+        train: (n,) the train captions, by index.
+        names: of components, whose words are in the vocabulary whatever their counts.
+    """
     vocabularies = {}
     for language in config.languages:
         texts = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())

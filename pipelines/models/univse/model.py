@@ -133,7 +133,14 @@ class PaddedComponents(NamedTuple):
 
 
 def pad_by_caption(vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> PaddedComponents:
-    """The components of each caption side by side, see `Composition.forward` for the arguments."""
+    """The components of each caption side by side, filled up to the longest.
+
+    Args:
+        vectors: (m, d) of components.
+        owner: (m,) the caption of each, on the CPU.
+        captions: how many captions there are.
+        order: (m,) numbers by which a caption's components are sorted; None: as they come.
+    """
     by_order = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
     by_caption = by_order[owner[by_order].argsort(stable=True)]
     caption = owner[by_caption]

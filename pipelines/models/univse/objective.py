@@ -52,10 +52,12 @@ def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
 
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
-    """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
+    """The cost (m,) of each component: of each kind of negatives the hardest, the mean or the sum, added up over kinds.
+
+    A kind without negatives adds 0.
 
     Args:
-        costs: (m, N) >= 0, the kinds one after the other.
+        costs: (m, N) >= 0, of each component with each of its negatives, the kinds one after the other.
         present: (m, N) bool, which negatives there are.
         kinds: the number of columns of each kind; they add up to N.
         reduction: hardest, mean or sum.

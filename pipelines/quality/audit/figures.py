@@ -181,7 +181,14 @@ def _corpus_counts(run: Path) -> dict[Word, int]:
 def _table_figures(
     run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]
 ) -> dict[str, OperatorFigures]:
-    """By operator, what is counted of a table of a run; splits: only these; corpus: see `_corpus_counts`."""
+    """The figures of each operator in a table of a run.
+
+    Args:
+        run: the run.
+        table: negatives or refined.
+        splits: only captions of these; () for all.
+        corpus: how often captions have each word, see `_corpus_counts`.
+    """
     import pandas as pd
 
     counts_of_shards = []
