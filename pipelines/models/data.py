@@ -588,7 +588,7 @@ def encode_run(
 
 
 def _identity_of_texts(run: Path, captions: Captions, words: Vocabularies, selection: Selection | None) -> JsonObject:
-    """From what the arrays of `encode_run` follow."""
+    """All that decides the arrays of `encode_run`: if an entry changes, they are written anew."""
     # which captions there are depends on the languages and the table `extra`, which the run's hash does not tell
     hash_of_captions = hashlib.sha256()
     for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):

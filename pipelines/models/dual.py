@@ -56,6 +56,7 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__(config, features, words, vectors)
         scale = losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE
+        # learned as a logarithm, so that the scale itself stays above 0
         self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
         self.learn(config.model, len(config.negative_families))
 

@@ -663,7 +663,14 @@ def _path_in(kind: pa.DataType) -> str | None:
 def rows_of(
     batches: Iterable[pa.RecordBatch], chosen: Columns, name: str, language: str
 ) -> Iterator[Record | Rejected]:
-    """Rows of Arrow batches as records with `line` from 1. name: of the source; language: if no column has it."""
+    """The records in Arrow batches, one for each row, with `line` from 1.
+
+    Args:
+        batches: the rows.
+        chosen: which column has which role.
+        name: of the source, for the records.
+        language: of the captions, if no column has it.
+    """
     rows_before = 0
     for batch in batches:
         # One column after the other, in the order of `Columns.in_order`: the image first. The captions are always

@@ -130,7 +130,15 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
 
 
 def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:
-    """The scene with `count` things like `like` instead of a group; none if its slot has no room for them."""
+    """The scene with another group in the place of one of its groups; none if the slot has no room for it.
+
+    Args:
+        scene: to vary.
+        group: the number of the group that is replaced.
+        like: what the things of the new group are like, and their slot.
+        count: how many there are.
+        rng: chooses where they stand.
+    """
     if scene.group(HELD_GROUP + group):
         return
     things = place_group(rng, scene.things[0], like._replace(group=group), count)

@@ -226,8 +226,16 @@ def arrays(rest: str, tests: TestSet) -> RawVectors:
 
 
 def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVectors:
-    """`negcap:FOLDER`: vectors by a model of `negcap train` from the run's features; texts of UniVSE are parsed as its
-    captions were. Raises FileNotFoundError or ValueError if it or the features cannot be used.
+    """The vectors that a model of `negcap train` gives to a test set (`negcap:FOLDER`).
+
+    Args:
+        rest: the folder of the model.
+        tests: the images and texts. For UniVSE, texts are parsed as the run's captions were.
+        run: whose features the images have.
+        config: with the device and the number of threads.
+
+    Raises:
+        FileNotFoundError, ValueError: the model or the features cannot be used.
     """
     import torch
 

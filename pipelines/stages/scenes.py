@@ -82,7 +82,14 @@ def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[s
 
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
-    """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
+    """Make one shard of scenes: compose, draw, caption and encode them, and write their images.
+
+    Args:
+        run: the run.
+        config: of the scenes; its seed and a scene's number decide the scene.
+        numbers: of the scenes.
+        progress: shows how far the shard is.
+    """
     from ..scenes.draw import draw, encode, png
 
     scenes = []

@@ -62,10 +62,22 @@ class VetConfig(Settings):
 
 
 def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) -> Answers:
-    """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
-    for each of negatives. Verdicts of other readers of the same negatives stay. An answer in another form is a row with
-    a `problem`; questions beyond the budget have none. Raises FileNotFoundError without negatives, EndpointError as
-    `Endpoint.ask`, OtherConfigError.
+    """Let a language model read negatives, and write the table verdicts, a shard for each of negatives.
+
+    A negative of `negation` is read beside the true sentence that it contradicts. Verdicts of other readers of the same
+    negatives stay. An answer in another form than asked for is a row with a `problem`; questions beyond the budget have
+    no rows.
+
+    Args:
+        run: the run.
+        config: which negatives are read, and in which readings.
+        endpoint: the language model.
+        execution: how the stage is run, and whether it may replace the table.
+
+    Raises:
+        FileNotFoundError: the run has no negatives.
+        EndpointError: as `Endpoint.ask`.
+        OtherConfigError: the table was made with other settings.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
     wanted = column_filter({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)

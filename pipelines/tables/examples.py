@@ -167,7 +167,13 @@ class ChosenNames(NamedTuple):
 
 
 def chosen_names(run: Path, splits: Sequence[str], operators: Sequence[str], table: str = "negatives") -> ChosenNames:
-    """These splits and operators; all of a run and its table ("": no operators) if empty.
+    """The splits and operators that are asked for, or all that the run has where none are asked for.
+
+    Args:
+        run: the run.
+        splits: those asked for.
+        operators: those asked for.
+        table: of negatives; "": there are no operators.
 
     Raises:
         ValueError: the run lacks a split, an operator has no negatives in the splits, or a name cannot name a file.

@@ -288,6 +288,7 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
     def step(rows: Tensor, epoch: int) -> TrainingStep:
+        # entailed pairs are to have no penalty, others one of at least the margin
         penalties = model(train, rows)
         entailed = train.entailed[rows].to(device)
         return TrainingStep(pair_loss(penalties[entailed], penalties[~entailed], margin))

@@ -219,8 +219,13 @@ def compare(
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
-    """The means of the metrics over the evaluations of a variant, one per seed of its training, with their bootstrap.
-    image: the image_id of each caption_id. seed: the seed of the bootstrap.
+    """The means of a variant's metrics over its trainings, with their bootstrap.
+
+    Args:
+        name: of the variant.
+        evaluations: one for each seed of its training.
+        image: the image_id of each caption, by caption_id.
+        seed: of the bootstrap.
     """
     tables = [evaluation.ranks.assign(training=number) for number, evaluation in enumerate(evaluations)]
     ranks = pd.concat(tables)
@@ -300,6 +305,7 @@ def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTr
                 rows = rows[rows["known"]]
             if operator:
                 rows = rows[rows["operator"] == operator]
+            # the same number for an image in every training, also in those that ask about fewer images
             image = pd.Categorical(rows["image"], images).codes
             right.append(np.bincount(image, rows["right"].to_numpy(), len(images))[:, None])
             asked.append(np.bincount(image, minlength=len(images))[:, None])

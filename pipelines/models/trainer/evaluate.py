@@ -237,8 +237,17 @@ class LoadedModel(NamedTuple):
 def load_with_corpus(
     folder: Path, run: Path, device: torch.device, negatives: data.Selection | None = None, **changes: object
 ) -> LoadedModel:
-    """A trained model, and a corpus with these negatives (None: none). changes: see `load_model`. Raises as that and
-    `read_captions`.
+    """A trained model, and the corpus that it is evaluated on.
+
+    Args:
+        folder: of the model.
+        run: to read the corpus from.
+        device: for both.
+        negatives: which ones the corpus has; None: none.
+        changes: see `load_model`.
+
+    Raises:
+        As `load_model` and `read_captions`.
     """
     trained = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=trained.config.languages)

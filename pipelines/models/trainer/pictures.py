@@ -235,8 +235,16 @@ def read_query(text: str, spacy_model: str | None = None) -> data.QueryPhrase:
 def common_phrases(
     run: Path, captions: data.Captions, images: set[int], words: WordVocabulary
 ) -> list[data.QueryPhrase]:
-    """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
-    indices among the run's images. Raises ValueError if there are none.
+    """The COMMON most frequent components of each kind, of known words only, in the captions of some images.
+
+    Args:
+        run: whose components are counted.
+        captions: of the run.
+        images: the indices of the images.
+        words: those that the model knows.
+
+    Raises:
+        ValueError: there are no such components.
     """
     ids = []
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
@@ -268,11 +276,20 @@ class Relevance(NamedTuple):
 def find_relevance(
     model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.QueryPhrase], regions: Tensor, best: int
 ) -> list[Relevance]:
-    """For each query, the `best` photos with the highest-scoring region.
+    """For each query, the photos that fit it best, and where in them it is found.
 
-    regions: unit vectors (P, R, d) of P photos. The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided
-    by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
-    does not know.
+    A photo fits as well as the region of it that scores highest. The relevance of region i is exp(s(v_i, q) / τ), with
+    τ = 0.1, divided by the greatest one of the photo.
+
+    Args:
+        model: gives each query its vector q.
+        vocabulary: that the model was trained with.
+        queries: phrases.
+        regions: (P, R, d) unit vectors v of the R regions of P photos.
+        best: how many photos of each query.
+
+    Raises:
+        ValueError: the regions are no square grid, or the model does not know a word.
     """
     side = grid_side(regions)
     results = []

@@ -196,11 +196,17 @@ class EncodedBatch(NamedTuple):
 def univse_losses(
     model: UniVSE, batch: TrainingBatch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
 ) -> Terms:
-    """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
+    """The terms of UniVSE's loss that the config selects, by name, each a weighted scalar summed over the batch.
 
     `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
     images, if α is learned; `obj`, `attr`, `rel`: of objects, attributed objects and triples against false ones.
-    sampled: the components. epoch: from 1.
+
+    Args:
+        model: encodes the batch.
+        batch: captions with the features of their images.
+        sampled: the true and the false components of these captions.
+        config: of the training.
+        epoch: from 1.
     """
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     comp_weight, obj_weight, attr_weight, rel_weight = config.weights
@@ -333,6 +339,7 @@ def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, capt
     """
     vectors = {"obj": encoded.words[encoded.nouns], "attr": encoded.words[encoded.pairs], "rel": encoded.triples}
     owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
+    # the sampler gives one number to every component, one kind after the other
     orders = sampled.order.split([len(owner) for owner in owners.values()])
     return model.compose(vectors, owners, captions, dict(zip(owners, orders, strict=True)))
 

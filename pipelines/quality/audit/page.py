@@ -93,7 +93,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
 
 
 def _measure(run: Path, config: AuditConfig, figures: Figures, progress: Progress) -> dict[str, Blindness]:
-    """By table, the blind accuracies; without scikit-learn, why there are none."""
+    """The blind accuracies of each table of negatives; without scikit-learn, the reason why there are none."""
     blindness: dict[str, Blindness] = {}
     for table in ("negatives", "refined"):
         operators = tuple(name for name in figures.families if name in figures.tables.get(table, ()))

@@ -335,10 +335,16 @@ def load(path: Path, dropout: float = 0.0) -> LoadedCloze:
 
 
 def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
-    """A network of the units `new`, which begin with the units `old` of `net`, and the parameters of `net`.
+    """A network for a larger vocabulary, which reads old words as before.
 
-    A new word has the vector of UNKNOWN, a new phrase the mean of those of its words: the network reads them as before.
-    Their biases are the logs of their relative frequencies by counts (units,), of `new`.
+    A new word has the vector of UNKNOWN, a new phrase the mean of the vectors of its words. Their biases are the logs
+    of their relative frequencies.
+
+    Args:
+        net: the network for the old vocabulary; its parameters are taken over.
+        old: the units of that.
+        new: the units of the result, which begin with the old ones.
+        counts: (units,) how often each new unit occurs.
     """
     larger = Cloze(len(new.names), net.sizes, net.dropout.p)
     parameters = dict(net.state_dict())

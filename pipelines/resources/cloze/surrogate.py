@@ -254,7 +254,14 @@ def _read_replacements(
     encodings: Sequence[CaptionEncoding],
     replacements: Sequence[Replacement],
 ) -> Iterator[ReplacedPlace]:
-    """What the model reads after replacements, by place; words, encodings: of the captions, by number."""
+    """How replacements have changed what the model reads, place by place.
+
+    Args:
+        model: the cloze model, which reads every edited caption.
+        words: of each caption.
+        encodings: what the model has read of each caption.
+        replacements: to make; each names its caption by number.
+    """
     if not replacements:
         return
     texts = []

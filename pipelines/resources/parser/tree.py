@@ -270,7 +270,14 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
 
 
 def agreed_trees(first: Language, second: Language, captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
-    """Return up to `count` parses of random captions on which both models agree in every tag, head and label."""
+    """Return parses on which two parsers agree in every tag, head and label: such parses are mostly right.
+
+    Args:
+        first, second: the parsers.
+        captions: of which random ones are parsed.
+        count: how many parses are wanted, at most.
+        rng: chooses the captions.
+    """
     texts = sorted(set(captions))
     agreed = [
         _tree_of_parse(parse)
