@@ -476,8 +476,15 @@ class IngestedRecords(NamedTuple):
 def ingest_records(
     records: Iterable[Record | Rejected], config: IngestConfig, kept: Mapping[str, pa.DataType]
 ) -> IngestedRecords:
-    """Captions of records in memory, all as if `ingest` had read a table file. kept: types of columns by name. Raises
-    ValueError at the first bad record if `config.strict`.
+    """The captions of records in memory, as if `ingest` had read them from a table file.
+
+    Args:
+        records: in order.
+        config: of the ingest.
+        kept: the type of each column that is kept, by its name.
+
+    Raises:
+        ValueError: a record is bad, and `config.strict`; names the first.
     """
     schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)

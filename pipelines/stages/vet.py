@@ -124,7 +124,7 @@ def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: Endpoint
     """What determines the verdicts of a model, a row for each reading: if a row changes, the verdicts are made anew.
 
     Args:
-        config: of the stage; how images are sent is left out, as the prompts and the answers tell it.
+        config: of the stage. `prompts` and `readings` are left out, as each row has its own; so is `images`, a folder.
         prompts: the prompt of each reading, by its name.
         model: what the endpoint says of its model.
         answers: the hash of the model's answers.

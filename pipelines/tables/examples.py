@@ -74,7 +74,13 @@ def example_tables(
 
 
 def _examples(table: pa.Table, place: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
-    """The pairs of a shard, sorted by sentence; place: of each operator among the negatives of a sentence."""
+    """The pairs of a shard as rows to publish, sorted by sentence: a caption, then the denials that were made of it.
+
+    Args:
+        table: the pairs.
+        place: of each operator among the negatives of a sentence.
+        p_true: by negative_id, the estimates of readers that saw the photos; others keep the estimate of the table.
+    """
     import pandas as pd
 
     measures = {name: table[name].to_pylist() for name in MEASURES}

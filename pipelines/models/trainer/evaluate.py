@@ -436,7 +436,7 @@ def _share(pairs: JsonObject) -> list[str]:
 
 
 def _unified(unified: JsonObject) -> str:
-    """UniVSE's Table 3."""
+    """How well images are found by components of each kind, as a Markdown table like UniVSE's Table 3."""
     rows = []
     for kind, entry in unified.items():
         rows.append([kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"])

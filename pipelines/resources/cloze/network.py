@@ -76,7 +76,10 @@ class Cloze(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def contexts(self, units: Tensor) -> Tensor:
-        """The contexts (captions, length - 2, words) of all places in units (captions, length), with START and END."""
+        """What the words around each place say of it: vectors (captions, length - 2, words), by which units are scored.
+
+        units: (captions, length) numbers of units, from START to END; these two are no places.
+        """
         places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
