@@ -221,16 +221,6 @@ def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
     while True:
         try:
             lock.write_bytes(content, new=True)
-            if left_by is None:
-                return
-            # Two may have found the same old lock: the slower one removes the new lock of the other and writes its own.
-            # So both wait, and who then finds another lock than its own gives way.
-            time.sleep(SETTLE_SECONDS)
-            present = lock.read_bytes()
-            if present != content:
-                raise _refused(run, present.decode().partition("\n")[0])
-            _say_left(run, left_by)
-            return
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
@@ -238,8 +228,20 @@ def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)
                 left_by = owner
+            continue
+        if left_by is None:
+            return
+        # Two may have found the same old lock: the slower one removes the new lock of the other and writes its own.
+        # So both wait, and who then finds another lock than its own gives way.
+        time.sleep(SETTLE_SECONDS)
+        try:
+            present = lock.read_bytes()
         except FileNotFoundError:
-            pass  # the slower one has removed this lock too, but not left its own: nobody has the lock now, try again
+            continue  # the other one has removed this lock, and left none of its own: nobody has it now
+        if present != content:
+            raise _refused(run, present.decode().partition("\n")[0])
+        _say_left(run, left_by)
+        return
 
 
 def _has_ended(owner: str) -> bool:
