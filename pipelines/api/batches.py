@@ -348,7 +348,10 @@ def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str],
 
 
 def _read(run: Path, splits: Sequence[str], operators: Sequence[str], table: str) -> CaptionsWithNegatives:
-    """The captions and their negatives. Raises ValueError if there are none."""
+    """Read the captions of some splits, with their negatives by some operators; () for all of them.
+
+    Raises ValueError if none of the captions has a negative.
+    """
     if "train" in splits and splits_of(run) == (UNSPLIT,):
         warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
         splits = ()

@@ -322,7 +322,10 @@ def _note(end: BaseException) -> str:
 
 @contextmanager
 def with_workers(given: dict[str, FlagValue]) -> Iterator[Execution]:
-    """How stages are run, by --workers, --scheduler, --quiet and --overwrite, which `given` loses."""
+    """How stages are run, by the flags --workers, --scheduler, --quiet and --overwrite, which are taken out of `given`.
+
+    Workers that are started for it end with the block.
+    """
     from ..engine.cluster import executor
 
     with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:

@@ -31,7 +31,10 @@ output = options.folder("Folder of the model to write; of several, of their fold
 
 
 def evaluated(run: Path, given: dict[str, FlagValue]) -> dict[str, FlagValue]:
-    """The settings of an evaluation, on the default split or the only one that is not a train split, as it says."""
+    """The settings of an evaluation, with the split if the user has given none.
+
+    It is the default split or, where the run lacks that, its only split that is no train split; this is said.
+    """
     from ...schemas.captions import TRAIN_SPLITS
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
@@ -60,13 +63,13 @@ class TrainCommand(Command):
         return {name: field for name, field in fields.items() if name not in ("run", "output", "model")}
 
     def of_field(self, name: str) -> dict[str, FlagValue]:
-        """The defaults of single models."""
+        """The defaults that differ between models, for the settings whose help shows them."""
         from ..models.config import DEFAULTS
 
         return {"of_models": DEFAULTS}
 
     def rarer(self, ctx: click.Context) -> list[HelpEntry]:
-        """The settings of the model that --model names before --help."""
+        """The settings of the model whose help is asked for: `--model vse-c --help`; without one, those of vse++."""
         (named, *_) = ctx.params.get("models") or ("vse++",)
         # `vse-c+noun` begins with `vse` and `vse-c`: the longest is meant.
         model = max((model for model in MODELS if named.startswith(model)), key=len, default="vse++")

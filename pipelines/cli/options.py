@@ -27,7 +27,7 @@ Words: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
 
 
 def operator_words() -> Sequence[str]:
-    """The names of the operators that lists have; those of papers, which presets name, are valid too."""
+    """The operators that help and messages list. The operators of papers are valid too, but only presets name them."""
     from ...augment.operators import LISTED
 
     return LISTED
@@ -137,6 +137,7 @@ def columns(roles: Sequence[str], help: str, *, repeated: Sequence[str] = ()) ->
     """
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
+        """Set the argument of each role that the flag names. Raises UsageError for what is no role=name."""
         names: dict[str, list[str]] = {}
         for part in ",".join(values).split(",") if values else ():
             role, _, name = part.partition("=")
@@ -171,6 +172,7 @@ def several(flag: str, field: str, help: str, *, choices: Words = (), empty: str
     words = Choice(choices, empty) if choices else None
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The names in all values of the flag, each once; None if it was not given. Raises UsageError."""
         names = [name.strip() for value in values for name in value.split(",")]
         if not all(names):  # a comma too many is rather a word too few
             raise click.UsageError(f"{flag.opts[0]} must be names between commas, was: {','.join(values)}", ctx)
@@ -210,6 +212,7 @@ def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
     from ...schemas.messages import no_setting
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+        """The text given for each setting, by its name. Raises UsageError for no setting, or one given twice."""
         for value in values:
             if "=" not in value:
                 raise click.UsageError(f"--set must be NAME=VALUE, was: {value}", ctx)
@@ -318,7 +321,7 @@ PLACE = Location(local=False)
 
 
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
-    """A callback that refuses a path of a file where a folder is asked for."""
+    """The path that a user gave for a folder, as click's callback. Raises UsageError if there is a file."""
     if isinstance(path, Path) and path.is_file():
         what = "the output" if isinstance(parameter, click.Option) else "a run"
         raise click.UsageError(f"{path}: {what} must be a folder, is a file", ctx)

@@ -151,6 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(status, json.dumps({"error": error}).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        """Send a whole answer of a media type, with headers by which the browser loads nothing from elsewhere."""
         headers = {
             "Content-Type": f"{kind}; charset=utf-8",
             "Content-Length": str(len(body)),
@@ -233,7 +234,10 @@ class DemoQuestion(Settings):
         return self.operators
 
     def settings(self) -> dict[str, Any]:
-        """The settings of `negcap.negatives` beside the operators, without limits that are the defaults."""
+        """The arguments of `negcap.negatives` that the page asks for, apart from the operators.
+
+        Limits that are the defaults are left out, so that the code which the page shows is short.
+        """
         limits = {name: getattr(self, name) for name in LIMITS}
         changed = {name: value for name, value in limits.items() if value != type(self).model_fields[name].default}
         return {"lexicon": LEXICON, "excluded": True, **changed}

@@ -94,7 +94,17 @@ class AnswerCache:
         return None if row is None else row[0]
 
     def spend(self, purpose: str, spent: Spent, key: str = "", response: bytes | None = None) -> None:
-        """Count what was spent and, if there is a response, keep it. Raises OSError if the file cannot be written."""
+        """Add what a request has cost to the totals and, in the same transaction, keep its response.
+
+        Args:
+            purpose: what the request was for; totals are kept by purpose.
+            spent: the requests and tokens.
+            key: of the request, see messages.request_key.
+            response: its bytes; None: it has failed, but cost something.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         try:
             with self._lock, self._database:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -123,6 +133,7 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
+        """Open the cache and make the client; nothing is sent. Raises ValueError for an unfit key."""
         require_libraries('an endpoint needs the library openai: pip install "negcap[endpoint]"', "openai")
         import openai
 
@@ -160,6 +171,7 @@ class Endpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the connections, then end the thread that they were used in, then close the cache."""
         self._in_loop(self._client.close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -311,7 +323,10 @@ class Endpoint:
             return True
 
     def _fits(self, tokens: int) -> bool:
-        """Whether a request of so many tokens is within the budget, with all that is spent and reserved."""
+        """Whether one more request, of so many tokens, is within the budget (max_requests, max_total_tokens).
+
+        What is reserved counts as spent: those requests are under way, and may still cost as much.
+        """
         spent = self.spent
         requests = spent.requests + self._reserved.requests + 1
         all_tokens = spent.tokens + self._reserved.tokens + tokens

@@ -55,6 +55,7 @@ class EndpointConfig(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Refuse an address, model or extra that no request can be made of. Raises ValueError without the password."""
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -261,7 +261,7 @@ class Distributed(Executor):
                 print(f"negcap: {self._unfit[worker]}; it is left out", file=sys.stderr, flush=True)
 
     def _fit_workers(self, client: Client) -> list[str]:
-        """The workers that are not left out. Raises ClusterError if there are only others."""
+        """The addresses of the workers that can run negcap. Raises ClusterError if there are only others."""
         workers = client.nthreads()
         fit = [worker for worker in workers if worker not in self._unfit]
         if workers and not fit:
@@ -285,6 +285,7 @@ class Distributed(Executor):
                 self._say_it_stands_still(address, now - before.since)
 
     def _say_it_stands_still(self, address: str, seconds: float) -> None:
+        """Say on stderr that a worker stands still, and how to end it; seconds: since it was last heard of."""
         process = self._own_processes().get(address)
         if process is None:
             who = f"the worker {address}"
@@ -311,7 +312,7 @@ class Distributed(Executor):
                 cluster.close()
 
     def for_shards(self, number: int) -> Executor:
-        """See Executor."""
+        """The executor for a table of `number` shards: this process for a single one, unless workers run already."""
         has_no_workers_yet = self.scheduler is None and self._client is None
         # Starting workers takes longer than making a single shard.
         if has_no_workers_yet and number <= 1:
@@ -326,7 +327,17 @@ class Distributed(Executor):
         calls: Sequence[tuple[object, ...]],
         on_report: OnReport | None = None,
     ) -> Iterator[tuple[int, Result]]:
-        """See Executor."""
+        """Make all calls in the cluster's workers, and yield position and result of each as it ends.
+
+        Args:
+            function: what is called, importable in the workers.
+            calls: the arguments of each call.
+            on_report: gets what running calls report, with their position; in another thread.
+
+        Raises:
+            TaskError: a call failed.
+            ClusterError: the scheduler or all workers were lost.
+        """
         if not calls:
             return
         client = self.client
@@ -355,6 +366,7 @@ class Distributed(Executor):
             running[future] = Submitted(position, only)
 
         def submit_again_where_workers_have_gone(addresses: Sequence[str]) -> None:
+            """Submit the calls anew that only workers with other addresses than these were allowed to make."""
             for future, submitted in list(running.items()):
                 if submitted.only and not {*submitted.only}.intersection(addresses):
                     future.cancel()
@@ -398,8 +410,15 @@ class Distributed(Executor):
 
 
 def _connection_to(scheduler: str) -> Callable[[], Client]:
-    """What connects to the scheduler at an address, in a scheduler file, or made by an importable `module:function`.
-    Raises ValueError for any other text or if there is no such function, ClusterError for a file without an address.
+    """A function that connects to the scheduler that a user named; nothing is connected yet.
+
+    Args:
+        scheduler: an address (tcp://host:port), the path of a scheduler file, or `module:function`, an importable
+            function that makes a client.
+
+    Raises:
+        ValueError: any other text, or there is no such function.
+        ClusterError: the file holds no address.
     """
     if ADDRESS.fullmatch(scheduler):
         return partial(_client_of_address, scheduler)
@@ -534,7 +553,10 @@ def _with_workers(client: Client, otherwise: str) -> Client:
 
 
 def dask_setup(worker: object) -> None:
-    """Dask calls it in each worker started here. Ctrl-C and hangups are for the process that started it."""
+    """Prepare a worker process that was started here; Dask calls this in each of them.
+
+    Ctrl-C and hangups are left to the process that started the workers.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Else it takes a second to free all objects, one by one, before the process ends.

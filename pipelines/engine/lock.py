@@ -119,7 +119,16 @@ def _locked_file(run: Path, folder: Path) -> Iterator[None]:
 
 
 def _open_locked(run: Path, lock: Path) -> IO[str]:
-    """Make and lock a file, and write the owner into it. Raises LockedError when another process has it, OSError."""
+    """Lock the file `lock` of the folder `run`, made if it is missing, and write this process into it as the owner.
+
+    Returns:
+        The open file. The lock holds until it is closed, or this process ends.
+
+    Raises:
+        LockedError: another process has the lock; names it.
+        ValueError: the file is something else than a lock.
+        OSError: the file cannot be made.
+    """
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
         # Whoever had the lock before may just have removed the file or the folder: try again.
@@ -197,14 +206,21 @@ def _locked_object(run: RemotePath) -> Iterator[None]:
 
 
 def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
-    """Write a lock with this content if there is none, or one whose owner has ended. Raises LockedError, which names
-    the owner, if another one has it.
+    """Write the lock of a folder on a store. It is taken over from an owner that has ended, as far as this machine can
+    know, or that has given no sign of life for STALE_SECONDS.
+
+    Args:
+        run: the folder.
+        lock: its lock.
+        content: what to write, the owner in the first line.
+
+    Raises:
+        LockedError: another owner has the lock; names it.
     """
-    left_by = None
+    left_by = None  # the owner that the lock was taken over from
     while True:
         try:
             lock.write_bytes(content, new=True)
-            break
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
                 owner = lock.read_text().partition("\n")[0]
@@ -212,15 +228,20 @@ def _acquire(run: RemotePath, lock: RemotePath, content: bytes) -> None:
                     raise _refused(run, owner) from None
                 lock.unlink(missing_ok=True)
                 left_by = owner
-    if left_by is not None:
+            continue
+        if left_by is None:
+            return
         # Two may have found the same old lock: the slower one removes the new lock of the other and writes its own.
         # So both wait, and who then finds another lock than its own gives way.
         time.sleep(SETTLE_SECONDS)
-        if lock.exists():
+        try:
             present = lock.read_bytes()
-            if present != content:
-                raise _refused(run, present.decode().partition("\n")[0])
+        except FileNotFoundError:
+            continue  # the other one has removed this lock, and left none of its own: nobody has it now
+        if present != content:
+            raise _refused(run, present.decode().partition("\n")[0])
         _say_left(run, left_by)
+        return
 
 
 def _has_ended(owner: str) -> bool:

@@ -206,9 +206,16 @@ def place(given: str | PathLike[str], what: str = "path") -> Path:
 
 
 def local_path(given: str | PathLike[str], what: str = "path") -> Path:
-    """The path that a user gave as a path or file:// URL; `what` names it in errors. Path("s3://bucket/run") is
-    `s3:/bucket/run`, which counts as that URL, too (`./s3:/run` is a folder). Raises ValueError for other URLs and
-    loops of links.
+    """The path on a local disk that a user gave as a path or as a file:// URL.
+
+    Path("s3://bucket/run") is `s3:/bucket/run`, so that counts as a URL, too; `./s3:/run` is a folder.
+
+    Args:
+        given: by the user.
+        what: names the path in errors.
+
+    Raises:
+        ValueError: it is another URL, or a loop of links.
     """
     text = str(given) if isinstance(given, RemotePath) else fspath(given)
     path = Path(text)

@@ -72,6 +72,7 @@ class Progress:
     def __init__(self, stream: TextIO | None = None) -> None:
         self.timings: list[Timing] = []
         self._stream = stream
+        # The rest is of the stage in progress.
         self._bar: Bar | None = None
         self._label = ""
         self._total = 0
@@ -83,7 +84,14 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, total: int | None, reused: int = 0, unit: str = "captions") -> Iterator[None]:
-        """Time and show a stage in the block. total: its steps (usually shards), if known; reused: done before."""
+        """Time and show a stage, which is done in the block.
+
+        Args:
+            name: of the stage.
+            total: its steps, usually shards; None: not known.
+            reused: how many of them were done before.
+            unit: what is counted beside steps, such as captions.
+        """
         self._label = name
         self._total = total or 0
         self._reused = reused
@@ -101,6 +109,7 @@ class Progress:
             print(self.timings[-1], file=self._stream, flush=True)
 
     def _drawn(self, total: int | None) -> Bar:
+        """A bar for the stage that begins, to be drawn on the terminal. total: its steps; None: not known."""
         from rich import progress
         from rich.console import Console
 

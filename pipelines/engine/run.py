@@ -249,7 +249,14 @@ class ShardResult(NamedTuple):
 
 
 def make_shard(job: Job, index: int, shard: Shard, key: str) -> ShardResult:
-    """Make shard `index` of each output table of a Stage from a shard of its input. key: that of the new shards."""
+    """Make one shard of each output table of a Stage, from a shard of its input.
+
+    Args:
+        job: the stage, its settings and its tables.
+        index: the number of the shard.
+        shard: of the input.
+        key: of the new shards: a hash of all that they are made from.
+    """
     assert isinstance(job.stage, Stage)
     stopwatch = Stopwatch()
     table = job.read(shard)

@@ -133,7 +133,19 @@ def write_shard(
     provenance: Mapping[str, str] | None = None,
     counts: Mapping[str, int] | None = None,
 ) -> Shard:
-    """Check a table against its schema (ValueError), and write it as a shard with provenance in its metadata."""
+    """Check a table against its schema, and write it as a shard.
+
+    Args:
+        table: the rows.
+        path: of the file.
+        schema: that the table must have; its descriptions of columns are written, too.
+        key: a hash of all that the rows were made from; the same key means the same rows.
+        provenance: what else the file's metadata says of its making.
+        counts: counters of the stage that made the rows.
+
+    Raises:
+        ValueError: the table has other columns or types.
+    """
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **(provenance or {})})
     # The types are the same: only the columns' descriptions are new.

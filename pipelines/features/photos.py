@@ -75,10 +75,12 @@ class Photos:
         self.dtype: str = config.dtype or "float32"
         # a black image tells the shape: models need not state that of their outputs
         self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
+        # If one of these changes, features that are on the disk already are computed anew.
         self.inputs = {**_hashes_of_model(model), "photos": self._hash_of_photos()}
 
     def _hash_of_photos(self) -> str:
         """The number of photos, and a hash of their names and contents."""
+        # Sorted, so that the hash does not depend on the order in which captions name their images.
         names = sorted({image.file for image in self.images if image.file})
         digest = hashlib.sha256()
         with ThreadPoolExecutor(self._threads) as pool:
@@ -88,7 +90,10 @@ class Photos:
         return f"{len(names)} files, sha256 {digest.hexdigest()}"
 
     def read(self, start: int, stop: int) -> ReadFeatures:
-        """See FeatureSource. Threads decode the photos of the next batch while the model runs."""
+        """The features of the images with indices start <= i < stop, and these images, see FeatureSource.
+
+        Threads decode the photos of the next batch while the model runs.
+        """
         images = self.images[start:stop]
         # Batches are of readable images, so that a missing file makes no batch smaller. The pool works one batch ahead.
         readable = [position for position, image in enumerate(images) if not image.reason]
@@ -113,6 +118,7 @@ class Photos:
             return ReadFeatures(images, np.concatenate(parts).astype(self.dtype))
 
     def _pixels(self, file: str) -> np.ndarray:
+        """A photo as the model reads it, (3, H, W) float32. Raises UnreadableError if it cannot be read."""
         try:
             data = (self._folder / file).read_bytes()
         except OSError as error:
@@ -190,7 +196,9 @@ def _session(model: Path, device: str, threads: int) -> InferenceSession:
         raise FileNotFoundError(f"{model}: no such file, expected {EXPECTED}")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    # The same photos are to give the same features again.
     options.use_deterministic_compute = True
+    # Errors are raised, too: the library's own lines on stderr would say them a second time.
     options.log_severity_level = 4
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=[PROVIDERS[device]])
@@ -217,6 +225,7 @@ def find_photos(source: Path, folder: Path | None) -> FoundPhotos:
         raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
     photos = Images(folder or source)
     if is_run:
+        # Only what the captions name: other photos in the folder would be features that nobody asks for.
         named: dict[str, str] = {}
         for table in read_table(source, "captions", ("image_id", "image")):
             named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))

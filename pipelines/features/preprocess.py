@@ -73,14 +73,21 @@ def open_image(file: Path, shorter: int = MAX_PIXELS) -> Image:
 
 
 def open_images(files: Sequence[Path], most_pixels: int = PIXELS_TOGETHER) -> Iterator[list[Image]]:
-    """The images of a batch in RGB, upright, large ones reduced to a shorter side of SHORTER pixels or more. They come
-    in lists of at most `most_pixels` together, or of one image. Raises as `open_image`.
+    """Open image files in order, in lists that fit into memory: in RGB, upright, large ones reduced.
+
+    Args:
+        files: the images of a batch.
+        most_pixels: that a list may have in all; an image that has more is a list of its own.
+
+    Raises:
+        As `open_image`, which also says how far large images are reduced.
     """
+    # Decoded pixels take most of the memory: of small photos many fit into a list, of large ones few.
     together: list[Image] = []
     pixels = 0
     for file in files:
         image = open_image(file, SHORTER)
-        pixels += image.width * image.height
+        pixels += image.width * image.height  # as if it still joined this list
         if together and pixels > most_pixels:
             yield together
             together = []

@@ -168,7 +168,10 @@ class Arrays:
         self.images = source_images(("", image) for image in images)
 
     def read(self, start: int, stop: int) -> ReadFeatures:
-        """See FeatureSource. Raises ValueError when the five rows of an image differ."""
+        """The features of the images with indices start <= i < stop, and these images, see FeatureSource.
+
+        Raises ValueError if an array has five rows for each image, as some do, and those of one image differ.
+        """
         # A shard may begin in one array and end in another: read from each what lies between start and stop.
         parts = []
         for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):

@@ -159,7 +159,10 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
 
 
 def _row(record: Record | Rejected, kept_count: int) -> tuple[Cell, ...]:
-    """A record as the columns of `rows_schema` have it, without `keys`."""
+    """The cells of a record, in the order of the columns of `rows_schema`, without `keys`.
+
+    kept_count: how many columns the user keeps; a rejected record has nulls there.
+    """
     if isinstance(record, Rejected):
         in_place_of_fields = (record.source, record.line, None, record.text, None, None, None, None)
         return (*in_place_of_fields, record.reason, record.detail, *[None] * kept_count)
@@ -192,7 +195,16 @@ def _as_text(value: Cell) -> str:
 
 
 def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
-    """Write record batches to an Arrow file, all or none; the numbers of `rows`, and of `characters` in captions."""
+    """Write record batches to an Arrow file, all or none.
+
+    Args:
+        path: of the file.
+        schema: of the batches.
+        blocks: the batches; their rows without an image_id are rejected records.
+
+    Returns:
+        How many `rows` there are, and how many `characters` in captions.
+    """
     # Written beside and renamed: a process that is killed leaves no file that looks whole.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     rows = 0
@@ -221,7 +233,12 @@ def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The `position` and some columns of the rows in the files of all parts."""
+    """The rows in the files of all parts, in batches: `position`, and some of their other columns.
+
+    Args:
+        paths: the file of each part, by its number.
+        columns: the other columns.
+    """
     for position, block in chain.from_iterable(_stored(part, path) for part, path in enumerate(paths)):
         positions = pa.array(np.arange(position, position + block.num_rows))
         yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
@@ -355,7 +372,14 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
 
 
 def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
-    """The table captions of rows and their final numbers; source_name begins each id; split: of rows without one."""
+    """The table captions, of rows that are kept.
+
+    Args:
+        rows: in their final order.
+        number: (rows,) the number of each caption among those of its image, which ends its id.
+        source_name: begins each id.
+        split: of rows that name none.
+    """
     # The id is made last: a number is final only when repetitions are out and the source's own numbers are known.
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))

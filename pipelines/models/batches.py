@@ -131,7 +131,7 @@ class NegativeSampler:
 
 
 def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Tensor) -> NegativeSampler:
-    """What samples negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
+    """The sampler of negatives of the captions train (n,), of those that the corpus has. Raises ValueError if there are
     none.
     """
     pool = NegativePool(corpus.starts, config.negatives, corpus.family if config.balance_families else None)
@@ -144,6 +144,7 @@ def negative_sampler(config: TrainWithNegativesConfig, corpus: Corpus, train: Te
 
 
 def _why_no_negatives(config: TrainWithNegativesConfig, corpus: Corpus) -> str:
+    """The message of a training that has no negatives: what was asked for, and what the run has instead."""
     kinds = kinds_of(config.run) if has_table(config.run, "negatives") else ()
     families = ", ".join(sorted({kind.family for kind in kinds})) or "none: run negcap build first"
     unknown = sum(counts.unknown for counts in corpus.inserting.values())

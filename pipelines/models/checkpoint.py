@@ -230,10 +230,18 @@ class Weights(NamedTuple):
 
 
 def save(folder: Path, name: str, models: Models, state: JsonObject, optimizers: Optimizers = NO_OPTIMIZERS) -> None:
-    """Write `name`.safetensors, with the state in its metadata, then the state as `name`.json; both atomically.
+    """Write the weights of models as NAME.safetensors, with a state in its metadata, then the state as NAME.json.
 
-    Tensors are `<key of models>/<parameter>`, and `<key of optimizers>/<index of the parameter>/<entry>`. The metadata
-    also have the sha256 of config.json and the vocabularies beside it, and a seal, see `sealed_tensors`.
+    Each file is written completely or not at all. Tensors are `<key of models>/<parameter>`, and `<key of
+    optimizers>/<index of the parameter>/<entry>`. The metadata also have the sha256 of config.json and the vocabularies
+    beside it, and a seal, see `sealed_tensors`.
+
+    Args:
+        folder: of the model.
+        name: of the files, without suffix.
+        models: by names that begin those of the tensors.
+        state: what else is known of these weights, such as the epoch.
+        optimizers: whose state is saved, too.
     """
     tensors = {}
     for model_name, model in models.items():
@@ -251,8 +259,14 @@ def save(folder: Path, name: str, models: Models, state: JsonObject, optimizers:
 def save_last(
     folder: Path, models: Models, state: JsonObject, optimizers: Optimizers, history: Sequence[JsonObject]
 ) -> None:
-    """Write metrics.jsonl, then as `last` all that resuming after the last epoch of the history needs, so that it can
-    be told later whether these lines, or files of weights, have been lost.
+    """Write metrics.jsonl, then as `last` all that is needed to resume after the last epoch of the history.
+
+    By `last` it can be told later whether lines of metrics.jsonl, or files of weights, have been lost.
+
+    Args:
+        folder: of the model.
+        models, state, optimizers: see `save`.
+        history: a line for each epoch so far.
     """
     # before the weights: lines without weights are cut off when the training resumes, weights without lines are damage
     write_history(folder / METRICS, history)

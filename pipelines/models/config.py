@@ -129,6 +129,7 @@ class TrainConfig(Settings):
         return self
 
     def _check_languages(self) -> None:
+        """Raise ValueError if the languages are no codes, too many for the model, or lack the English it needs."""
         codes = ", ".join(self.languages)
         # two or three letters
         known = re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
@@ -333,6 +334,7 @@ class MhadConfig(TrainWithNegativesConfig):
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
+        """Refuse an odd dimension, and word vectors of languages that the model does not have. Raises ValueError."""
         if self.joint % 2:
             raise ValueError(f"joint must be even for two directions, was: {self.joint}")
         if unknown := [code for code, _ in self.other_vectors if code not in self.languages[1:]]:

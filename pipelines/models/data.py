@@ -258,9 +258,13 @@ def starts_of(sizes: Tensor) -> Tensor:
 
 
 def places_in_groups(groups: Tensor) -> Tensor:
-    """How many entries before each one are of the same group; groups: (n,), the number of each one's.
+    """The place of each entry in its group, from 0: how many entries before it have the same group.
 
-    groups 7 3 7 7 3 -> 0 0 1 2 1
+    Args:
+        groups: (n,) the number of each entry's group.
+
+    Returns:
+        (n,); of the groups 7 3 7 7 3 it is 0 0 1 2 1.
     """
     ordered, order = groups.sort(stable=True)
     first_of_group = torch.searchsorted(ordered, ordered)
@@ -573,7 +577,7 @@ def encode_run(
     return Corpus(
         captions=captions,
         vocabularies=words,
-        texts=RunTexts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), None, language),
+        texts=RunTexts(arrays["tokens"].to(device), arrays["offsets"], len(captions.ids), language=language),
         starts=starts_of(sizes),
         **{name: arrays[name] for name in OF_NEGATIVES},
         operators=tuple(stored.about["operators"]),
@@ -584,7 +588,7 @@ def encode_run(
 
 
 def _identity_of_texts(run: Path, captions: Captions, words: Vocabularies, selection: Selection | None) -> JsonObject:
-    """From what the arrays of `encode_run` follow."""
+    """All that decides the arrays of `encode_run`: if an entry changes, they are written anew."""
     # which captions there are depends on the languages and the table `extra`, which the run's hash does not tell
     hash_of_captions = hashlib.sha256()
     for caption_id, text in zip(captions.ids, captions.texts.to_pylist(), strict=True):
@@ -611,7 +615,18 @@ def _language_of_texts(captions: Captions, words: Vocabularies, negatives: int) 
 def _write_texts(
     out: ArrayWriter, run: Path, captions: Captions, words: Vocabularies, selection: Selection | None
 ) -> JsonObject:
-    """Write the arrays of `encode_run`, some negatives at a time; returns what else it needs of them."""
+    """Write the arrays of `encode_run`, some negatives at a time, so that a large run needs little memory.
+
+    Args:
+        out: the file of arrays.
+        run: the run.
+        captions: of the run, whose texts come first.
+        words: the vocabulary of each language.
+        selection: which negatives; None: none.
+
+    Returns:
+        What `encode_run` needs beside the arrays, such as the names of the operators.
+    """
     encoded_captions = _encode_captions(captions, words)
     out.append(tokens=encoded_captions.tokens, offsets=encoded_captions.offsets)
     out.append(**{name: np.empty(0, kind) for name, kind in OF_NEGATIVES.items()})  # also of a run without negatives

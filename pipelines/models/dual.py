@@ -56,6 +56,7 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__(config, features, words, vectors)
         scale = losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE
+        # learned as a logarithm, so that the scale itself stays above 0
         self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
         self.learn(config.model, len(config.negative_families))
 
@@ -63,8 +64,14 @@ class ContrastiveEncoder(DualEncoder, losses.ContrastiveHead):
 def embed_batch(
     model: DualEncoder, batch: TrainingBatch, sampled: SampledNegatives | None, config: DualConfig, epoch: int
 ) -> losses.EmbeddedBatch:
-    """The vectors of a batch and of the negatives sampled for it. epoch: from 1; the first config.negatives_after do
-    without negatives.
+    """The vectors of a batch, and those of the negatives that were sampled for it.
+
+    Args:
+        model: the encoders.
+        batch: of pairs of an image and a caption.
+        sampled: the negatives; None: there are none.
+        config: of the training.
+        epoch: from 1; the first config.negatives_after do without negatives.
     """
     if sampled is None or epoch <= config.negatives_after:
         sampled = NO_NEGATIVES
@@ -116,7 +123,15 @@ def contrastive_losses(
     config: ContrastiveConfig,
     epoch: int,
 ) -> Terms:
-    """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
+    """The terms of a contrastive loss on a batch, by name.
+
+    Args:
+        model: the encoders, with the learned scale of the loss.
+        batch: of pairs of an image and a caption.
+        sampled: the negatives of the captions; None: the loss has none.
+        config: of the training; names the loss.
+        epoch: from 1.
+    """
     embedded = embed_batch(model, batch, sampled, config, epoch)
     # fields in the order of EmbeddedBatch
     return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)

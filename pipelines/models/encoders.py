@@ -151,8 +151,14 @@ class WordEmbedding(nn.Embedding):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`: (words, size), with NaN
-    rows for random words, which are always trained; None: all are. tune: whether words with a vector are trained.
+    """A new word embedding (words, size), with random or given vectors.
+
+    Args:
+        words: the size of the vocabulary.
+        size: of a word's vector.
+        generator: of random vectors, which are uniform in [-0.1, 0.1] and always trained.
+        vectors: (words, size) the given ones, NaN for words that get a random one; None: all are random.
+        tune: whether given vectors are trained, too.
     """
     embedding = WordEmbedding(words, size)
     # all words get random numbers first, so that the generator goes on from the same place with and without a file
@@ -214,9 +220,10 @@ class AttentionHeads(nn.Module):
 
     def forward(self, states: Tensor, present: Tensor) -> Attended:
         """Attend to states (B, N, H) where `present` (B, N), bool, is True; each sequence has at least one such."""
-        queries = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()
+        # K heads of W = width rows: one matrix product for all heads, (K * W, H), is faster than K of them
+        queries = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()  # (K, W)
         keys = functional.linear(states, self.of_state.flatten(0, 1)).tanh().unflatten(-1, queries.shape)
-        scores = (keys * queries).sum(-1)  # (B, N, K)
+        scores = (keys * queries).sum(-1)  # (B, N, K), of keys (B, N, K, W)
         # the softmax is in float32, also where autocast computes the scores in bf16
         scores = scores.to(torch.promote_types(scores.dtype, torch.float)).masked_fill(~present[..., None], -torch.inf)
         weights = scores.softmax(1).transpose(1, 2).to(states.dtype)
@@ -321,7 +328,15 @@ class TextEncoder(nn.Module):
 def run_packed(
     net: nn.GRU | nn.LSTM, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor
 ) -> Tensor:
-    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pool: max or last."""
+    """The pooled states (B, joint) of a recurrent net over sentences, all of them in parallel.
+
+    Args:
+        net: the GRU or LSTM.
+        embed: word ids (n,) to vectors.
+        pool: of the states: "max", per dimension over all words, or "last".
+        tokens, offsets: the word ids of all sentences, and where each begins.
+        rows: (B,) the sentences to encode.
+    """
     packed = pack_sentences(offsets, rows)
     words = tokens[to_device(packed.positions, tokens.device)]
     states, last = net(PackedSequence(embed(words), packed.sizes))
@@ -334,11 +349,19 @@ def run_packed(
 
 
 def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-    """The same as `run_packed`, where the state after a common prefix is computed once, however many sentences have it.
+    """The pooled states of a GRU over sentences, as `run_packed` gives them, but faster for captions with negatives.
 
-    A negative shares with its caption all words before the first edit and, read backwards, all after the last. The
+    The state after a common prefix is computed once, however many sentences begin with it. A negative shares with its
+    caption all words before the first edit and, read backwards, all after the last. The
     input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
     quarter of the time.
+
+    Args:
+        net: the GRU, of one direction or two.
+        embed: word ids (n,) to vectors.
+        pool: of the states: "max" or "last".
+        tokens, offsets: the word ids of all sentences, and where each begins.
+        rows: (B,) the sentences to encode.
     """
     pooled = []
     vectors = None
@@ -419,7 +442,13 @@ ABOVE_ANY_WORD = 1 << 31  # ids of words are less
 
 
 def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
-    """The distinct prefixes of the sentences `rows` (B,), none of them empty; backwards: read them from their ends."""
+    """The distinct prefixes of sentences, as a tree: a node for each prefix, and the leaf of each sentence.
+
+    Args:
+        tokens, offsets: the word ids of all sentences, and where each begins.
+        rows: (B,) the sentences to look at; none of them is empty.
+        backwards: whether they are read from their ends.
+    """
     starts = offsets[rows]
     ends = offsets[rows + 1]
     lengths, order = (ends - starts).sort(descending=True, stable=True)

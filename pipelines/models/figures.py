@@ -117,8 +117,15 @@ def resample_counts(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[n
 
 
 def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:
-    """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images, in %. Each sample draws I
-    images with replacement; NaN where it has nothing to count. counts: (I, k). sizes: (I, k) or (I, 1).
+    """Bootstrap samples of k ratios in %: (resamples, k). Each sample draws I images with replacement.
+
+    A ratio is the sum of counts divided by the sum of sizes over the images; NaN where a sample has nothing to count.
+
+    Args:
+        counts: (I, k) the hits in each of I images.
+        sizes: (I, k) or (I, 1) the cases in each image.
+        seed: of the draws.
+        resamples: their number.
     """
     samples = []
     for times_drawn in resample_counts(len(counts), seed, resamples):
@@ -135,8 +142,16 @@ def percentile_interval(samples: np.ndarray) -> Interval:
 
 
 def ratios_with_intervals(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
-    """The k ratios of the sums of counts and sizes, both (I, k) or sizes (I, 1), over I images, in %. The interval of 0
-    and of 100 % is Wilson's, where an image with cases is one independent case: all resamples would be equal.
+    """k ratios in %, each with its 95 % interval over images: the sum of its counts divided by the sum of its sizes.
+
+    Args:
+        counts: (I, k) the hits in each of I images.
+        sizes: (I, k) or (I, 1) the cases in each image.
+        seed: of the resamples of the images.
+        resamples: their number.
+
+    Returns:
+        The k ratios. The interval of 0 and of 100 % is Wilson's, where an image with cases is one independent case.
     """
     values = (100 * counts.sum(0) / sizes.sum(0)).tolist()
     samples = bootstrap(counts, sizes, seed, resamples)

@@ -185,25 +185,41 @@ def _move_weights(optimizer: torch.optim.Optimizer, loss: Tensor, clip: float | 
 class _EpochClock:
     """Tells how far a long epoch is: after SAY_AFTER seconds, then ever more seldom."""
 
-    def __init__(self, epoch: int, epochs: int, length: int | None, say: Say) -> None:
+    def __init__(self, epoch: int, epochs: int, steps_in_all: int | None, say: Say) -> None:
+        """Start the clock of an epoch.
+
+        Args:
+            epoch: its number, from 1.
+            epochs: how many epochs the training has.
+            steps_in_all: how many steps this epoch has; None: not known, and nothing is said.
+            say: called with each line of progress.
+        """
         self.began = time.perf_counter()
-        self._told = self.began
+        self._last_said = self.began  # when the last line was said
         self._epoch = epoch
         self._epochs = epochs
-        self._length = length
+        self._steps_in_all = steps_in_all
         self._say = say
 
     def tell(self, steps: int) -> None:
         """Say how far the epoch is after so many steps, if it is time."""
         now = time.perf_counter()
         pause = max(SAY_AFTER, (now - self.began) / SAY_TIMES)
-        if self._length and now - self._told > pause:
-            self._told = now
-            self._say(format_progress(self._epoch, self._epochs, steps / self._length, now - self.began))
+        if self._steps_in_all and now - self._last_said > pause:
+            self._last_said = now
+            self._say(format_progress(self._epoch, self._epochs, steps / self._steps_in_all, now - self.began))
 
 
 def format_progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
-    """How far a training is, by a share of an epoch: `epoch 3 of 12: 40%, 2 min left of it, 31 min in all`."""
+    """How far a training is: `epoch 3 of 12: 40%, 2 min left of it, 31 min in all`.
+
+    Args:
+        epoch: its number, from 1.
+        epochs: how many there are.
+        share: of the epoch that is done, above 0.
+        seconds: since the epoch began.
+    """
+    # an epoch may have more batches than was said before it: then no time is left, but none is owed either
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
     whole = left + seconds / share * (epochs - epoch)
@@ -224,6 +240,7 @@ def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> 
     """Move averaged weights towards those of the model after training step `step`, from 1, by 1 - decay of the
     difference, or by 1 / step if that is more: at first the average is the plain mean of all weights so far.
     """
+    # one call for all weights, where a loop would start a kernel for each of them
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
@@ -236,6 +253,7 @@ def epoch_figures(results: Sequence[TrainingStep], epoch: int, began: float) -> 
     """
     if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")
+    # by name, since a training with several optimizers has other terms in other steps
     sizes: dict[str, list[int]] = {}
     values: dict[str, list[Tensor]] = {}
     for result in results:

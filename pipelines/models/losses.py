@@ -66,21 +66,32 @@ def max_of_hinges(scores: Tensor, margin: float, same_image: Tensor | None = Non
 
 
 def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float) -> Tensor:
-    """What VSE-C adds, max_c'' [α + s(i, c'') - s(i, c)]₊ for negatives c'' of each caption (Shi et al. 2018, eq. 3), a
-    scalar.
+    """The hinges of captions against their own hardest negatives, which VSE-C adds (Shi et al. 2018, eq. 3): a scalar.
 
-    true: (B,) scores of the true pairs. false: (P,) scores of the negatives with the image of their caption. owner:
-    (P,) the pair that each negative belongs to. A pair without negatives adds 0.
+    The sum over pairs of max_c'' [α + s(i, c'') - s(i, c)]₊; a pair without negatives c'' adds 0.
+
+    Args:
+        true: (B,) s(i, c), the scores of the true pairs.
+        false: (P,) s(i, c''), the score of each negative with the image of its caption.
+        owner: (P,) the pair that each negative belongs to.
+        margin: α.
     """
+    # a cost is never below 0, so that the zeros of pairs without negatives change no other maximum
     costs = (margin + false - true[owner]).clamp(min=0)
     return torch.zeros_like(true).scatter_reduce(0, owner, costs, "amax").sum()
 
 
 def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """VSE-C's released code: max_c'' [α + s(i, c'') - s(i, c)]₊ over the negatives of all captions of the batch, a
-    scalar. true: (B,) scores of the true pairs. false: (B, P) those of all images with all negatives.
+    """What VSE-C's released code adds, a scalar: max_c'' [α + s(i, c'') - s(i, c)]₊ over the negatives c'' of all
+    captions of the batch, not only of the image's own.
+
+    Args:
+        true: (B,) s(i, c), the scores of the true pairs.
+        false: (B, P) s(i, c''), the scores of all images with all negatives.
+        margin: α.
     """
     costs = (margin + false - true[:, None]).clamp(min=0)
+    # torch refuses the maximum of nothing; the sum of nothing is 0, and has a gradient
     return costs.amax(1).sum() if costs.shape[1] else costs.sum()
 
 
@@ -111,27 +122,47 @@ def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
 
 
 def intra_modal_loss(true: Tensor, between: Tensor) -> Tensor:
-    """CE-CLIP's contrast inside the texts (Zhang et al. 2024), -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a
-    caption is nearer to its image than to any negative. true: (B,) logits of the true pairs. between: (B, P) those of
-    negatives.
+    """CE-CLIP's contrast inside the texts (Zhang et al. 2024): a caption is to be nearer to its image than to any of
+    the negatives. The sum over captions of -log [exp l_ii / (exp l_ii + Σ_k exp m_ik)].
+
+    Args:
+        true: (B,) l_ii, the logit of each caption with its image.
+        between: (B, P) m_ik, the logits of each caption with P negatives.
     """
     return (torch.cat([true[:, None], between], 1).logsumexp(1) - true).sum()
 
 
 def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) -> Tensor:
-    """CE-CLIP's ranking of an image's negatives (Zhang et al. 2024), a scalar: B times the mean of [l(i, c'') - l(i, c)
-    + Th]₊. true: (B,) logits of the true pairs. false, owner, thresholds: (P,) those of negatives, their pairs and Th.
+    """CE-CLIP's ranking of an image's captions above their negatives (Zhang et al. 2024), a scalar.
+
+    B times the mean over negatives c'' of [l(i, c'') - l(i, c) + Th]₊.
+
+    Args:
+        true: (B,) l(i, c), the logits of the true pairs.
+        false: (P,) l(i, c''), the logit of each negative with the image of its caption.
+        owner: (P,) the pair that each negative belongs to.
+        thresholds: (P,) Th, the threshold of each negative's family.
     """
     # a loss of 0 that still has a gradient, as the mean of nothing would be NaN
     if not len(false):
         return true.sum() * 0
+    # times B, as the other terms are sums over the captions of the batch
     return (false - true[owner] + thresholds).clamp(min=0).mean() * len(true)
 
 
 def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tensor, family: Tensor) -> Tensor:
-    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives. A
-    family without negatives in the batch keeps its own. family: (P,) of each negative; else as in `rank_loss`.
+    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives.
+
+    A family without negatives in the batch keeps its threshold.
+
+    Args:
+        thresholds: (families,) those before the batch.
+        true: (B,) l(i, c), the logits of the true pairs.
+        false: (P,) l(i, c''), the logit of each negative with the image of its caption.
+        owner: (P,) the pair that each negative belongs to.
+        family: (P,) the index of each negative's family.
     """
+    # the thresholds follow the model; no gradient is to move the model towards them
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
     # the mean by family, in one pass over the batch
@@ -169,11 +200,15 @@ class NegativeScores(NamedTuple):
 def negative_scores(
     images: Tensor, negatives: Tensor, sampled: SampledNegatives, margin: float = 0.0
 ) -> NegativeScores:
-    """The cosines of images (B, d) with negatives (P, d).
+    """The cosines of images with negatives.
 
-    margin: times a negative's concreteness, is added to its score with its own image, in both: what a concrete noun
-    names can be seen to be missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is
-    negcap's own).
+    Args:
+        images: (B, d) unit vectors.
+        negatives: (P, d) unit vectors.
+        sampled: which negatives these are, with the caption and the concreteness of each.
+        margin: times a negative's concreteness, it is added to its score with its own image, in both results: what a
+            concrete noun names can be seen to be missing (after the concreteness-scaled margin of ConcretePlant, Im et
+            al. 2026; its form is negcap's own).
     """
     owner = to_device(sampled.owner, images.device)
     with_all = images @ negatives.T
@@ -181,6 +216,7 @@ def negative_scores(
     if margin:
         margins = margin * to_device(sampled.concreteness, images.device)
         every_negative = torch.arange(len(owner), device=images.device)
+        # of the column of a negative, only the row of its own image changes
         with_all = with_all.index_put((owner, every_negative), margins, accumulate=True)
         with_own = with_own + margins
     return NegativeScores(with_all, with_own)

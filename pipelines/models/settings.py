@@ -101,7 +101,8 @@ class CaptionerEvaluateConfig(Settings):
 
 
 def is_captioner(folder: Path) -> bool:
-    """Whether the folder of a model has a captioner's."""
+    """Whether a model's folder holds a captioner, and not an embedding model. False where no settings can be read."""
+    # both write config.json; only a captioner has a phase of maximum likelihood (mle) before its adversarial one
     try:
         return "mle_epochs" in json.loads((folder / "config.json").read_bytes())["config"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -152,6 +153,7 @@ class ClipConfig(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Refuse settings that contradict each other. Raises ValueError, which names them."""
         kind, _, rest = self.model.partition(":")
         if self.model and (kind not in ("hf", "open_clip") or not rest):
             raise ValueError(f"model must be hf:FOLDER or open_clip:FOLDER, was: {self.model}")
@@ -198,7 +200,7 @@ class HypernymConfig(Settings):
     threads: Threads = Field(default_factory=cores)
 
 
-# Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
+# Margins of entailment; the one with the highest accuracy on the validation pairs is kept.
 SMALLER = (0.02, 0.05, 0.1, 0.2)
 LARGER = (0.05, 0.1, 0.2, 0.4)
 MARGINS = {"order": SMALLER, "order-signed": LARGER, "order-reversed": SMALLER, "cosine": LARGER}

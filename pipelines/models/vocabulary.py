@@ -254,6 +254,7 @@ def _text(path: Path, size: int) -> Vectors:
 
 
 def _is_number(text: str) -> bool:
+    """Whether Python's float reads the text, as it also does `nan` and `1e-3`."""
     try:
         float(text)
     except ValueError:

@@ -36,8 +36,16 @@ class Prompt:
 
 
 def load(name: str, folder: Path | None = None) -> Prompt:
-    """The prompt `name` (of FIELDS) from `folder`, else the shipped one. Raises FileNotFoundError without the folder,
-    ValueError for a file without the line of dashes or with another field.
+    """A prompt, from the folder if it has one of this name, else the shipped one.
+
+    Args:
+        name: a key of FIELDS.
+        folder: of the user's prompts, NAME.txt with a line of three dashes between system and user message; None:
+            only the shipped prompts.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: the file has no line of dashes, or a field that the prompt does not get.
     """
     if folder is not None and not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder of prompts")

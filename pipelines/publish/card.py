@@ -123,9 +123,13 @@ class Facts:
 
     @property
     def use(self) -> str:
-        """How to read the set, in Markdown, with the names of an actual file, split and operator of it."""
+        """How to read the set, in Markdown: the format's text with the names of a file, split and operator of this set.
+
+        The split is `test`, or the first one if there is no test; the operator is the first with negatives in it.
+        """
         split = self.publication.split_names["test" if "test" in self.table.index else self.table.index[0]]
         operator = next((name for name, splits in self.splits_of.items() if split in splits), "")
+        # A record set that has `files` is many files with one label, which nobody can open.
         file = next((record.name for record in self.records if record.files is None), "")
         return Template(self.publication.format.use).substitute(file=file, split=split, operator=operator)
 
@@ -221,7 +225,7 @@ def card(facts: Facts) -> str:
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     publication = facts.publication
     records: dict[tuple[Column, ...], RecordSet] = {}
-    for record in facts.records:
+    for record in facts.records:  # in order: the first of each kind is shown
         # Files of the same columns are described once: `noun.json` stands for the files of all operators.
         records.setdefault(record.columns, record)
     return template.render(
@@ -359,7 +363,13 @@ def _record_set(record: RecordSet) -> Json:
 
 
 def _field(record_name: str, column: Column, record: RecordSet) -> Json:
-    """A field: where in the file it is (`extract`), and which part of that it is (`transform`)."""
+    """A field of Croissant: where in the file it is (`extract`), and which part of that it is (`transform`).
+
+    Args:
+        record_name: the identifier of the record set in Croissant.
+        column: that the field describes.
+        record: the record set, of one file or of many.
+    """
     if column.path:
         extract = {"jsonPath": column.path}
     elif column.property:

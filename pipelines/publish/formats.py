@@ -102,6 +102,7 @@ def file_of(publication: Publication, row: Row) -> str:
     name = row.operator
     if publication.config.names == "sugarcrepe":
         name = PARTS.get(name, name)
+        # Nothing was replaced: the negative only adds to its caption, as in SugarCrepe's files `add_…`.
         if not row.replaced:
             name = name.replace("replace_obj", "add_obj").replace("replace_att", "add_att")
     return publication.file(row.split, f"{name}.json")
@@ -123,6 +124,7 @@ def sugarcrepe_pp_rows(publication: Publication) -> Rows:
     written = Counter[str]()
     for row in publication.rows():
         file = file_of(publication, row)
+        # Drawn by the caption's id, so that it has the same second caption beside each of its negatives.
         second = record_rng(publication.config.seed, "caption2", row.text_id).choice(other_wordings(row))
         texts = {"caption": row.text, "caption2": second, "negative_caption": row.negative}
         yield Addition(file, {"id": written[file], "filename": row.image, **texts})
@@ -155,7 +157,7 @@ def negbench_rows(publication: Publication) -> Rows:
 
 
 def in_questions(rows: pd.DataFrame) -> pd.DataFrame:
-    """Those of the rows, each a caption with a negative, whose negative becomes an option of a NegBench question."""
+    """The rows (each a caption with a negative) whose negative becomes an option of a NegBench question."""
     options = set[tuple[str, str]]()
     for rows_of_image in by_image(with_negatives(rows).itertuples()):
         for question in _questions(rows_of_image):
@@ -172,6 +174,7 @@ def _questions(rows: list[Row]) -> Iterator[NegBenchQuestion]:
         yield question
     for rows_of_caption in by_caption(rows):
         true = rows_of_caption[0]
+        # A denial that was made of the caption has a text_id of its own; only captions are asked about here.
         if true.text_id == true.caption_id and true.caption_id not in asked:
             yield from _question_of_two_changes(rows_of_caption)
 
@@ -220,6 +223,7 @@ def changed(caption: str, negative: str) -> Change:
     old = caption.split(" ")
     new = negative.split(" ")
     start = len(commonprefix([old, new]))
+    # Behind the common start only: "a dog" and "a big dog" must not have their "a" counted from both ends.
     same_at_end = len(commonprefix([old[start:][::-1], new[start:][::-1]]))
     return Change(start, len(old) - same_at_end, new[start : len(new) - same_at_end])
 
@@ -247,7 +251,7 @@ VOTES = ("foil", "caption", "other")
 
 
 def valse_rows(publication: Publication) -> Rows:
-    """`{operator}.json`: by negative_id the `image_file`, `caption`, `foil`, votes …"""
+    """`{operator}.json`: by negative_id, a pair as VALSE has it: `image_file`, `caption`, `foil`, `mturk` (votes) …"""
     for row in publication.rows():
         pair = {
             "dataset": "negcap",
@@ -264,6 +268,8 @@ def valse_rows(publication: Publication) -> Rows:
         yield Addition(publication.file(row.split, f"{row.operator}.json"), Keyed(row.negative_id, pair))
 
 
+# By what describes the image, as annotators say; `text` is the negative. A negative that is true beside its caption is
+# as useless as one that is true alone: both are votes for the foil.
 VOTE_OF_ANSWER = {"caption": "caption", "neither": "other", "unsure": "other", "text": "foil", "both": "foil"}
 
 
@@ -289,6 +295,7 @@ CAPTIONS_PER_IMAGE = 5
 
 def first_five(rows: pd.DataFrame) -> pd.DataFrame:
     """The first five captions of each image, all of one split; none if it has fewer, since all images need five."""
+    # Captions of one image may be in several splits, but the five lines of an image are in one file.
     split_of_image = rows.groupby("image_id")["split"].transform("first")
     of_one_split = rows[rows["split"] == split_of_image]
     captions = of_one_split.drop_duplicates("text_id").groupby("image_id")["text_id"]
@@ -383,6 +390,7 @@ class CocoFile(JsonFile):
 
 def coco_rows(publication: Publication) -> Rows:
     """`captions_{split}.json`, with images that have numbers."""
+    # All of them first: whether they can be the numbers themselves is known only when each has been seen.
     image_ids = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
     number_of_image = _numbers_of_images(image_ids)
     for number, rows in enumerate(publication.by_caption(), 1):
@@ -397,7 +405,10 @@ def coco_rows(publication: Publication) -> Rows:
 
 
 def _numbers_of_images(image_ids: Sequence[str]) -> dict[str, int]:
-    """An image's number is its image_id if all are different integers, else its position from 1."""
+    """The number of each image, by its image_id, for formats that want whole numbers as ids.
+
+    It is the image_id itself if all of these are different integers, else the image's position, from 1.
+    """
     if all(name.isascii() and name.isdigit() for name in image_ids):
         numbers = {name: int(name) for name in image_ids}
         if len(set(numbers.values())) == len(numbers):  # not of "1" and "01"
@@ -406,6 +417,7 @@ def _numbers_of_images(image_ids: Sequence[str]) -> dict[str, int]:
 
 
 def _coco_negative(row: Row) -> Json:
+    """A negative inside an annotation of COCO: its text as `caption`, what was replaced, and how it is measured."""
     change = {"operator": row.operator, "replaced": row.replaced, "replacement": row.replacement}
     return {"caption": row.negative, **change, **{name: getattr(row, name) for name in MEASURES}}
 
@@ -540,6 +552,7 @@ class PublishConfig(PublishOptions):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        """Refuse settings that the format cannot use, or lacks. Raises ValueError, which says what to give."""
         kind = format_named(self.format)
         if not self.license.strip():
             raise ValueError("license must be given: the terms under which captions and images may be passed on")

@@ -53,6 +53,7 @@ class GateVerdict(NamedTuple):
             return TOO_FEW if few else REFUSED
         if most_telling(result.baselines).cue.low <= self.limit:
             return TOO_FEW if few else PASSED
+        # A handful of pairs can be above the limit by chance, and has been measured with all the others, too.
         part_of_passed = name != ALL and ALL in self.results and self.outcome(ALL) == PASSED
         return TOO_FEW if few and part_of_passed else REFUSED
 
@@ -119,6 +120,8 @@ def cues_table(verdict: GateVerdict) -> Table:
 
 
 def _cues(report: BlindReport) -> str:
+    """What tells an operator's negatives most, as text: words with their counts, or else n-grams."""
+    # Words first: their counts show at once what is out of balance.
     if report.words:
         return ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES])
     ngrams = [f"{ngram!r} (true)" for ngram, _ in report.true_cues[:CUES]]
@@ -137,6 +140,7 @@ def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[OperatorPair]:
     """A pair for every caption and operator with negatives; its negative is a random published one."""
     for (_, operator), group in groupby(rows, key=lambda row: (row.text_id, row.operator)):
         negatives = negatives_of(group)
+        # One of them: several pairs with the same caption are not independent, and would make intervals too narrow.
         if negatives:
             caption_and_operator = negatives[0].negative_id.rpartition(":")[0]
             chosen = record_rng(seed, "blind", caption_and_operator).choice(negatives)
@@ -162,7 +166,12 @@ class TrainSplit:
     images: frozenset[str] = frozenset()
 
     def leaks(self, row: Row, siblings: bool = False) -> Iterator[Leak]:
-        """What a row of another split has in the train split, too; with `siblings`, also its image's other captions."""
+        """Whether a row's image or caption is also in the train split: a leak for each that is.
+
+        Args:
+            row: to look at; one of the train split itself has no leaks.
+            siblings: whether the image's other captions are looked at, too.
+        """
         if row.split in TRAIN_SPLITS:
             return
         captions = [(row.caption_id, row.text)]

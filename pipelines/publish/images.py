@@ -169,6 +169,7 @@ def question_rows(publication: Publication) -> Rows:
         caption = rows[0]
         image = picture(publication, caption)
         for (operator, family), group in groupby(rows, key=lambda row: (row.operator, row.family)):
+            # Each text once, and never the caption's own: else two letters would be right.
             false = [text for text in dict.fromkeys(row.negative for row in group) if text != caption.text]
             options = [caption.text, *false[: len(LETTERS) - 1]]
             question_id = f"{caption.text_id}#{operator}"
@@ -227,6 +228,7 @@ def caption_samples(publication: Publication) -> Rows:
 
 
 def _negative(row: Row) -> Json:
+    """A negative in the JSON member of its caption's sample, with what was replaced and how it is measured."""
     negative = {"negative_id": row.negative_id, "operator": row.operator, "family": row.family, "text": row.negative}
     negative |= {"replaced": row.replaced, "replacement": row.replacement}
     return negative | {name: getattr(row, name) for name in MEASURES}
@@ -246,6 +248,7 @@ def image_samples(publication: Publication) -> Rows:
     """`{split}/{}.tar`: a sample per image and split."""
     for rows in publication.by_image():
         for split in dict.fromkeys(row.split for row in rows):
+            # A caption is a line of the sample's text, so that it must not have line breaks itself.
             texts = [" ".join(row.text.split()) for row in rows if row.split == split]
             captions = {".txt": "\n".join(texts).encode()}
             yield Addition(f"{split}/{{}}.tar", captions | _image_member(publication, rows[0]))
@@ -263,6 +266,8 @@ def finish_images(publication: Publication, folder: Path, files: Mapping[str, Ta
 
 
 def _image_member(publication: Publication, row: Row) -> dict[str, bytes]:
+    """The bytes of a row's image file, by the suffix of its member in the archive; JPEGs are all called `.jpg`."""
+    # a name without a suffix is a JPEG's: readers choose their decoder by the suffix
     suffix = PurePosixPath(row.image).suffix.lower()
     if suffix in (".jpeg", ""):
         suffix = ".jpg"

@@ -401,7 +401,7 @@ EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
 
 
 class ParquetFiles:
-    """The rows of one operator and split as Parquet files of at most 100,000 rows, or 2,000 with images."""
+    """The rows of one operator and split, as Parquet files of at most 100,000 rows, or 2,000 if they hold images."""
 
     def __init__(self, stem: Path, columns: Sequence[Column], sizes: FileSizes | None = None) -> None:
         """Write files `{stem}-00000-of-000NN.parquet`.
@@ -413,7 +413,7 @@ class ParquetFiles:
         self.sizes = sizes or (WITH_IMAGES if EMBEDDED in columns else WITH_PATHS)
         self.waiting: list[Sequence[object]] = []
         self.writers: list[pq.ParquetWriter] = []
-        # How many rows still fit into the last file.
+        # How many rows still fit into the last file; at 0 the next row begins a new one.
         self.room = 0
 
     def add(self, content: Sequence[object]) -> None:
@@ -423,6 +423,7 @@ class ParquetFiles:
             self._flush()
 
     def _flush(self) -> None:
+        """Write the waiting rows as a row group of the last file; of a new one if that is full."""
         if not self.room:
             self.room = self.sizes.file
             if self.writers:

@@ -94,6 +94,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
 
 
 def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, say: Say) -> Published:
+    """Choose what is published, have it pass the gate, and write it with its card, into a locked folder."""
     kind = format_named(config.format)
     if not overwrite and not holds_nothing(output):
         raise FileExistsError(
@@ -109,6 +110,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
     # A second pass, as counts, examples and pairs must be of what is left.
     if left_out:
         publication = replace(publication, left_out=left_out)
+        # Nothing is left to be found in the train split; the card is to name what the first pass has found.
         again = survey(publication, TrainSplit(), config.seed)
         found = again._replace(leaks=found.leaks, missing=found.missing, unfit=found.unfit)
     if not found.counts:
@@ -130,6 +132,7 @@ def _publish(run: Path, output: Path, config: PublishConfig, overwrite: bool, sa
             records=tuple(records),
             files=files,
         )
+        # In this order: Croissant lists the data, and the card lists both of them, but cannot have a hash of itself.
         _write(new / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(new / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(new / CARD, card(replace(facts, files=(*files, *digests(new, (CROISSANT, SUMS))))))
@@ -229,6 +232,7 @@ def _count(rows: pd.DataFrame, captions: pd.DataFrame) -> Counter[tuple[str, str
 
 def _unfit_images(captions: pd.DataFrame) -> dict[str, str]:
     """By caption_id, why the name of its image cannot be published, if it cannot."""
+    # Each name once, as an image has several captions.
     faults = {name: image_fault(name) for name in captions["image"].unique()}
     details = {}
     for caption_id, image in zip(captions["caption_id"], captions["image"], strict=True):
@@ -250,6 +254,7 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     """The caption_ids to leave out. If the config does not allow it, RefusedError (leaks) or FileNotFoundError."""
     lines = []
     for what in ("image", "caption"):
+        # Several captions may leak by one image, which is named once.
         names = sorted({leak.name for leak in found.leaks.values() if leak.what == what})
         if names:
             lines.append(f"{number_of(len(names), what)} of the train split also in another split: {abbreviate(names)}")
@@ -271,7 +276,17 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
 
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> GateVerdict:
-    """Measure pairs without images. RefusedError for what can be guessed, but for `allow_blind` or training."""
+    """Measure how often the negatives can be guessed without the images, and refuse to publish those that can.
+
+    Args:
+        run: where measurements are kept.
+        found: the survey, with the pairs of each operator.
+        config: with the limit `max_blind`; `allow_blind`, or a format for training, publishes them all the same.
+        say: called with what is published although it can be guessed, or could not be measured well.
+
+    Raises:
+        RefusedError: an operator's negatives can be guessed too often.
+    """
     if not found.pairs:
         return GateVerdict(config.max_blind)
     verdict = gate.judge_negatives(found.pairs, config.max_blind, cached_reports(run, config.seed, read_corpus(run)))
@@ -306,6 +321,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
 
 def provenance(publication: Publication) -> dict[str, str]:
     """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
+    # All shards of a table have the same metadata.
     first_shard = shards_of(publication.run, publication.table or "captions")[0]
     metadata = first_shard.read([]).schema.metadata or {}
     decoded = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
@@ -321,6 +337,7 @@ def made_with(publication: Publication) -> dict[str, Json]:
             continue
         if name == "captions":
             settings["source"] = {**manifest.identity.inputs}
+        # A run may have been refined, and its unrefined negatives be published all the same.
         if manifest.identity.config and (name != "refined" or publication.table == "refined"):
             settings[name] = {**manifest.identity.config}
     settings["publish"] = {"seed": publication.config.seed, "per_operator": publication.per_operator}
@@ -352,12 +369,17 @@ def move_into_place(new: Path, output: Path) -> list[str]:
 
 
 def _remove_published(output: Path) -> set[Path]:
-    """Remove the files that SHA256SUMS lists, and the card; returns the folders that they were in."""
+    """Remove what an earlier publication has written: the files that SHA256SUMS lists, the card and Croissant.
+
+    Returns:
+        The folders that they were in, which may be empty now.
+    """
     sums = output / SUMS
     if not sums.is_file():
         return set()
     listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
     folders = set[Path]()
+    # Card and Croissant are written after the digests, which lack them.
     for name in (*filter(None, listed), CARD, CROISSANT):
         file = output / name
         if file.is_file() and file.resolve().is_relative_to(output):

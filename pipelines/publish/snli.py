@@ -74,6 +74,7 @@ def _pairs(negatives: Sequence[Row], cuts: Sequence[TextSpan]) -> Iterator[dict[
         if not fitting:
             continue
         chosen = record_rng(0, "snli", f"{caption_id}#{cut.start}").choice(fitting)
+        # Only the cut differs, so that its end in the negative is moved by the difference of the lengths.
         end_in_negative = cut.end + len(chosen.negative) - len(text)
         hypotheses = {
             "entailment": text[cut.start : cut.end],
@@ -116,7 +117,15 @@ def _cuts_of_run(run: Path) -> Iterator[Cuts]:
 
 
 def cuts(parse: Json, relations: Sequence[Json]) -> list[TextSpan]:
-    """The parts of a parse's caption, shorter than it, with one of its relations (of components) and noun phrases."""
+    """The parts that a caption can be cut to: each has one relation, with the noun phrases of its subject and object.
+
+    Args:
+        parse: the caption's row of the table parses.
+        relations: those of its row of the table components.
+
+    Returns:
+        The parts, in characters of the caption, that are shorter than the whole caption.
+    """
     tokens = parse["tokens"]
     text = parse["text"]
     phrase_of_token = {}
@@ -124,6 +133,7 @@ def cuts(parse: Json, relations: Sequence[Json]) -> list[TextSpan]:
         phrase_of_token.update(dict.fromkeys(range(phrase["start"], phrase["end"]), phrase))
     spans: dict[TextSpan, None] = {}  # without repeats, in order
     for relation in relations:
+        # The words of the relation, and the whole noun phrases of its subject and object.
         inside = list(relation["tokens"])
         for token in (relation["subject_token"], relation["object_token"]):
             inside.append(token)
@@ -131,6 +141,7 @@ def cuts(parse: Json, relations: Sequence[Json]) -> list[TextSpan]:
                 phrase = phrase_of_token[token]
                 inside += [phrase["start"], phrase["end"] - 1]
         span = TextSpan(tokens[min(inside)]["start"], tokens[max(inside)]["end"])
+        # A hypothesis that repeats the premise would tell its label by that.
         if span.end - span.start < len(text.rstrip(" .!")):
             spans[span] = None
     return list(spans)

@@ -173,6 +173,7 @@ def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     for line in lines:
+        # An apostrophe in front makes a spreadsheet take the cell for text.
         writer.writerow(["'" * value.startswith(FORMULA) + visible(value) for value in line])
     return text.getvalue().encode("utf-8-sig")
 
@@ -261,6 +262,7 @@ def _check_items(file: Path, items: pd.Series, wrong: pd.Series, problem: str) -
 
 
 def _check_words(file: Path, cells: pd.Series, words: Sequence[str]) -> None:
+    """Raise ValueError, with the file and line of the first one, if cells of a column are none of these words."""
     wrong = cells[~cells.isin(words)]
     if len(wrong):
         rule = f"{cells.name} must be one of {', '.join(filter(None, words))}"
@@ -406,7 +408,7 @@ def judge_votes(name: str, votes: pd.DataFrame) -> VoteReport:
 
 
 def to_text(agreement: AgreementReport) -> str:
-    """What `agree` returns as plain-text tables."""
+    """The agreement that `agree` has measured, as plain-text tables."""
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for report in agreement["operators"]:
         shares = [with_interval(share) for share in (report["valid"], report["false"], report["fluent"])]
@@ -462,7 +464,10 @@ def read_reports(run: Path) -> list[ReadingReport]:
 
 
 def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> ReadingReport:
-    """What one reader says of the pairs of an operator; rows: a question each, of the table verdicts."""
+    """The shares that one reader's answers give for the pairs of an operator.
+
+    rows: of the table verdicts, one for each question that the reader was asked.
+    """
     read = rows[rows["problem"] == ""]
     blind = read[read["reading"] == "blind"]
     image = read[read["reading"] == "image"]
@@ -486,7 +491,12 @@ def _reading_report(reader: str, reading: str, operator: str, rows: pd.DataFrame
 
 
 def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
-    """The share of negatives for which an answer holds; its mean over the orders in which a pair was read."""
+    """The share of negatives for which an answer holds, with its interval over images; None without rows.
+
+    Args:
+        rows: the answers, with negative_id and image_id. A pair that was read in both orders has two.
+        holds: (rows,) bool, whether the answer holds. The answers to one pair count together as one, their mean.
+    """
     if not len(rows):
         return None
     means = holds.groupby([rows["negative_id"], rows["image_id"]], sort=False).mean()

@@ -73,7 +73,13 @@ def scorecards(run: Path) -> list[Scorecard]:
 
 
 def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> Scorecard:
-    """The figures of one group of pairs, under a name; corpus: true captions, for the baselines."""
+    """The figures of one group of pairs of a caption and its negative.
+
+    Args:
+        name: of the group.
+        rows: one for each pair, with the judgement of both texts.
+        corpus: true captions that the blind baselines learn from.
+    """
 
     def share(holds: Iterable[bool]) -> Accuracy:
         return accuracy(sum(holds), len(rows))

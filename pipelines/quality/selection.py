@@ -126,7 +126,8 @@ def _language_model_gaps(
     images: Sequence[str],
     seed: int,
 ) -> np.ndarray:
-    """(candidates, 2): the gaps to expect of a language model, from those of PARTS models.
+    """How much more probable a language model finds the true text than the negative: (candidates, 2), the gaps that are
+    to be expected, from those of PARTS models.
 
     Args:
         vocabulary: that knows all words.

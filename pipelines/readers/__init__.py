@@ -79,8 +79,15 @@ def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
 
 
 def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The types of `options.keep_columns` in the files `urls`. Raises ValueError for a format
-    that has no columns to keep, or a file that lacks one of them.
+    """The type that each of `options.keep_columns` has in the table captions: as in the first file, else text.
+
+    Args:
+        format: a key of READERS.
+        urls: the files of the source. Only the first one is opened; when the others are read, their values must fit.
+        options: with the columns to keep.
+
+    Raises:
+        ValueError: the format has no columns to keep, or the first file lacks one of them.
     """
     if options.keep_columns and format not in ("table", "webdataset"):
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
@@ -88,12 +95,15 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
     if options.keep_columns and format == "table":
         with naming(urls[0]):
             types = table.kept_types(urls[0], options)
+    # WebDataset states no types: each sample is JSON of its own, of which anything but text is kept as JSON
     return {name: types.get(name, pa.string()) for name in options.keep_columns}
 
 
 def content(file: str, format: str = "") -> dict[str, str | int]:
-    """What identifies a file: its name (`file`), `bytes` and `sha256`, as stored; of an archive of webdataset, that of
-    the names of its members and the texts. Raises ValueError or FileNotFoundError naming it.
+    """The name (`file`), `bytes` and a hash of a file, by which a run knows whether it has changed.
+
+    The hash is `sha256` of the file as it is stored; for a WebDataset archive, of its members' names and texts. Raises
+    ValueError or FileNotFoundError, which name the file.
     """
     with naming(file):
         return webdataset.content(file) if format == "webdataset" else files.content(file)
@@ -102,8 +112,16 @@ def content(file: str, format: str = "") -> dict[str, str | int]:
 def read(
     source: str, format: str, options: ReadOptions, only: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
-    """The records of a source, or of `only` some files of it, in its order: cleaned (see `clean`), or rejected with a
-    reason. Raises ValueError or FileNotFoundError, naming the file that cannot be read as `format`.
+    """The records of a source, in its order: cleaned (see `clean`), or rejected with a reason.
+
+    Args:
+        source: a path, URL or pattern.
+        format: a key of READERS.
+        options: with the columns that the user has named.
+        only: some files of the source; None: all.
+
+    Raises:
+        ValueError, FileNotFoundError: a file cannot be read as `format`; names it.
     """
     reader = reader_of(format)
     with naming(source):

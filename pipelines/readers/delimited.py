@@ -98,22 +98,22 @@ def cut(record: str, delimiter: str) -> Fields:
 def _well_written(match: re.Match[str]) -> CutField:
     """The field that `_field` has found, without its quotes and with those inside it as they are meant."""
     if match["bare"] is not None:
-        return CutField(match["bare"], True, match.end())
+        return CutField(match["bare"], bare=True, end=match.end())
     if match["quoted"] is not None:
-        return CutField(match["quoted"].replace('""', '"'), False, match.end())
-    return CutField(match["escaped"].replace('\\"', '"'), False, match.end())
+        return CutField(match["quoted"].replace('""', '"'), bare=False, end=match.end())
+    return CutField(match["escaped"].replace('\\"', '"'), bare=False, end=match.end())
 
 
 def _with_stray_quotes(record: str, start: int, delimiter: str) -> CutField:
     """A field that begins with a quote and has others where CSV allows none."""
     stray = _with_strays(delimiter).match(record, start)
     assert stray is not None  # the pattern also matches nothing
-    whole = CutField(stray["all"], True, stray.end())
+    whole = CutField(stray["all"], bare=True, end=stray.end())
     is_open = _OPEN.match(record, start) is not None
     if delimiter == "\t":
         return whole._replace(problem=OPEN if is_open else "")
     if stray["inner"] is not None and _pairs_up(stray["inner"]):
-        return CutField(stray["inner"].replace('""', '"'), False, stray.start("end"))
+        return CutField(stray["inner"].replace('""', '"'), bare=False, end=stray.start("end"))
     if is_open:
         return whole._replace(problem=OPEN)
     return whole if _pairs_up(stray["all"]) else whole._replace(problem=STRAY)
@@ -224,7 +224,14 @@ def _until_closed(
 
 
 def _is_record(line: str, delimiter: str, width: int, example: Sequence[str]) -> bool:
-    """Whether a line is a record of its own: as many fields, with an id or file name where the last record has one."""
+    """Whether a line is a record of its own, and not the second line of a broken sentence.
+
+    Args:
+        line: to look at.
+        delimiter: between fields.
+        width: how many fields a record has.
+        example: the fields of the last record; a record has an id or a file name where this one has.
+    """
     fields = cut(line, delimiter)
     least = width - 1 if fields.problem == OPEN else width  # `cut` stops before an open one
     if fields.problem == STRAY or width < 2 or len(fields.values) < least:

@@ -356,6 +356,7 @@ class _JsonBytes:
     """
 
     def __init__(self, file: IO[bytes]) -> None:
+        """Read from a file, whose encoding its first bytes tell."""
         encoding = _form_of(file).encoding
         if encoding == "utf-8":
             encoding = "utf-8-sig"  # which leaves out a byte order mark, as utf-16 does
@@ -423,7 +424,10 @@ def json_items(url: str, prefix: str, expected: str) -> Iterator[Cell]:
 
 
 def content(url: str) -> dict[str, str | int]:
-    """What identifies a file: its name without folder (`file`), `bytes` and `sha256`, as stored (compressed)."""
+    """A file's name without folder (`file`), its size in `bytes` and its `sha256`, as it is stored (compressed).
+
+    By these a run knows whether the file has changed.
+    """
     digest = hashlib.sha256()
     size = 0
     with open_bytes(url, "a readable file", packed=False) as file:

@@ -156,6 +156,11 @@ def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
     Where the first lines begin with an id, as in MSVD (`x_5_15 a dog sleeps`) or Flickr8k-CN (`1.jpg#zhc#0 …`),
     that is the image's name, and all lines must have one; where they are numbered (`1. A dog`), the numbers are left
     out.
+
+    Args:
+        source: the source, which is this one file.
+        url: the file.
+        options: with the language of the captions.
     """
     name = name_of(url)
     split = split_in(url)
@@ -206,6 +211,7 @@ class ImagesWithTexts(NamedTuple):
 
 
 def _below(source: str) -> ImagesWithTexts:
+    """The text files below a folder that hold captions, and its images by the names that a text file can have."""
     below = names_below(source)
     # A text belongs to the image of its own folder or, as in `images/1.jpg` and `texts/1.txt`, to the first one of its
     # name in any folder: setdefault keeps the first.

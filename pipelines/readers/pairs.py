@@ -183,7 +183,7 @@ def _names_of_split(file: Path, source: Path) -> set[str]:
 
 
 def read_published(file: Path) -> Iterator[Published]:
-    """What a file of a published set asks of a model, in order: the columns of its first row say of which format it is.
+    """The cases of a published test set's file, in order. The columns of its first row say which format it has.
 
     A file without columns of captions and negatives, such as a list of images beside them, has nothing. Records of one
     caption that follow each other are one. Raises ValueError for a file that cannot be read, or has a bad record.
@@ -325,7 +325,18 @@ class _RecordReader:
 
     @classmethod
     def of_first_row(cls, row: Row, given: Roles, truth_column: str, url: str, name: str) -> _RecordReader:
-        """The reader of a file with this row. Raises NoColumnError."""
+        """The reader of a file, by its first row.
+
+        Args:
+            row: the first one; all others are taken to have its columns.
+            given: the columns that the user has named, by role.
+            truth_column: the column that says whether a caption is true; "": none, NO_COLUMN: none is to be looked for.
+            url: the file.
+            name: its name in records.
+
+        Raises:
+            NoColumnError: the row lacks a column that is needed.
+        """
         columns = _columns_of(row, given, url)
         if columns.fault:
             raise NoColumnError(columns.fault)

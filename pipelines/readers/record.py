@@ -152,6 +152,9 @@ def clean(record: Record) -> Record | Rejected:
 
 
 def _clean_text(value: object) -> str:
+    """A caption without markup and with single spaces. Raises _BadRecord if it is no text, empty, too long or no word
+    is in it.
+    """
     # Nearly every English caption leaves here, in a seventh of the time that the rules below take.
     if type(value) is str and value.isascii() and value.isprintable() and 0 < len(value) <= MAX_TEXT:
         if "  " not in value and _PLAIN_TEXT.fullmatch(value):
@@ -196,6 +199,7 @@ def _image_of(value: object) -> str:
 # An image has several captions, which mostly stand together; splits and languages are few.
 @lru_cache(maxsize=1024)
 def _clean_image(value: str) -> str:
+    """The name of an image without spaces around it. Raises _BadRecord if it cannot be a file's name or an id."""
     if _PLAIN_NAME.fullmatch(value):
         return value
     image = value.strip()
@@ -231,6 +235,7 @@ def _clean_split(value: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _clean_language(value: str | None) -> str:
+    """The ISO 639 code of a language in lower case, such as en of `EN-us`. Raises _BadRecord if there is none."""
     code = _LANGUAGE.fullmatch(value.strip()) if value is not None else None
     if code is None:
         was = "is missing" if value is None else f"was: {excerpt(value)[:80]!r}"

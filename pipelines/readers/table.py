@@ -122,7 +122,7 @@ class _Chooser:
     unread: Mapping[str, str]
 
     def columns(self) -> Columns:
-        """See `choose`."""
+        """The columns of each role, by the options or by what their names usually mean. Raises as `choose`."""
         options = self.options
         names = self.names
         # The image first: whether a column of ids is looked for, and what may be of truth, depends on it.
@@ -265,6 +265,7 @@ def _whole_conversation(name: str, names: Sequence[str]) -> str:
 
 
 def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
+    """Whether a table with columns of these names can be read: they, or the options, tell captions and images."""
     try:
         choose(names, options, "")
     except ValueError:
@@ -405,7 +406,14 @@ def kind_of(url: str) -> str:
 
 
 def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The records of a text file, whose columns are those of its first row."""
+    """The records of a text file, whose columns are those of its first row.
+
+    Args:
+        kind: of the file: `delimited`, or JSON as `kind_of` tells it.
+        url: the file.
+        name: its name in records.
+        options: with the columns that the user has named.
+    """
     if kind == "delimited":
         # All columns that are named must be numbers, or none: one that is left out here would decide nothing.
         truth = options.truth_column if options.truth_column != NO_COLUMN else ""
@@ -570,7 +578,16 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
-    """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read."""
+    """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read.
+
+    Args:
+        schema: of the table.
+        options: with the columns that the user has named.
+        where: the file, for messages.
+
+    Raises:
+        ValueError: the caption column is binary, or stands twice; also as `choose`.
+    """
     role = [plain_name(name) for name in options.caption_column] or CAPTION
     binary = [column.name for column in schema if _is_binary(column.type)]
     name = guess(role, binary)
@@ -614,7 +631,10 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def column_of(name: str, names: Sequence[str]) -> str:
-    """The column, one of `names`, that has the column `name` inside, or is it."""
+    """The column of a file, one of `names`, in which a column is found: itself, or for `image.path` the struct `image`.
+
+    A name that is in none of them is returned as it is.
+    """
     if name in names:
         return name
     return next((outer for outer in names if name.startswith(f"{outer}.")), name)
@@ -629,7 +649,10 @@ def without_bytes(column: pa.Field) -> list[str]:
 
 
 def _path_in(kind: pa.DataType) -> str | None:
-    """Of a type of embedded images, the field with the image's path, or "" where there is none; None for others."""
+    """Where a column of images has the path: in the field "path" of a struct; "" if it has only the bytes of images.
+
+    None for a type that holds no images.
+    """
     # As Hugging Face's datasets write a picture or a sound: struct<bytes, path>, one of which may be null.
     fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
     if "path" in fields and (_is_text(fields["path"]) or pa.types.is_null(fields["path"])):
@@ -640,7 +663,14 @@ def _path_in(kind: pa.DataType) -> str | None:
 def rows_of(
     batches: Iterable[pa.RecordBatch], chosen: Columns, name: str, language: str
 ) -> Iterator[Record | Rejected]:
-    """Rows of Arrow batches as records with `line` from 1. name: of the source; language: if no column has it."""
+    """The records in Arrow batches, one for each row, with `line` from 1.
+
+    Args:
+        batches: the rows.
+        chosen: which column has which role.
+        name: of the source, for the records.
+        language: of the captions, if no column has it.
+    """
     rows_before = 0
     for batch in batches:
         # One column after the other, in the order of `Columns.in_order`: the image first. The captions are always

@@ -79,7 +79,16 @@ def only_true(records: Iterable[Record | Rejected], options: ReadOptions, where:
 
 
 def _recognised(truths: Sequence[Mapping[str, Cell]], wanted: str, where: str) -> list[str]:
-    """The columns of truth, given the values of the first records. Raises ValueError if that is unsure."""
+    """The columns that say whether a caption is true, recognised by their names and values.
+
+    Args:
+        truths: for each of the first records, the values of the columns that may be of truth, by name.
+        wanted: the column that the user has named; "": none.
+        where: the file, for messages.
+
+    Raises:
+        ValueError: a column of truth has other values than yes and no, or it is unsure whether one is of truth.
+    """
     # Rows of JSON need not have the same names: all that any of them has, in the order in which they come.
     names = list(dict.fromkeys(chain.from_iterable(truths)))
     values = {name: [truth[name] for truth in truths if not is_missing(truth.get(name))] for name in names}

@@ -48,6 +48,11 @@ def _samples(source: str, url: str, options: ReadOptions) -> Iterator[Record | R
     """A record for each sample of a tar archive, maybe with a list of captions as its text.
 
     The texts of an archive are in memory at once, since the members of a sample may stand apart.
+
+    Args:
+        source: the folder or pattern that the archive is of.
+        url: the archive.
+        options: with the columns that the user has named.
     """
     name = name_in(source, url)
     splits_in_path = (split_in(part) for part in reversed(name.split("/")))  # `00012.tar` may be in `train`
@@ -105,7 +110,10 @@ def _has_both(sample: Sequence[ArchiveFile]) -> bool:
 
 
 def _without_folders(by_key: Mapping[str, list[ArchiveFile]]) -> dict[str, list[ArchiveFile]]:
-    """The samples by their keys without folders; as they are, unless that brings images and texts together."""
+    """Samples joined by their keys without folders, so that `images/1.jpg` and `texts/1.txt` are one sample.
+
+    They stay apart, as they are in `by_key`, unless every joined sample then has both an image and a text.
+    """
     joined: dict[str, list[ArchiveFile]] = {}
     for key, sample in by_key.items():
         joined.setdefault(name_of(key), []).extend(sample)

@@ -116,6 +116,14 @@ def read_info(run: Path) -> RunInfo:
 
 
 def _table_info(run: Path, name: str, manifest: Manifest | None, shards: Sequence[Shard]) -> TableInfo:
+    """The line of a table in what `negcap info` shows.
+
+    Args:
+        run: the run.
+        name: of the table.
+        manifest: of the table; None: it is unfinished.
+        shards: that are there.
+    """
     size_of_file = storage.sizes(run / name)
     return {
         "name": name,
@@ -128,6 +136,7 @@ def _table_info(run: Path, name: str, manifest: Manifest | None, shards: Sequenc
 
 
 def _count_captions(shards: Iterable[Shard]) -> CaptionCounts:
+    """How many distinct images the table captions has, and how many captions each split."""
     images = set[str]()
     splits = Counter[str]()
     for shard in shards:
@@ -138,6 +147,7 @@ def _count_captions(shards: Iterable[Shard]) -> CaptionCounts:
 
 
 def _count_operators(shards: Iterable[Shard]) -> Counter[str]:
+    """How many rows of a table each operator has."""
     operators = Counter[str]()
     for shard in shards:
         operators.update(_counts(shard.read(["operator"])["operator"]))

@@ -12,6 +12,7 @@ from ..cli.group import CONTEXT, CommandGroup
 from ..engine.errors import require_libraries
 
 DATA = Path(__file__).parents[2] / "augment" / "data"
+LEAVE_OUT = "Ids of photos not to {verb}; an id is an image's name up to the first _ or dot."
 
 
 class MakerGroup(CommandGroup):
@@ -33,7 +34,12 @@ def resources() -> None:
 )
 @click.argument("captions", nargs=-1, required=True)
 @click.option("--held-out", multiple=True, metavar="CAPTIONS", help="For the perplexity; splits other than train.")
-@click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to train on.")
+@click.option(
+    "--leave-out",
+    type=Path,
+    metavar="FILE",
+    help=LEAVE_OUT.format(verb="train on"),
+)
 @click.option("--source", help="What the captions are, for the model's metadata; default: their names.")
 @click.option(
     "--continue", "continued", type=Path, metavar="MODEL", help="Train this model on, or that of the package (shipped)."
@@ -73,12 +79,19 @@ def cloze(
 )
 @click.argument("sources", nargs=-1, required=True)
 @click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
-@click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to read.")
+@click.option(
+    "--leave-out",
+    type=Path,
+    metavar="FILE",
+    help=LEAVE_OUT.format(verb="read"),
+)
 @click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
 def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, output: Path, **given: object) -> None:
-    """Fit the surrogate of a cloze model, which estimates what texts lose that it does not read.
+    """Fit the surrogate of a cloze model: a small network that estimates what the model would say of an edited caption.
 
-    SOURCES are captions that `negcap build` reads. Without a surrogate a model works, but takes several times as long.
+    The estimate is by how much each word becomes less probable when another one is replaced, so that the model need
+    not read most texts. SOURCES are captions that `negcap build` reads. A model without a surrogate works, but takes
+    several times as long.
     """
     from .cloze.config import SurrogateConfig
     from .cloze.surrogate import fit_to
@@ -188,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _message(error: Exception) -> str:
-    """What is wrong, in one line."""
+    """The message of an error, in one line."""
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, ModuleNotFoundError) and f"{error.name}.".startswith(f"{__package__}."):

@@ -312,7 +312,15 @@ def _ratings_now(arrays: Mapping[str, np.ndarray], given: Inputs) -> np.ndarray:
 def _predict_left_out(
     given: Inputs, rated: Labels, config: JudgementConfig, start: Mapping[str, np.ndarray] | None
 ) -> np.ndarray:
-    """The probabilities for each negative, (negatives, 2), of a network that was fitted without its caption."""
+    """Cross-validated probabilities for each negative, (negatives, 2): of a network fitted without its caption.
+
+    Args:
+        given: what the network sees of each negative.
+        rated: the labels of people, in the same order.
+        config: of the fits; its seed divides the captions into FOLDS parts.
+        start: the weights to start each fit from; None: random ones.
+    """
+    # Negatives of one caption are in one part: a network that has seen one of them would know the others.
     number_of_caption = {text: number for number, text in enumerate(dict.fromkeys(rated.captions))}
     fold_of_caption = np.random.default_rng(config.seed).integers(0, FOLDS, len(number_of_caption))
     fold = fold_of_caption[[number_of_caption[text] for text in rated.captions]]
@@ -326,7 +334,17 @@ def _predict_left_out(
 
 
 def accuracy(predicted: np.ndarray, answers: np.ndarray, weights: np.ndarray) -> RaterAccuracy:
-    """How well the answers to one question are predicted; all (negatives,), answers NaN where nothing was said."""
+    """How well the answers to one question are predicted.
+
+    Args:
+        predicted: (negatives,) the probabilities of a yes.
+        answers: (negatives,) 1 for yes, 0 for no, NaN where nothing was said.
+        weights: (negatives,) how much each answer counts.
+
+    Returns:
+        The area under the ROC curve (None without both answers); for each tenth of the probabilities that occurs, the
+        number of answers and the share of yes.
+    """
     is_answered = ~np.isnan(answers)
     predicted = predicted[is_answered]
     answers = answers[is_answered]

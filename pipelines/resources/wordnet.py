@@ -162,7 +162,13 @@ def _ranks(reader: WordNetCorpusReader, pos: str) -> Ranks:
 def _irregular(
     reader: WordNetCorpusReader, ranks: dict[str, Ranks], rows: WordNetRows
 ) -> dict[int, list[dict[str, str]]]:
-    """Irregular forms ("geese") of the lemmas, by the row of the lemma's first sense, sorted."""
+    """The irregular forms of lemmas, such as geese of goose, sorted, by the row of the lemma's first sense.
+
+    Args:
+        reader: of WordNet's files; the forms are in `noun.exc` and the like.
+        ranks: by part of speech, the rank of each sense of a lemma, from 1.
+        rows: the rows of the table that is made.
+    """
     # Pairs of a lemma and a form.
     forms: dict[int, set[tuple[str, str]]] = {}
     for pos, ranks_of_pos in ranks.items():

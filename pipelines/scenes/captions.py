@@ -80,8 +80,8 @@ class Teller(NamedTuple):
             number = f"{NUMBERS[count - 1]} " if count > 1 and rng.random() < 0.5 else ""
             return AgreeingPhrase(f"the {number}{noun}", count > 1)
         if count > 1:
-            return AgreeingPhrase(f"{NUMBERS[count - 1]} {noun}", True)
-        return AgreeingPhrase(f"{'one' if rng.random() < 0.04 else article(noun)} {noun}", False)
+            return AgreeingPhrase(f"{NUMBERS[count - 1]} {noun}", plural=True)
+        return AgreeingPhrase(f"{'one' if rng.random() < 0.04 else article(noun)} {noun}", plural=False)
 
     def _attributes(self, *, colour: bool) -> dict[str, str]:
         """The size, colour and pattern that are said, "" for none: some at random, and as many more as it takes to fit

@@ -72,8 +72,14 @@ def _with_other_anchors(scene: Scene) -> Iterator[Scene]:
 
 
 def _with_exchanged(scene: Scene, group: int, other: int, rng: Random) -> Iterator[Scene]:
-    """The scene with the colours of two groups exchanged, and with the groups in each other's place, if that is
-    possible.
+    """Up to two kinds of scenes: one with the colours of two groups exchanged, and those with the groups in each
+    other's place. A kind that is impossible is left out.
+
+    Args:
+        scene: to vary.
+        group: the number of one group, 0 for the anchor, which stays in its place.
+        other: the number of the other one.
+        rng: chooses where things stand.
     """
     first = _first(scene, group)
     second = _first(scene, other)
@@ -124,7 +130,15 @@ def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene
 
 
 def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:
-    """The scene with `count` things like `like` instead of a group; none if its slot has no room for them."""
+    """The scene with another group in the place of one of its groups; none if the slot has no room for it.
+
+    Args:
+        scene: to vary.
+        group: the number of the group that is replaced.
+        like: what the things of the new group are like, and their slot.
+        count: how many there are.
+        rng: chooses where they stand.
+    """
     if scene.group(HELD_GROUP + group):
         return
     things = place_group(rng, scene.things[0], like._replace(group=group), count)

@@ -75,7 +75,14 @@ class Pen:
             self.stroke(tool, *numbers, ink=options.get("ink", ""), thick=float(options.get("thick", 1)))
 
     def stroke(self, tool: str, *numbers: float, ink: str = "", thick: float = 1) -> None:
-        """Draw one stroke; numbers: as in scenes.toml, but from 0 to 1."""
+        """Draw one stroke.
+
+        Args:
+            tool: disc, block, half, shape, line, curve or dot.
+            numbers: its points, x and y in turns, as shares of the picture's width and height.
+            ink: its colour by name; "": the tool's usual one.
+            thick: how many times as thick a line is as usual.
+        """
         width = self.image.width - 1
         height = self.image.height - 1
         # x and y take turns

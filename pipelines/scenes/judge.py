@@ -43,7 +43,10 @@ def _by_slot(relation: str, slot: str, back: str = "") -> Truth:
 
 
 def holds(relation: str, scene: Scene, subject: int, target: int) -> Truth:
-    """Whether a relation ("on") holds from one thing to another, which are given by index."""
+    """Whether a relation such as "on" holds from one thing of a scene to another; UNSURE where people may disagree.
+
+    subject, target: the indices of the things: subject is on target.
+    """
     if subject == target:
         return False
     first = scene.things[subject]
@@ -207,6 +210,11 @@ def _judge_claim(claim: Claim, scene: Scene) -> Judgement:
 
 
 def _judge_assertion(text: str, scene: Scene) -> Judgement:
+    """Whether a sentence without a negation is true of a scene, in the reading that is best for it.
+
+    A sentence may have several readings: it is false only if it is so in all of them. One that cannot be read at all is
+    undecided.
+    """
     try:
         readings = read(text)
     except UnreadError as error:
@@ -261,7 +269,16 @@ def _fits(entity: Entity, scene: Scene, index: int) -> Truth:
 
 
 def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignment) -> Truth:
-    """Whether one thing meets a condition; a relation to several things must hold to each, a verb to any of them."""
+    """Whether one thing meets a condition.
+
+    A relation to several things must hold to each of them; a verb needs only one of them.
+
+    Args:
+        condition: of an entity of the sentence, such as "on the table".
+        scene: that the sentence is judged by.
+        index: of the thing.
+        assignment: the things that each entity stands for.
+    """
     thing = scene.things[index]
     if condition.what == "attribute":
         return has(condition.word, thing)
@@ -277,7 +294,17 @@ def _meets(condition: Condition, scene: Scene, index: int, assignment: Assignmen
 
 
 def _counts_exactly(reading: Reading, scene: Scene, assignment: Assignment, entity: int) -> bool:
-    """Whether no other thing of the scene surely meets all that is said of an entity, which is given by index."""
+    """Whether a sentence's number is exact for one of its entities: nothing else in the scene is what it says, too.
+
+    "Two cups on a table" is not exact if a third cup surely stands there. A sentence that states no number of the
+    entity is always exact.
+
+    Args:
+        reading: of the sentence.
+        scene: that the sentence is judged by.
+        assignment: the things that each entity stands for.
+        entity: the index of the entity.
+    """
     if not reading.entities[entity].number:
         return True
     conditions = [condition for condition in reading.conditions if entity in (condition.subject, condition.object)]

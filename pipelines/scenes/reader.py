@@ -68,7 +68,10 @@ END = _Item("end")
 
 
 def _word_items() -> dict[str, _Item]:
-    """Each word of the grammar but nouns, determiners and prepositions. For words of two kinds the last one counts."""
+    """The item of each word of the grammar, except for nouns, determiners and prepositions.
+
+    A word of two kinds has the item that is set last.
+    """
     items = {word: _Item("adjective", word) for word in ATTRIBUTES}
     items |= {word: _Item("pronoun", form="is") for word in ("it", "him", "her", "he", "she")}
     items |= {word: _Item("pronoun", form="are") for word in ("them", "they")}
@@ -113,12 +116,14 @@ class _Phrase(NamedTuple):
 
 
 def _noun_phrase(words: list[str]) -> _Phrase | None:
-    """The noun phrase that words begin with; None if they begin with something else. Raises UnreadError if what follows
-    a determiner is no noun.
+    """The noun phrase that words begin with, such as "the two small red balls"; None if they begin with something else.
+
+    It is read from left to right: determiners and numbers, adjectives, then the noun. Raises UnreadError if what
+    follows a determiner is no noun.
     """
     is_determined = words[0] in COUNTS
     position = 0
-    number = -1
+    number = -1  # the largest that is stated; COUNTS has 0 for "the"
     while position < len(words) and (words[position] in COUNTS or words[position].isdigit()):  # "the two"
         stated = COUNTS[words[position]] if words[position] in COUNTS else int(words[position])
         number = max(number, stated)
@@ -182,7 +187,14 @@ class _State(NamedTuple):
         subjects: Sequence[int],
         objects: Sequence[int] = (-1,),
     ) -> _State:
-        """The state with one more condition for each of the subjects and each of the objects."""
+        """The state with one more condition for each pair of a subject and an object.
+
+        Args:
+            what: the kind of the condition.
+            word: its word, such as red, sit or on.
+            subjects: the indices of the entities that must meet it.
+            objects: the indices of the entities that they must meet it with; -1: none.
+        """
         added = [Condition(what, word, subject, target) for subject in subjects for target in objects]
         return self._replace(conditions=(*self.conditions, *added))
 
@@ -221,7 +233,7 @@ def _names(state: _State) -> Iterator[_State]:
 
 
 def _objects(state: _State) -> Iterator[_State]:
-    """Noun phrases, or a pronoun for something mentioned before."""
+    """The states after reading an object: noun phrases, or a pronoun for something that was mentioned before."""
     if state.next.what == "pronoun":
         for entity in range(len(state.entities)):
             # A pronoun in the object means no subject, unless nothing else has been mentioned.
@@ -377,26 +389,26 @@ def claims(text: str) -> list[Claim] | None:
     exact = sentence == lower
     denial = next(filter(None, (re.search(pattern, sentence) for pattern in _DENIALS)), None)
     if denial is None:
-        return None if exact else [Claim(sentence, True, False)]
+        return None if exact else [Claim(sentence, true=True, exact=False)]
     before = sentence[: denial.start()]
     denied = denial[1]
     after = sentence[denial.end() :]
-    rest = Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), True)
+    rest = Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), true=True)
     match _DENIALS[denial.re.pattern]:
         case "corrected":  # "a dog, not a cat, sits"
-            stated = [rest, Claim(_corrected(before, denied, after), False)]
+            stated = [rest, Claim(_corrected(before, denied, after), true=False)]
         case "lacking":  # "a table without a cup"
-            stated = [rest, Claim(f"{before}with {_indefinite(denied)}{after}", False)]
+            stated = [rest, Claim(f"{before}with {_indefinite(denied)}{after}", true=False)]
         case "there is none":  # "there is no dog under a table"
-            stated = [Claim(f"{before}{_there_is_one(denied)}{after}", False)]
+            stated = [Claim(f"{before}{_there_is_one(denied)}{after}", true=False)]
         case "nearby":  # "a cat with a dog but no cups nearby"
             present, _, absent = denied.partition(" but no ")
             be = "are" if present.split()[-1] in PLURALS else "is"
-            stated = [rest, Claim(f"there {be} {_indefinite(present)}", True, False)]
+            stated = [rest, Claim(f"there {be} {_indefinite(present)}", true=True, exact=False)]
             if absent:
-                stated.append(Claim(_there_is_one(absent), False))
+                stated.append(Claim(_there_is_one(absent), true=False))
         case _:  # "a cat but no dog"
-            stated = [rest, Claim(_there_is_one(denied), False)]
+            stated = [rest, Claim(_there_is_one(denied), true=False)]
     return [claim._replace(exact=claim.exact and exact) for claim in stated]
 
 

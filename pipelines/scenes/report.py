@@ -63,7 +63,10 @@ def judge_run(run: Path, table: str = "negatives") -> pd.DataFrame:
 
 
 def _rows(run: Path, name: str) -> Iterator[Mapping[str, Cell]]:
-    """The rows of a table that are judged, with the columns for that; none of positives that a run does not have."""
+    """The rows of a table that are judged, with the columns which that needs.
+
+    name: captions, negatives or positives. A run without the table positives has no rows of it.
+    """
     if name == "positives" and not has_table(run, name):
         return
     columns: tuple[str, ...] = ("image_id", "text")

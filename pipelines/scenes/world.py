@@ -214,16 +214,27 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
 
 
 def _kind_of_group(rng: Random, things: list[Thing], slot: str, group: int, count: int) -> ThingKind:
-    """What a group of `count` things in a slot consists of; parameters as of `_group`."""
+    """The kind of thing that a group consists of: one of its slot's, or that of the group before in another colour.
+
+    Args:
+        rng: chooses.
+        things: of the scene so far: the anchor, whose kind no group has, then those of earlier groups.
+        slot: where the group is.
+        group: its number, from 1.
+        count: how many things it has.
+    """
+    # Each thing of the group before has a chance of 30 % to be here; one is enough for its kind to come again.
     again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
     # The kinds of single things, of two, …; the last are those of all larger groups.
     by_count = WORLD["slots"][slot]["kinds"]
     names: list[str] = []
     for name in by_count[min(count, len(by_count)) - 1]:
         names += SMALL if name == "small" else (name,)
-    kind = KINDS[rng.choice([name for name in names if name != things[0].kind])]
+    anchor = things[0]
+    # Drawn in any case, so that whatever is drawn later is the same in both.
+    kind = KINDS[rng.choice([name for name in names if name != anchor.kind])]
+    # The same kind in another colour: a colour may tell the two apart.
     if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:
-        # The same kind in another colour: a colour may tell the two apart.
         return KINDS[again[0].kind]
     return kind
 

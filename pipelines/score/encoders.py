@@ -45,7 +45,10 @@ class TorchSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: ScoreConfig) -> TorchSettings:
-        """As a config says. Raises ValueError for cuda without a GPU."""
+        """The device and precision of a config; `auto` is bfloat16 on a GPU, else float32. Sets the number of threads.
+
+        Raises ValueError for cuda without a GPU.
+        """
         import torch
 
         from ..models.device import choose_device
@@ -172,7 +175,7 @@ class SentenceTransformersEncoder(Encoder):
         return self._encode(texts)
 
     def _encode(self, items: Sequence[Image] | Sequence[str]) -> np.ndarray:
-        """The vectors (n, d) of pictures or texts; the library tells one from the other."""
+        """The vectors (n, d) of n pictures or n texts, by the one method that the library has for both."""
         encode = partial(
             self.loaded.encode,
             list(items),
@@ -223,8 +226,16 @@ def arrays(rest: str, tests: TestSet) -> RawVectors:
 
 
 def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> RawVectors:
-    """`negcap:FOLDER`: vectors by a model of `negcap train` from the run's features; texts of UniVSE are parsed as its
-    captions were. Raises FileNotFoundError or ValueError if it or the features cannot be used.
+    """The vectors that a model of `negcap train` gives to a test set (`negcap:FOLDER`).
+
+    Args:
+        rest: the folder of the model.
+        tests: the images and texts. For UniVSE, texts are parsed as the run's captions were.
+        run: whose features the images have.
+        config: with the device and the number of threads.
+
+    Raises:
+        FileNotFoundError, ValueError: the model or the features cannot be used.
     """
     import torch
 

@@ -89,6 +89,7 @@ def _all_inner_products(candidates: np.ndarray, queries: np.ndarray) -> np.ndarr
 
 def _inner_products(left: np.ndarray, rows: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
     """The inner product of each of `rows` (n,) of `left` with the one of `others` (n,) of `right`: (n,)."""
+    # In blocks: the vectors of all rows, taken out side by side, may be larger than both arrays.
     return np.concatenate(
         [np.einsum("nd,nd->n", left[rows[block]], right[others[block]]) for block in blocks(len(rows), left.shape[1])]
     )
@@ -98,6 +99,7 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
     """Vectors (n, d) as float32 of length 1. Raises ValueError, with `what`, if one is not finite or is zero."""
     vectors = np.asarray(vectors, np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    # A vector of length 0 has no direction: divided by its length it would be NaN, and NaN outranks nothing.
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
         raise ValueError(f"{what} must be finite and not zero, row {bad[0]} is not")
@@ -106,12 +108,14 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
 
 def measure(vectors: Vectors, tests: TestSet) -> list[ProtocolOutcome]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
+    # The same cases in the same order without images: what is right there as well, the texts alone have told.
     with_images = _outcomes(vectors, tests)
     without_images = _outcomes(vectors.without_images(), tests)
     return [seen._replace(blind=unseen.right) for seen, unseen in zip(with_images, without_images, strict=True)]
 
 
 def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
+    """The outcomes of all protocols by one model's vectors, in a fixed order."""
     yield from _pairs(vectors, tests)
     yield from _two_images(vectors, tests)
     yield from _multiple_choice(vectors, tests)
@@ -191,6 +195,7 @@ def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     second_image = cases["second_image"].to_numpy()
     first_text = cases["first_text"].to_numpy()
     second_text = cases["second_text"].to_numpy()
+    # The four scores of a case, each (n,)
     first_own = vectors.similarity(first_image, first_text)
     second_own = vectors.similarity(second_image, second_text)
     first_image_second_text = vectors.similarity(first_image, second_text)
@@ -203,6 +208,7 @@ def _two_images(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
 
 def _multiple_choice(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     """Multiple choice (NegBench): the image is nearer to the true option than to every false one, by template."""
+    # M questions: image, true option and template are (M,); the false options (M, F), with NONE behind the last one.
     image, true, false, template, templates = tests.questions
     of_true = vectors.similarity(image, true)
     right = np.ones(len(image), bool)  # a question whose false options are all NONE cannot be missed
@@ -250,6 +256,7 @@ def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[ProtocolOutcome]:
     for group, members in tests.groups.items():
         inside = members[operator]
         if inside.any():
+            # Images without a negative of the group are not attacked: they would only raise the share.
             attacked = np.unique(shown[inside])
             of_own = np.bincount(shown[inside & beaten], minlength=images)
             of_all = outranking[:, 1:][:, members].sum(1)

@@ -48,9 +48,9 @@ PROTOCOLS = {
     "text": ProtocolRule("for two images, each own caption scores above the other", 25.0),
     "image": ProtocolRule("for two captions, each own image scores above the other", 25.0),
     "group": ProtocolRule("both", 100 / 6),
-    "image to text": ProtocolRule("an own caption ranks first among all captions", None),
-    "image to text, own negatives": ProtocolRule("the same with the negatives of the own captions", None),
-    "image to text, all negatives": ProtocolRule("the same with all negatives", None),
+    "image to text": ProtocolRule("an own caption ranks first among all captions", chance=None),
+    "image to text, own negatives": ProtocolRule("the same with the negatives of the own captions", chance=None),
+    "image to text, all negatives": ProtocolRule("the same with all negatives", chance=None),
     "both orders": ProtocolRule("of caption and negative, the model chooses the caption in either order", 25.0),
     "yes or no": ProtocolRule("the model says yes to the caption, and no to its negative", 25.0),
 }
@@ -162,7 +162,16 @@ def _check_model(model: str) -> None:
 
 
 def _vectors(model: str, tests: TestSet, source: Path, place: Path, config: ScoreConfig, progress: Progress) -> Vectors:
-    """The unit vectors of a test set by a model; place: where those of an encoder are kept."""
+    """The unit vectors that a model gives to the images and texts of a test set.
+
+    Args:
+        model: as the user names it, KIND:PATH.
+        tests: the test set.
+        source: the run or published set that it is of.
+        place: the folder in which the vectors of an encoder are kept.
+        config: of the scoring.
+        progress: shows how far the encoder is.
+    """
     kind, _, rest = model.partition(":")
     if kind == "npy":
         images, texts = arrays(rest, tests)
@@ -182,9 +191,15 @@ def protocol_scores(
     blind: Mapping[GroupOfProtocol, Baseline],
     config: ScoreConfig,
 ) -> list[ProtocolScore]:
-    """The percentages right, with and without image, beside the baselines and chance.
+    """The percentages right, with and without the image, beside the baselines and chance.
 
     All intervals are of one bootstrap over images, so that they can be compared.
+
+    Args:
+        outcomes: of each protocol and group, which cases are right.
+        tests: the test set.
+        blind: the accuracy of baselines that see no image.
+        config: with the seed and number of resamples.
     """
     images = len(tests.images)
     counts: list[np.ndarray] = []  # (I,) of each percentage: how many cases of each image are right
@@ -221,6 +236,7 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[GroupOfProtocol, 
     """
     corpus = read_corpus(source) if is_run(source) else []
     reports = cached_reports(source if source.is_dir() else source.parent, seed, corpus)
+    # By the baseline that tells most, as a model must be better than any rule that sees no image.
     telling: dict[GroupOfProtocol, Baseline] = {}
     for group, members in tests.groups.items():
         rows = tests.first_pairs[members[tests.first_pairs["operator"]]]
@@ -256,6 +272,7 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
         # A text of several lines would shift all rows after it against the arrays, unseen.
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
+    # The rows of both lists belong together: no other command is to write one of them meanwhile.
     with locked(folder):
         for name, lines in entries.items():
             write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
@@ -263,8 +280,8 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
 
 
 def rule_of(protocol: str) -> ProtocolRule:
-    """What is right in a protocol; of one that has no entry in PROTOCOLS its name says so."""
-    return PROTOCOLS.get(protocol, ProtocolRule(protocol, None))
+    """What is right in a protocol; a protocol without an entry in PROTOCOLS is described by its name."""
+    return PROTOCOLS.get(protocol, ProtocolRule(protocol, chance=None))
 
 
 def interval(share: Percentage | Baseline | None) -> str:

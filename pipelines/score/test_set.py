@@ -271,12 +271,13 @@ class _Builder:
         self.questions: list[list[int]] = []  # image, template, true option, false ones
 
     def add_caption(self, item: CaptionWithNegatives) -> None:
+        """Add the true captions of an image, and a pair of the first one with each of its negatives."""
         image = self.images[item.image_id]
         # At most one other true caption is asked about, as in SugarCrepe++.
         true, *others = [self.texts[text] for text in item.captions[:2]]
         for text in (true, *others):
             self.captions[image, text] = None
-        labels: set[str] = set()
+        labels: set[str] = set()  # of which a negative of this caption has been seen
         for negative in item.negatives:
             self.families.setdefault(negative.label, _family(negative))
             pair = ScoredPair(
@@ -308,7 +309,7 @@ class _Builder:
         self.two_images.append(CaptionedImages(first_image, second_image, first_text, second_text, operator))
 
     def test_set(self, files: dict[str, Path | None], missing: int) -> TestSet:
-        """What has been added. Raises ValueError if there is no negative."""
+        """The test set of all items that were added. Raises ValueError if there is no negative."""
         import pandas as pd
 
         # Questions may have different numbers of false options; the table is as wide as the longest.

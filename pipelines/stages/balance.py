@@ -82,7 +82,13 @@ def in_train_splits(table: pa.Table) -> pa.Table:
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
-    """The exchanges of words that negatives of these parses would make: columns of Exchanges, and `kind`."""
+    """The exchanges of words that negatives of these captions would make: columns of Exchanges, and `kind`.
+
+    Args:
+        table: the parsed captions.
+        config: which kinds of words are balanced.
+        lexicon, truth: tables of the run.
+    """
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
     entries = load_lexicon(lexicon, cloze)
@@ -96,7 +102,17 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
-    """Fit words' weights, so that they enter captions as often as they leave, on the sample's train captions if any."""
+    """Fit words' weights, so that they enter captions as often as they leave them, or take a given table of weights.
+
+    Args:
+        table: the captions of the sample; its train captions are used if it has any.
+        config: which kinds of words are balanced, and which table is given.
+        spread: calls a function on several parts of the captions in workers.
+        lexicon, truth: tables of the run that the workers read.
+
+    Returns:
+        The table balance, and counters: `captions` used, `given` 1 if the table is a given one.
+    """
     table = in_train_splits(table)
     given = _given_balance(table, config)
     if given is not None:

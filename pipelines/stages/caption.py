@@ -69,7 +69,7 @@ class KnownCaptions(NamedTuple):
 
 @lru_cache(maxsize=2)
 def cached_captions(captions: WholeTable) -> KnownCaptions:
-    """What is known from the table captions, read once per content of the table."""
+    """The images and the keys of all captions in a table, kept in memory as long as its content is the same."""
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
@@ -117,9 +117,14 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
 
 
 def _generated_rows(kept: pa.Table, known: Mapping[str, ImageRow]) -> pa.Table:
-    """Rows of GENERATED, for captions with image_id and text, those of an image together."""
+    """The rows of the table GENERATED.
+
+    Args:
+        kept: the captions, with image_id and text; those of an image stand together.
+        known: the file and split of each image, by image_id.
+    """
     rows = []
-    next_number = Counter[str]()  # of a caption, by image
+    next_number = Counter[str]()  # the number that the next caption of an image gets, by image_id
     for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
         image = known[name]
         caption_id = f"{ORIGIN}:{name}:{next_number[name]}"

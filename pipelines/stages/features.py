@@ -46,6 +46,7 @@ def make_features(source: Path, run: Path, config: FeaturesConfig, execution: Ex
     size = config.shard_size or max(1, min(SHARD_BYTES // bytes_of_row, MOST_IMAGES))
 
     def make(start: int) -> StageResult:
+        """The features of the shard whose first image has the index `start`, and the images of it that are rejected."""
         part = opened.read(start, min(start + size, len(images)))
         is_finite = np.isfinite(part.features).all(axis=tuple(range(1, part.features.ndim)))  # of each feature
         checked = _with_reason_not_finite(part.images, is_finite, opened.dtype)

@@ -50,10 +50,23 @@ class ImportConfig(Settings):
 
 
 def read_foreign(source: str, run: Path, config: ImportConfig, execution: Execution) -> dict[str, int]:
-    """Read a set (a file, or a folder of files) into captions, proposals and rejected_records of a run. Records without
-    image and with the same caption are of one image of their own. Counters: captions, images, proposals,
-    `rejected.<reason>`. Raises FileNotFoundError or ValueError, naming the file, if it cannot be read, lacks a column,
-    has no usable record or, with `strict`, a bad one; OtherConfigError as `run_source`.
+    """Read a set that others made into the tables captions, proposals and rejected_records of a run.
+
+    Records that name no image and have the same caption share an image of their own.
+
+    Args:
+        source: a file, or a folder of files.
+        run: the run.
+        config: how the set is read.
+        execution: how the stage is run.
+
+    Returns:
+        Counters: captions, images, proposals, `rejected.<reason>`.
+
+    Raises:
+        FileNotFoundError, ValueError: the source cannot be read, lacks a column, has no usable record or, with
+            `strict`, a bad one; names the file.
+        OtherConfigError: as `run_source`.
     """
     with naming(source):
         urls = pair_files(source)

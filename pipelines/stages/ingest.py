@@ -89,14 +89,17 @@ class Work:
         return pq.read_table(path, filters=filters, use_threads=False).combine_chunks()
 
     def once(self, name: str, files: Sequence[Path], make: Callable[[], Receipt]) -> Receipt:
-        """What `make` returns, or what it returned in an earlier, interrupted ingest, if that is known and the files
-        that it wrote then are intact.
+        """Do a step of the ingest, unless an earlier, interrupted ingest has done it and its files are still intact.
 
         Args:
             name: of the step, by which its result is kept in a file of JSON.
-            files: what `make` writes.
-            make: makes the files; returns plain JSON.
+            files: that `make` writes.
+            make: does the step, and returns plain JSON.
+
+        Returns:
+            The result of `make`, from now or from then.
         """
+        # A worker with other code than the command would make other rows under the same key.
         check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.json"
@@ -205,7 +208,7 @@ def _executor_for(files: Sequence[str], run: Path, executor: Executor) -> Execut
 
 
 def _described_config(config: IngestConfig, format: str) -> dict[str, Any]:
-    """What of the config decides the rows, with the versions of libraries that it asks for."""
+    """The settings that decide the rows, with the versions of the libraries that they need."""
     described = {**describe(config), "format": format}
     # It decides whether there is output, but not what is in it.
     del described["strict"]
@@ -248,8 +251,16 @@ class PackCall(NamedTuple):
 def _read_and_group(
     work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress
 ) -> list[PackCall]:
-    """Read all parts and group their rows; the calls of `pack_range`. Raises ValueError if there is no caption or, with
-    `strict`, at the first bad one.
+    """Read all parts and group their rows, and return the calls of `pack_range` that are then to be made.
+
+    Args:
+        work: what the calls share; its shard_size is not known yet.
+        parts: the files of each part.
+        executor: makes the calls.
+        progress: is told of every row that was read.
+
+    Raises:
+        ValueError: there is no caption or, with `strict`, a bad record; names the first.
     """
     reports = Reports(lambda _, rows: progress.advance(rows, 0))
     to_read = [(work, number, files) for number, files in enumerate(parts)]
@@ -327,6 +338,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> Grouped:
     """
 
     def make() -> Grouped:
+        """Write the two files with DuckDB, which sorts on the disk what does not fit into memory."""
         import duckdb
 
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
@@ -421,8 +433,17 @@ def each(
     counter: Reports | None = None,
     done: Callable[[Result], int] = lambda result: 0,
 ) -> list[Result]:
-    """The results of function(*call), in the order of calls. Raises the error of one that fails. counter: gets the
-    captions that running calls report and, in the end, `done(result)`.
+    """The results of function(*call), in the order of calls.
+
+    Args:
+        executor: makes the calls.
+        function: is called, importable by workers.
+        calls: the arguments of each call.
+        counter: gets the captions that running calls report and, in the end, `done(result)`.
+        done: how many captions a result stands for.
+
+    Raises:
+        Exception: that of a call which fails.
     """
     results: dict[int, Result] = {}
     try:
@@ -455,8 +476,15 @@ class IngestedRecords(NamedTuple):
 def ingest_records(
     records: Iterable[Record | Rejected], config: IngestConfig, kept: Mapping[str, pa.DataType]
 ) -> IngestedRecords:
-    """Captions of records in memory, all as if `ingest` had read a table file. kept: types of columns by name. Raises
-    ValueError at the first bad record if `config.strict`.
+    """The captions of records in memory, as if `ingest` had read them from a table file.
+
+    Args:
+        records: in order.
+        config: of the ingest.
+        kept: the type of each column that is kept, by its name.
+
+    Raises:
+        ValueError: a record is bad, and `config.strict`; names the first.
     """
     schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)

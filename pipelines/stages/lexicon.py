@@ -93,7 +93,7 @@ class SplitCounts(NamedTuple):
 
 
 def of_train_splits(counts: pa.Table) -> SplitCounts:
-    """Of counts by split (see `counted_by_split`) those of train splits, or of all captions if there are no such."""
+    """The counts of the train splits, from `counted_by_split`; those of all captions if there are no train splits."""
     totals = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     train_captions = int(pc.sum(totals.filter(totals[TRAIN])["count"]).as_py() or 0)
     captions = train_captions or int(pc.sum(totals["count"]).as_py() or 0)
@@ -104,7 +104,7 @@ def of_train_splits(counts: pa.Table) -> SplitCounts:
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
-    """The sum of the counts of several shards (tables as of `count_shard`)."""
+    """The counts of several shards added up, as one table; each of `tables` is a result of `count_shard`."""
     keys = [TRAIN, *LEXICON.names[:3]]
     # The column of sums may hold null, other than the counts of a shard: hence the promotion.
     counts = pa.concat_tables(tables, promote_options="default")

@@ -68,7 +68,7 @@ def model_version(folder: Path) -> str:
 
 
 def _meta(folder: Path) -> Mapping[str, Json] | None:
-    """What a pipeline says of itself in its meta.json; None if that is no JSON object."""
+    """The description that a spaCy pipeline has in its meta.json; None if the file holds no JSON object."""
     try:
         meta = json.loads((folder / "meta.json").read_bytes())
     except (OSError, ValueError, RecursionError):

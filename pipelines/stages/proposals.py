@@ -26,8 +26,18 @@ NOT_JUDGED: Record = {"operator": "", "verdict": None, "negative_id": None, "p_t
 def make(
     parses: pa.Table, config: Judging, lexicon: WholeTable, truth: WholeTable, proposals: WholeTable
 ) -> StageResult:
-    """Judge the proposals for a shard's captions. Counters: captions; proposals; `problem.<name>` of those without a
-    text; `<operator>.rows` kept and `<operator>.captions` with one; `rejected.<operator>.<reason>`; `captions.without`.
+    """Judge the proposals for a shard's captions: which are negatives that negcap's own checks accept.
+
+    Args:
+        parses: the parsed captions of the shard.
+        config: of the checks.
+        lexicon, truth: the tables of the run that the checks need.
+        proposals: the table of all proposals.
+
+    Returns:
+        The tables of negatives, rejections and judged proposals. Counters: `captions`; `proposals`; `problem.<name>` of
+        those without a text; `<operator>.rows` kept and `<operator>.captions` with one; `captions.without` any;
+        `rejected.<operator>.<reason>`.
     """
     cloze = load_cloze(config.cloze)
     entries = load_lexicon(lexicon, cloze)

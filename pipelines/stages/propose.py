@@ -60,9 +60,19 @@ class Proposed(NamedTuple):
 def propose(run: Path, config: ProposeConfig, endpoint: Endpoint, execution: Execution) -> Proposed:
     """Ask a language model for negatives of the captions, and write the table proposals, a shard for each of captions.
 
-    An answer in another form, or refused, is a row with a `problem`; captions beyond the budget have none, and the same
-    command with a larger one continues. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`,
-    OtherConfigError.
+    An answer that is refused, or in another form than asked for, becomes a row with a `problem`. Captions beyond the
+    budget have no rows; the same command with a larger budget continues with them.
+
+    Args:
+        run: whose captions are asked about.
+        config: which captions, which kinds of negatives, and how many of each.
+        endpoint: the language model.
+        execution: how the stage is run, and whether it may replace the table.
+
+    Raises:
+        FileNotFoundError: the run has no captions.
+        EndpointError: as `Endpoint.ask`.
+        OtherConfigError: the table was made with other settings.
     """
     captions = _captions(run, config, execution.overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]

@@ -257,7 +257,14 @@ class PooledNegatives(NamedTuple):
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> PooledNegatives:
-    """The negatives of an operator to select from, in the splits of the config and these shards."""
+    """The negatives of one operator from which some are selected.
+
+    Args:
+        run: the run.
+        operator: its name.
+        config: with the splits.
+        shards: only these of the table.
+    """
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
     if config.vetted:

@@ -82,7 +82,14 @@ def make_scenes(run: Path, config: ScenesConfig, execution: Execution) -> dict[s
 
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
-    """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
+    """Make one shard of scenes: compose, draw, caption and encode them, and write their images.
+
+    Args:
+        run: the run.
+        config: of the scenes; its seed and a scene's number decide the scene.
+        numbers: of the scenes.
+        progress: shows how far the shard is.
+    """
     from ..scenes.draw import draw, encode, png
 
     scenes = []
@@ -175,7 +182,17 @@ def make_counterparts(run: Path, config: CounterpartsConfig, execution: Executio
 def draw_counterparts(
     run: Path, shard: Shard, scenes: Callable[[], Mapping[str, Scene]], config: CounterpartsConfig
 ) -> StageResult:
-    """The counterparts of one shard of negatives, whose pictures are written."""
+    """Draw the counterparts of one shard of negatives: for a negative, a scene of which it is true and its caption not.
+
+    Args:
+        run: the run, into which the pictures are written.
+        shard: of the table of negatives. Only the first negative of each caption and operator is drawn.
+        scenes: gives the scene of each image, by image_id; called only if there is something to draw.
+        config: which splits and operators, and of what share of the captions.
+
+    Returns:
+        The rows of the table counterparts; counters of negatives tried and pictures drawn, in all and by operator.
+    """
     from ..scenes.draw import draw, png
 
     first: dict[tuple[str, str], Row] = {}  # the first negative of each caption and operator
@@ -209,6 +226,7 @@ def write_winoground(run: Path, folder: Path) -> int:
 
 
 def _write_winoground(run: Path, folder: Path) -> int:
+    """Write the examples and copies of their images into an empty, locked folder; returns how many examples."""
     if not holds_nothing(folder):
         raise FileExistsError(f"{folder} must be empty, holds files")
     (folder / IMAGES / NAME).mkdir(parents=True)

@@ -55,9 +55,20 @@ def combine(tables: list[pa.Table], config: TruthConfig) -> pa.Table:
 
 
 def estimate(table: pa.Table, config: TruthConfig, spread: Spread, lexicon: WholeTable) -> StageResult:
-    """The table truth: how often captions of an image state both of two things, counted on the sample's train captions,
-    if any, and the calibration. Counters: captions counted, given (the config gives a table), blended (added to a
-    reference).
+    """The table truth: how often captions of one image state both of two things, and the calibration.
+
+    They are counted on the sample's train captions, or taken from a given lexicon. For captions like the reference's,
+    the counts are added to those of the reference.
+
+    Args:
+        table: the captions of the sample.
+        config: which lexicon is given, if any, and which reference (`backoff`) is added to.
+        spread: calls a function on several parts of the captions in workers.
+        lexicon: the sample's lexicon, which these calls need.
+
+    Returns:
+        The table; counters: `captions` counted, `given` 1 if the table is a given one, `blended` 1 if a reference was
+        added.
     """
     if config.lexicon != "own":
         return StageResult({"truth": given_table(config.lexicon, TRUTH)}, {"captions": 0, "given": 1})

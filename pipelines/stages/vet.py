@@ -62,10 +62,22 @@ class VetConfig(Settings):
 
 
 def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) -> Answers:
-    """Let a language model read negatives (of negation beside the true sentence), and write the table verdicts, a shard
-    for each of negatives. Verdicts of other readers of the same negatives stay. An answer in another form is a row with
-    a `problem`; questions beyond the budget have none. Raises FileNotFoundError without negatives, EndpointError as
-    `Endpoint.ask`, OtherConfigError.
+    """Let a language model read negatives, and write the table verdicts, a shard for each of negatives.
+
+    A negative of `negation` is read beside the true sentence that it contradicts. Verdicts of other readers of the same
+    negatives stay. An answer in another form than asked for is a row with a `problem`; questions beyond the budget have
+    no rows.
+
+    Args:
+        run: the run.
+        config: which negatives are read, and in which readings.
+        endpoint: the language model.
+        execution: how the stage is run, and whether it may replace the table.
+
+    Raises:
+        FileNotFoundError: the run has no negatives.
+        EndpointError: as `Endpoint.ask`.
+        OtherConfigError: the table was made with other settings.
     """
     prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
     wanted = column_filter({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
@@ -109,7 +121,14 @@ def vet(run: Path, config: VetConfig, endpoint: Endpoint, execution: Execution) 
 
 
 def _described(config: VetConfig, prompts: Mapping[str, Prompt], model: EndpointIdentity, answers: str) -> list[Row]:
-    """What determines the verdicts of this model, for each reading. answers: the hash of its answers."""
+    """What determines the verdicts of a model, a row for each reading: if a row changes, the verdicts are made anew.
+
+    Args:
+        config: of the stage. `prompts` and `readings` are left out, as each row has its own; so is `images`, a folder.
+        prompts: the prompt of each reading, by its name.
+        model: what the endpoint says of its model.
+        answers: the hash of the model's answers.
+    """
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": model, "answers": answers}
@@ -124,8 +143,16 @@ class VerdictsOfOthers(NamedTuple):
 
 
 def _verdicts_of_others(run: Path, inputs: Mapping[str, str], own: Iterable[Row], overwrite: bool) -> VerdictsOfOthers:
-    """The verdicts that stay beside those with the configs `own`. Raises ValueError if they are of other negatives than
-    the `inputs`, unless it overwrites: then there are none.
+    """The verdicts that stay in the table beside those that are made now.
+
+    Args:
+        run: the run.
+        inputs: the negatives that are read now.
+        own: the configs of the verdicts that are made now.
+        overwrite: whether verdicts of other negatives may be replaced: then none stay.
+
+    Raises:
+        ValueError: the table has verdicts of other negatives, and must not be overwritten.
     """
     rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
@@ -212,7 +239,7 @@ def _questions(
         asked = row | {"reading": reading, "first": first, "prompt": prompt.sha256}
         if reading == "blind":
             words = {"a": texts[first], "b": texts[OTHER[first]]}
-            yield VetQuestion(shard, asked, partial(_request, prompt, words, None))
+            yield VetQuestion(shard, asked, partial(_request, prompt, words, photo=None))
         else:
             request = None if photo is None else partial(_request, prompt, {"text": negative["text"]}, photo)
             yield VetQuestion(shard, asked, request)

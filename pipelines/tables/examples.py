@@ -74,7 +74,13 @@ def example_tables(
 
 
 def _examples(table: pa.Table, place: Mapping[str, int], p_true: Mapping[str, float]) -> pd.DataFrame:
-    """The pairs of a shard, sorted by sentence; place: of each operator among the negatives of a sentence."""
+    """The pairs of a shard as rows to publish, sorted by sentence: a caption, then the denials that were made of it.
+
+    Args:
+        table: the pairs.
+        place: of each operator among the negatives of a sentence.
+        p_true: by negative_id, the estimates of readers that saw the photos; others keep the estimate of the table.
+    """
     import pandas as pd
 
     measures = {name: table[name].to_pylist() for name in MEASURES}
@@ -167,7 +173,13 @@ class ChosenNames(NamedTuple):
 
 
 def chosen_names(run: Path, splits: Sequence[str], operators: Sequence[str], table: str = "negatives") -> ChosenNames:
-    """These splits and operators; all of a run and its table ("": no operators) if empty.
+    """The splits and operators that are asked for, or all that the run has where none are asked for.
+
+    Args:
+        run: the run.
+        splits: those asked for.
+        operators: those asked for.
+        table: of negatives; "": there are no operators.
 
     Raises:
         ValueError: the run lacks a split, an operator has no negatives in the splits, or a name cannot name a file.
@@ -214,7 +226,13 @@ def template(content: str) -> str:
 
 
 def questions(rows: Iterable[Row]) -> Iterator[NegBenchQuestion]:
-    """The question of each caption about two nouns with all three false sentences, and what they contradict."""
+    """NegBench questions about two nouns, at most one for each caption.
+
+    A caption has a question if it has all three false sentences about two nouns: one that asserts what is missing, one
+    that denies what is there, and one that does both. The true option is the sentence that one of them contradicts.
+
+    rows: negatives, those of a caption together.
+    """
     for caption_id, of_caption in groupby(rows, key=lambda row: row.caption_id):
         by_content: dict[str, Row] = {}  # "hat", "not dog" or both -> the false sentence that says so
         for row in of_caption:

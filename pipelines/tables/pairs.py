@@ -267,7 +267,7 @@ def captions_with_negatives(
 
 
 def join_shards(parts: Iterable[CaptionsWithNegatives]) -> CaptionsWithNegatives:
-    """Those of all shards together."""
+    """The captions and negatives of all shards together, with `starts` into all negatives."""
     shards = list(parts)
     return CaptionsWithNegatives(
         captions=pa.concat_tables(shard.captions for shard in shards).combine_chunks(),
@@ -379,14 +379,25 @@ def has_denials(run: Path) -> bool:
 
 
 def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
-    """The rows with `positive_id`, those of `negation` beside the true sentence that they contradict, as `caption`:
-    that whose `replacement` is the row's `replaced` ("not dog"), or the caption itself if nothing is denied there. A
-    row whose sentence the run lacks is left out.
+    """Negatives, each beside the true sentence that it contradicts.
+
+    A row of `negation` may contradict a true denial of its caption: "there is a dog" contradicts "there is no dog".
+    The denial is the one whose `replacement` is what the row has `replaced`, such as "not dog". Then the row's
+    `caption` becomes the denial's text. Any other row contradicts its own caption, which stays as it is.
+
+    Args:
+        rows: negatives, with caption_id, operator, caption and replaced.
+        denials: the true denials of the same captions, see `_denials`.
+
+    Returns:
+        The rows with the column `positive_id`, the denial's id, "" for a row that contradicts its own caption. Rows
+        that contradict a denial which `denials` lacks are left out.
     """
     is_negation = pc.equal(rows["operator"], NEGATION)
+    # (rows,): the number of the denial that each contradicts; null: none
     denial = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
-    denial = pc.if_else(is_negation, denial, pa.scalar(None, pa.int32()))  # null: the caption itself is contradicted
-    contradicts_denial = pc.match_substring(rows["replaced"], NO)
+    denial = pc.if_else(is_negation, denial, pa.scalar(None, pa.int32()))
+    contradicts_denial = pc.match_substring(rows["replaced"], NO)  # NO begins what is denied, as in "not dog"
     is_lacking = pc.and_(is_negation, pc.and_(pc.is_null(denial), contradicts_denial))
     texts = pc.coalesce(denials["text"].take(denial), rows["caption"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", texts)
@@ -395,7 +406,10 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
 
 
 def with_true(run: Path, rows: Sequence[TableRow]) -> list[TableRow]:
-    """Rows with the true sentence that each contradicts as `caption`; those without one are left out."""
+    """Rows of negatives, each with the true sentence that it contradicts as `caption`, see `_contradicting`.
+
+    Rows that contradict a sentence which the run lacks are left out. A run without denials gives the rows as they are.
+    """
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
     columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}
@@ -406,12 +420,14 @@ def with_true(run: Path, rows: Sequence[TableRow]) -> list[TableRow]:
 
 
 def accepted(run: Path) -> frozenset[str]:
-    """The ids of negatives that were read, and no reader calls odd, or true with the caption or of the photo.
+    """The negative_ids that readers (models that `vet` asks) have read, and that none of them refuses.
 
-    Raises FileNotFoundError without verdicts.
+    A reader refuses a negative that it calls odd, true together with its caption, or true of the photo. Raises
+    FileNotFoundError for a run without verdicts.
     """
+    # a verdict with a `problem` is an answer that could not be used
     verdicts = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
-    # One reader who refuses a negative is enough.
+    # One reader who refuses a negative is enough. `false`: of the photo; None if the reader did not see it.
     read = {row["negative_id"] for row in verdicts}
     refused = {
         row["negative_id"]

@@ -271,7 +271,18 @@ def write_captions(
     decoding: str,
     config: CaptionerEvaluateConfig,
 ) -> WrittenCaptions:
-    """Write config.per_image captions for each image of `people`, each with its own noise; none is rejected."""
+    """Write config.per_image captions for each image, each with its own noise; none is rejected.
+
+    Args:
+        captioner: writes them.
+        features: of the run's images.
+        people: the images, with what people wrote of them.
+        decoding: how words are chosen, see WritingConfig.
+        config: of the evaluation.
+
+    Returns:
+        The captions, image by image, and how much like people's the discriminator finds the first of each.
+    """
     discriminator = captioner.nets.discriminator
     device = discriminator.image.weight.device
     images = len(people.ids)

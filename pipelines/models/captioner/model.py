@@ -158,7 +158,14 @@ class Nets(NamedTuple):
 
 
 def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
-    """New nets, whose weights depend only on the config; features: the size of an image's; words: of the vocabulary."""
+    """New nets, whose weights depend only on the config.
+
+    Args:
+        config: of the captioner; its seed decides the weights.
+        features: how many numbers the features of an image have.
+        words: how many words the vocabulary has.
+    """
+    # A generator of its own: neither what was drawn before nor what is drawn after depends on these nets.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         generator = Generator(
@@ -172,6 +179,7 @@ def transform_features(features: Tensor, transform: str) -> Tensor:
     """Features for both nets, (I, D) float32, by a transform of TRANSFORMS; a grid (I, R, D) is averaged over its R
     regions first.
     """
+    # In blocks: a grid has R times the numbers of the result, which would all be in memory as float32.
     blocks = []
     for stored in features.split(IMAGES):
         block = stored.float()

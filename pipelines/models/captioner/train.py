@@ -218,6 +218,7 @@ class Training:
         self.image = captions.image
         self.backbone = features.backbone
         self.distinct_images = captions.image[self.validation].unique()[:DISTINCT_IMAGES]
+        # Transformed once and kept on the device, as every step of every phase reads them.
         self.features = transform_features(features.values, config.transform).to(self.device)
         self.nets = build_nets(config, self.features.shape[-1], len(self.vocabulary))
         for net in self.nets:
@@ -415,10 +416,17 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch, with captions sampled for
     validation images), curves.png, and weights as safetensors and JSON: the generator with the least validation loss
     (`mle`), the last one before diversity collapsed (`gan`), and all that resuming needs (`last`). On one machine the
-    same config gives the same weights; see `deterministic` for a GPU. overwrite: replace a captioner trained with other
-    settings. say: called with one line of progress per epoch. Raises FileNotFoundError and ValueError for a run that
-    lacks what the training needs, ValueError for a folder that holds anything else, LockedError for one that another
-    command writes.
+    same config gives the same weights; see `deterministic` for a GPU.
+
+    Args:
+        config: of the training.
+        overwrite: replace a captioner trained with other settings.
+        say: called with one line of progress per epoch.
+
+    Raises:
+        FileNotFoundError: the run lacks a table that the training needs.
+        ValueError: the run is unfit for the training, or the folder holds anything else.
+        LockedError: another command writes the folder.
     """
     with locked(config.output):
         return _train(config, overwrite, say)

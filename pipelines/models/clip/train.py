@@ -53,6 +53,7 @@ class Pairs:
         if config.refined:
             table = "refined"
         else:
+            # Plain captions are enough for CLIP's own loss, so that a run without negatives is none to refuse.
             table = "negatives" if has_table(config.run, "negatives") else ""
         shards = captions_with_negatives(
             config.run,
@@ -180,8 +181,15 @@ def frequent_words(texts: Sequence[str]) -> list[str]:
 
 
 def sampler_of(pairs: Pairs, known: Tensor, config: ClipConfig) -> NegativeSampler | None:
-    """What draws negatives; None if the loss has none. known: (M,) bool, those whose words the model knows, from which
-    it draws. Raises ValueError if there are none.
+    """The sampler of negatives for a training; None if its loss has none.
+
+    Args:
+        pairs: the captions and their M negatives.
+        known: (M,) bool, whether the model knows all words of a negative; others are never sampled.
+        config: with the families and operators to sample from.
+
+    Raises:
+        ValueError: there is nothing to sample from.
     """
     if config.objective not in NEED_NEGATIVES:
         return None

@@ -118,7 +118,14 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 def unified_retrieval(
     queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: VectorSimilarity = COSINE
 ) -> dict[str, dict[str, float]]:
-    """By kind of query, if there are any: how many, mAP in %, and the mean share of true images (of (I, d)) in %."""
+    """How well images are found by each kind of query: how many queries, mAP in %, and the mean share of true images.
+
+    Args:
+        queries: by kind; a kind without queries is left out.
+        embed: maps phrases to vectors (Q, d).
+        images: (I, d) their vectors.
+        similarity: of a query and an image.
+    """
     metrics = {}
     for kind, (phrases, true) in queries.items():
         if phrases:

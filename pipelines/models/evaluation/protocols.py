@@ -193,6 +193,7 @@ def with_negatives(
     identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, rows_sha256]
 
     def parsed() -> Arrays:
+        """Parse the negatives anew: the arrays of their graphs, named `kind.part`, such as `objects.words`."""
         # One array of all texts, as `rows` are numbers in the whole table, not in a shard.
         texts = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
         parsed_graphs = parse_graphs(texts.take(pa.array(rows)).combine_chunks(), corpus.vocabulary, settings)
@@ -330,7 +331,16 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> Results:
 def _attacked(
     split: EmbeddedSplit, plain: Ranks, name: str, negatives: Tensor, scores: ScoredNegatives
 ) -> ProtocolResult:
-    """The recalls of images when the negatives (P,) of an attack join the captions, and counts of these negatives."""
+    """The recalls of images when the negatives of an attack join the captions, and counts of these negatives.
+
+    Args:
+        split: the images and captions, embedded.
+        plain: their ranks without the attack.
+        name: of the attack.
+        negatives: (P,) those of the attack.
+        scores: of the negatives, with the images.
+    """
+    # An attack by negatives of other images is counted beforehand; one by an image's own is counted here.
     if name in scores.outranking:
         ranks = (plain.images + scores.outranking[name]).cpu()
     else:
@@ -373,10 +383,10 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> Metrics:
 
 
 def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> ProtocolResult:
-    """VSE-C's Table 4: all captions of the images with a caption that counts more than one, plain and attacked.
+    """VSE-C's Table 4: retrieval on the images with a caption that counts more than one thing, plain and attacked.
 
-    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those attack that
-    put in such a number, too ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those negatives
+    attack that also insert a number above one ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing.
 
     Args:
         split: the whole split.

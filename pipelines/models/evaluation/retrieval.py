@@ -124,6 +124,7 @@ def mean_over_folds(
         similarity: how vectors are compared.
     """
     folds = []
+    # A last fold that is not full is left out: the right one is found more easily among fewer.
     for start in range(0, len(images) - size + 1, size):
         inside = (owner >= start) & (owner < start + size)
         ranks = rank(images[start : start + size], captions[inside], owner[inside] - start, similarity)
@@ -144,6 +145,7 @@ def count_hits(ranks: Tensor, owner: Tensor, images: int) -> Hits:
     """The hits of n queries by image; ranks: (n,), from 1; owner: (n,) the image index of each query; images: I."""
     rank_of_query = ranks.cpu().numpy()
     image_of_query = owner.cpu().numpy()
+    # The weights of bincount are True or False: it adds up the hits of each image.
     counts = [np.bincount(image_of_query, rank_of_query <= k, images) for k in TOP]
     return Hits(np.stack(counts, 1), np.bincount(image_of_query, minlength=images)[:, None])
 
@@ -262,7 +264,10 @@ class EmbeddedSplit:
         return [self.corpus.captions.image_ids[n] for n in self.image.tolist()]
 
     def rank(self, language: int = 0) -> Ranks:
-        """The ranks of its images and its captions in a language, by its number, without attack."""
+        """The ranks of the split's images and of its captions in one language, without attack.
+
+        language: its index in the languages of the corpus, 0 for the first.
+        """
         in_language = self.corpus.captions.language[self.captions] == language
         device = self.images.device
         vectors = self.vectors[in_language.to(device)]
@@ -276,7 +281,14 @@ class EmbeddedSplit:
 
 
 def embed_split(model: ImageTextModel, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
-    """The captions (n,) of a corpus and their images as vectors of a model; seed: of the bootstrap."""
+    """The captions of a split and their images as vectors of a model.
+
+    Args:
+        model: maps both to vectors.
+        corpus: the run's captions and features.
+        captions: (n,) those to embed, by index.
+        seed: of bootstraps over the images.
+    """
     image, owner = corpus.captions.image[captions].unique(return_inverse=True)
     images = embed_images(model.image, corpus.features.values, image, corpus.device)
     vectors = embed_sentences(model.sentences, corpus.texts, captions)

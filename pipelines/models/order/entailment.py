@@ -211,10 +211,21 @@ class SimilarityResult(TypedDict, total=False):
 
 
 def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say) -> str:
-    """Train and test in a folder that no other command writes."""
+    """Train and test all models of a config, and write them with their results into a locked folder.
+
+    Args:
+        train, validation, test: the files of pairs.
+        config: of the trainings.
+        output: the folder.
+        say: called with lines of progress.
+
+    Returns:
+        The results as Markdown.
+    """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     files = [read_pairs(path) for path in (train, validation, test)]
+    # Of the train pairs only: the vector of a word that occurs elsewhere would never be trained.
     vocabulary = build_vocabulary((*files[0].premises, *files[0].hypotheses), config.min_count)
     vectors = read_vectors(config.vectors, vocabulary, config.word_dim) if config.vectors else None
     parts = []
@@ -259,7 +270,15 @@ def _entail(train: Path, validation: Path, test: Path, config: EntailConfig, out
 
 
 def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData, config: EntailConfig) -> TrainedPairs:
-    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs."""
+    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs.
+
+    Args:
+        similarity: how two sentences are compared, a key of MARGINS.
+        margin: by which the penalty of a pair that is not entailed must exceed 0.
+        seed: of the first weights and of the order of the pairs.
+        data: the pairs to train, validate and test on.
+        config: of the training.
+    """
     train = data.train
     device = train.tokens.device
     model = SentencePairs(similarity, config, data.words, data.vectors, Generator().manual_seed(seed)).to(device)
@@ -269,6 +288,7 @@ def train_pairs(similarity: str, margin: float, seed: int, data: EntailmentData,
         return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
 
     def step(rows: Tensor, epoch: int) -> TrainingStep:
+        # entailed pairs are to have no penalty, others one of at least the margin
         penalties = model(train, rows)
         entailed = train.entailed[rows].to(device)
         return TrainingStep(pair_loss(penalties[entailed], penalties[~entailed], margin))

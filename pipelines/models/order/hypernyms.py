@@ -236,7 +236,10 @@ def _predict_hypernyms(config: HypernymConfig, output: Path, say: Say) -> str:
 
 
 def _read_result(file: Path, say: Say) -> SavedResult:
-    """The settings and results of vectors that an earlier command has trained; empty without them."""
+    """The settings and results of an earlier training, from its file; empty if there is none, or it is damaged.
+
+    say: told why a damaged file is trained again.
+    """
     if not file.exists():
         return {}
     try:

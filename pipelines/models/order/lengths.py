@@ -50,7 +50,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     if OBJECTIVES[trained.model].needs_components:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
     language = corpus.captions.languages[0]
-    chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
+    chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, language=language)
     split = embed_split(model, corpus, chosen)
     words = corpus.texts.offsets.diff()[chosen] - 2  # without <start> and <end>
     images = len(split.images)
@@ -164,17 +164,22 @@ class ComposedQueries(NamedTuple):
 def compositions(
     vectors: Tensor, shown_on: Tensor, pairs: Tensor, images: Tensor, similarity: VectorSimilarity
 ) -> dict[str, ComposedQueries]:
-    """How images are found by each kind of composition of two words.
+    """The scores of images for queries that are composed of two words, or of an image and a word.
 
-    Under the order, what composes is the coordinate-wise maximum, and what two have in common is the minimum; the
-    cosine has only the sum. Images take part as the one that scores best for the first word without having the second.
+    Under the order, two vectors compose to their coordinate-wise maximum, and what they have in common is the minimum;
+    the cosine has only the sum for both. The image of a composition is the one that scores best for the first word
+    among those that show the first object and not the second.
 
     Args:
-        vectors: (N, d) of words.
-        shown_on: (N, I) bool, the images whose captions name them.
-        pairs: (Q, 2) of words.
-        images: (I, d).
+        vectors: (N, d) of N words.
+        shown_on: (N, I) bool, whether the captions of each of I images name the word.
+        pairs: (Q, 2) the indices of the two words of Q queries.
+        images: (I, d) their vectors.
         similarity: of a text and an image.
+
+    Returns:
+        By the kind of composition, the scores of the images and which of them are right. The kind with an image has
+        only those queries for which there is one.
     """
 
     def compose(first: Tensor, second: Tensor) -> Tensor:

@@ -122,6 +122,7 @@ def run_steps(plan: Sequence[PlanStep], source: Path, output: Path, at_once: int
 
 
 def _parser() -> argparse.ArgumentParser:
+    """The parser of the command line: a flag for each setting of PapersConfig, and those of the run itself."""
     parser = argparse.ArgumentParser("papers", description=(__doc__ or "").splitlines()[0])
     for name, field in PapersConfig.model_fields.items():
         default = f"; default: {field.default}" if isinstance(field.default, (str, int)) else ""

@@ -199,9 +199,10 @@ def _training(
 
 
 def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: int = 1, *, grid: bool = False) -> Jobs:
-    """The trainings of models by each recipe and seed; grid: also those that need features of regions."""
+    """The jobs that train models by each recipe and with each seed; grid: also models that need features of regions."""
     for recipe, seed, name in product(recipes, range(seeds), names):
         model, flags, evaluation = PAPERS["models"][name]
+        # Flags make a variant of negcap's defaults (house): other recipes train the plain models only.
         is_variant_of_house = recipe != "house" and flags
         if is_variant_of_house or ("grid" in flags and not grid):
             continue
@@ -227,7 +228,7 @@ def _ablations(settings: PapersConfig) -> Jobs:
 
 
 def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str) -> Jobs:
-    """The trainings of some models and a probe of their words; nothing without a file of word vectors."""
+    """The jobs that train some models and then probe their words; none if the plan has no file of word vectors."""
     if settings.vectors is None:
         return
     trainings = list(_models(models))

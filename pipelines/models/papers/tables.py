@@ -222,7 +222,13 @@ def _value(metrics: Json, place: str) -> float:
 
 
 def _cells(seeds: Sequence[Json], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
-    """Means over seeds, to one decimal, with the least and the greatest unless the number is in without_span."""
+    """The cells of a row: means over seeds, to one decimal, with the least and the greatest value.
+
+    Args:
+        seeds: the evaluation of each seed.
+        places: of the metrics, one for each cell.
+        without_span: the numbers of the cells that have the mean alone.
+    """
     cells = []
     for number, place in enumerate(places):
         values = [_value(metrics, place) for metrics in seeds]
@@ -235,7 +241,13 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
-    """A table of COMPARED: the paper's figures, those of each recipe and model, `more` rows, and differences."""
+    """A table that compares models: the paper's figures, then those measured, then the differences of both.
+
+    Args:
+        name: a key of COMPARED.
+        settings: of the plan, which say where the evaluations are.
+        more: gives further rows, which stand before the differences.
+    """
     table = COMPARED[name]
     head = ["", *(column.title for column in table.columns)]
     return markdown_table(
@@ -357,7 +369,10 @@ def _claims(settings: PapersConfig) -> str:
 
 
 def _by_chance(verdicts: Sequence[str]) -> str:
-    """How many of the verdicts say what, and how many would say so if no model differed from any other."""
+    """How many of a paper's claims come out, and how many would by chance, if no model differed from any other.
+
+    verdicts: of each claim: "comes out", "does not", or another text where a difference is not shown.
+    """
     counted = [shape for shape in verdicts if not shape.startswith("one seed")]
     come_out = counted.count("comes out")
     do_not = counted.count("does not")
@@ -369,7 +384,12 @@ def _by_chance(verdicts: Sequence[str]) -> str:
 
 
 def _training(settings: PapersConfig) -> str:
-    """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
+    """How the trainings of the main rows went: the loss and the rsum on validation as they stood after each quarter of
+    the epochs, as means over the seeds on disk. All seeds of a row have the same steps and epochs, so the first one's
+    are shown.
+    """
+    # On the plateau where all vectors are equal, the two hinges of a pair are one margin each: then the loss divided by
+    # 2 margins is 1, whatever the margin, and a training that has left it shows less.
     quarters = range(1, 5)
     columns = [f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in quarters]
     models = [name for part in ("models", "augmented", "order", "mha-d") for name in PAPERS[part]]
@@ -385,7 +405,7 @@ def _training(settings: PapersConfig) -> str:
         rsum = [[line["validation"]["rsum"] for line in lines] for lines in histories]
         epochs = len(rsum[0])
         best = " ".join(str(1 + values.index(max(values))) for values in rsum)
-        last_epochs = [math.ceil(epochs * quarter / 4) - 1 for quarter in quarters]
+        last_epochs = [math.ceil(epochs * quarter / 4) - 1 for quarter in quarters]  # of each quarter, from 0
         means = [f"{mean(seed[epoch] for seed in seeds):.2f}" for seeds in (losses, rsum) for epoch in last_epochs]
         steps = str(sum(line["steps"] for line in histories[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {epochs}", *means])
@@ -393,7 +413,7 @@ def _training(settings: PapersConfig) -> str:
 
 
 def _supply(settings: PapersConfig) -> str:
-    """The mean number of negatives of a caption by family, and how many images have captions with enough of each."""
+    """How many negatives a caption has on average, by family, and how many images have enough for each caption."""
     least = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
     head.append(f"images all of whose captions have {least} of each")

@@ -94,7 +94,11 @@ class NounHeads(NamedTuple):
 
 
 def noun_heads(parses: pa.Table) -> NounHeads:
-    """The common nouns of one word of letters that head noun phrases."""
+    """The common nouns that head the noun phrases of captions, with the caption of each; only words of letters.
+
+    parses: with `tokens` and `chunks`, lists with a row for each caption. A chunk's `root` is the number of its head
+    among the caption's tokens.
+    """
     tokens = parses["tokens"].combine_chunks()  # lists, a row a caption
     chunks = parses["chunks"].combine_chunks()
     row = np.repeat(np.arange(len(parses)), chunks.value_lengths().to_numpy())  # the caption of each noun phrase
@@ -178,6 +182,7 @@ def train_classifier(
         return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
     def step(rows: Tensor, epoch: int) -> TrainingStep:
+        """The loss of telling, for n images, a random object that each shows from one that it does not."""
         shown = random_object(objects.present[rows])
         other = random_object(objects.absent[rows])
         # The images with the objects that they show, then the same ones with those that they do not
@@ -191,6 +196,7 @@ def train_classifier(
         return TrainingStep(functional.cross_entropy(classifier(word, image), to_device(labels, device)))
 
     def rate(epoch: int, steps: int) -> float:
+        # a tenth of the rate before, after each third of the epochs
         return training.learning_rate * 0.1 ** ((epoch - 1) // max(1, training.epochs // 3))
 
     optimizer = torch.optim.SGD(classifier.parameters(), lr=training.learning_rate)

@@ -130,6 +130,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Foun
             if not any(edited):
                 continue
             word_gradients = gradient.words[number][1 : lengths[number] - 1]  # without <start> and <end>
+            # a score that depends on no word at all has shares of 0, not NaN
             shares = word_gradients / word_gradients.sum().clamp(min=1e-12)
             negative = SalientNegative(
                 operator=row["operator"],
@@ -213,7 +214,13 @@ class EditRow(TypedDict):
 
 
 def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
-    """For each word of a negative, whether an edit put it in; spans: of the words, in characters of the negative."""
+    """For each word of a negative, whether an edit has inserted it, or a part of it.
+
+    Args:
+        spans: of the words, in characters of the negative.
+        edits: that make the negative of its caption, in order; their `start` and `end` are in characters of the
+            caption.
+    """
     inserted: list[Span] = []
     shift = 0  # how much longer the negative is than the caption, up to here
     for edit in edits:
@@ -224,8 +231,13 @@ def edited_words(spans: Sequence[Span], edits: Sequence[EditRow]) -> list[bool]:
 
 
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
-    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %. With the
-    number of negatives, and intervals of the share and of its difference from chance.
+    """By operator, the mean share of the saliency that is on edited words, in %, and the share that chance gives.
+
+    Each with the number of negatives, and intervals of the share and of its difference from chance.
+
+    Args:
+        negatives: one row each, with operator, image, share and chance.
+        seed: of the bootstrap over images.
     """
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
@@ -252,9 +264,15 @@ def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFra
 
 
 def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Path) -> None:
-    """Draw the negatives, one below the other: the darker a word, the more the score depends on it. Below each word
-    stands its share in %, in bold below those that an edit put in. photos: by the image's number; with regions on a
-    square grid the photo is brighter where the score depends on it more, otherwise as it is.
+    """Draw negatives one below the other, with each word as dark as the score depends on it.
+
+    Below each word stands its share in %, in bold if an edit has inserted the word. A photo is brighter where the score
+    depends on it more; without regions on a square grid it is drawn as it is.
+
+    Args:
+        negatives: one row each, with the fields of SalientNegative, `share` and `chance`.
+        photos: the photos, by the number of the image; {}: only text is drawn.
+        path: the PNG to write.
     """
     rows = [SalientNegative(*row) for row in negatives[list(SalientNegative._fields)].itertuples(index=False)]
     layouts = [_layout(row.words) for row in rows]
@@ -281,7 +299,10 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
 
 
 def _square(regions: Tensor | None) -> Tensor | None:
-    """The square roots of the saliency of regions (R,) as a square (√R, √R), None if they are none."""
+    """The saliency of R regions as a picture (√R, √R); None if they form no square grid.
+
+    Square roots are shown, so that weak regions can be seen beside the strongest.
+    """
     if regions is None or not len(regions):
         return None
     side = isqrt(len(regions))

@@ -219,8 +219,13 @@ def compare(
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
-    """The means of the metrics over the evaluations of a variant, one per seed of its training, with their bootstrap.
-    image: the image_id of each caption_id. seed: the seed of the bootstrap.
+    """The means of a variant's metrics over its trainings, with their bootstrap.
+
+    Args:
+        name: of the variant.
+        evaluations: one for each seed of its training.
+        image: the image_id of each caption, by caption_id.
+        seed: of the bootstrap.
     """
     tables = [evaluation.ranks.assign(training=number) for number, evaluation in enumerate(evaluations)]
     ranks = pd.concat(tables)
@@ -236,8 +241,13 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
 
 def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: int) -> dict[str, MetricOfTrainings]:
-    """R@1, R@5, R@10, their sum and the mean rank of one retrieval by S trainings, by names that begin with `key`.
-    rows: training and rank of each query. images: the image of each query. I is the number of images.
+    """R@1, R@5, R@10, their sum and the mean rank of one retrieval by S trainings, over I images.
+
+    Args:
+        key: begins the names of the metrics.
+        images: the image_id of each query.
+        rows: the number of the training and the rank of each query.
+        seed: of the bootstrap over images.
     """
     owner, names = pd.factorize(images, sort=True)  # the same in both directions
     counts = []  # of each training, (I, 3)
@@ -260,15 +270,28 @@ def _retrieval_metrics(key: str, images: pd.Series, rows: pd.DataFrame, seed: in
 
 
 def _metrics_of_trainings(counts: np.ndarray, sizes: np.ndarray, seed: int) -> list[MetricOfTrainings]:
-    """The k ratios, in %, of the sums of counts (S, I, k) and sizes (S, I, 1) over images, of S trainings."""
+    """k ratios in %, each of the sum of its counts and the sum of its sizes over images, of S trainings.
+
+    Args:
+        counts: (S, I, k) the hits of each training in each of I images.
+        sizes: (S, I, 1) the cases in each image.
+        seed: of the bootstrap over images.
+    """
     ratios = 100 * counts.sum(1) / sizes.sum(1)  # (S, k)
+    # The trainings were tested on the same images, so that an image is resampled with its hits in all of them.
     samples = bootstrap(counts.sum(0), sizes.sum(0), seed)  # (resamples, k)
     return [MetricOfTrainings(ratios[:, n], samples[:, n]) for n in range(counts.shape[2])]
 
 
 def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTrainings]:
-    """PAIRS and EVERY_PAIR, by any operator and by each, those of which every evaluation has pairs; bootstrap samples
-    are over the images that have pairs, which are the same for all variants of a comparison.
+    """How often a caption is above its negative, over all operators and by each: of pairs whose words the model knows
+    (PAIRS), and of all (EVERY_PAIR).
+
+    A metric is left out if an evaluation has no pairs for it.
+
+    Args:
+        evaluations: one for each training of a variant.
+        seed: of the bootstrap over the images that have pairs, which are the same for all variants of a comparison.
     """
     images = sorted(set().union(*(evaluation.pairs["image"] for evaluation in evaluations)))
     operators = sorted(set().union(*(evaluation.pairs["operator"] for evaluation in evaluations)))
@@ -282,6 +305,7 @@ def _pairs(evaluations: Sequence[Evaluation], seed: int) -> dict[str, MetricOfTr
                 rows = rows[rows["known"]]
             if operator:
                 rows = rows[rows["operator"] == operator]
+            # the same number for an image in every training, also in those that ask about fewer images
             image = pd.Categorical(rows["image"], images).codes
             right.append(np.bincount(image, rows["right"].to_numpy(), len(images))[:, None])
             asked.append(np.bincount(image, minlength=len(images))[:, None])
@@ -314,8 +338,14 @@ def conclusions(first: VariantResult, last: VariantResult) -> list[str]:
 
 
 def _verdict(first: VariantResult, last: VariantResult, name: str) -> str:
-    """Which of two variants is better by a metric, such as `vse-c is better, by +5.3 (+2.1 to +8.4)`. No verdict rests
-    on one seed: what another training of the same model would give is not known then.
+    """Which of two variants is better by a metric: `vse-c is better, by +5.3 (+2.1 to +8.4)`.
+
+    No verdict rests on one seed: what another training of the same model would give is not known then.
+
+    Args:
+        first: the variant that is compared with.
+        last: the variant that the sentence is about.
+        name: of the metric.
     """
     difference = (last.metrics[name] - first.metrics[name]).figure()
     # an interval that holds 0 shows no difference

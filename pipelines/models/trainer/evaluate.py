@@ -149,8 +149,15 @@ COMPONENT_TABLES = ("components", "component_vocabulary", "parses")
 def _component_metrics(
     run: Path, model: EmbeddingModel, split: EmbeddedSplit, attacks: Attacks, instances: Path | None
 ) -> JsonObject:
-    """`unified` retrieval by components as queries, and `parsing` of captions with the image, of English captions and a
-    run with components; of UniVSE also `alpha`. instances: COCO's, see `EvaluateConfig`.
+    """What is measured with the components of captions: `unified`, retrieval of images by components as queries;
+    `parsing`, how well the image tells the true phrases of a caption; for UniVSE also `alpha`.
+
+    Args:
+        run: the run; without tables of components, nothing is measured.
+        model: to evaluate.
+        split: its vectors of the captions and images; of another language than English, nothing is measured.
+        attacks: the negatives that attack captions while α is varied.
+        instances: COCO's, see `EvaluateConfig`.
     """
     corpus = split.corpus
     # components are parsed from English
@@ -189,7 +196,14 @@ def _component_metrics(
 
 
 def _about(loaded: LoadedModel, chosen: Tensor, images: int, split: str) -> JsonObject:
-    """What an evaluation says of the model, and of the captions and images that it was measured on."""
+    """What an evaluation says of the model, and of the captions and images that it was measured on.
+
+    Args:
+        loaded: the model and its corpus.
+        chosen: (n,) the captions that were measured on.
+        images: how many images these have.
+        split: its name.
+    """
     corpus = loaded.corpus
     captions = corpus.captions
     trained = loaded.config
@@ -223,8 +237,17 @@ class LoadedModel(NamedTuple):
 def load_with_corpus(
     folder: Path, run: Path, device: torch.device, negatives: data.Selection | None = None, **changes: object
 ) -> LoadedModel:
-    """A trained model, and a corpus with these negatives (None: none). changes: see `load_model`. Raises as that and
-    `read_captions`.
+    """A trained model, and the corpus that it is evaluated on.
+
+    Args:
+        folder: of the model.
+        run: to read the corpus from.
+        device: for both.
+        negatives: which ones the corpus has; None: none.
+        changes: see `load_model`.
+
+    Raises:
+        As `load_model` and `read_captions`.
     """
     trained = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=trained.config.languages)
@@ -318,6 +341,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _headline(metrics: JsonObject) -> str:
+    """The first line of a report: which model was evaluated, and on what.
+
+    `**vse-c (+noun)** on test: 1,000 images, 5,000 captions`
+    """
     families = metrics["negative_families"]
     without = metrics["images_without_features"]
     name = metrics["model"]
@@ -409,7 +436,7 @@ def _share(pairs: JsonObject) -> list[str]:
 
 
 def _unified(unified: JsonObject) -> str:
-    """UniVSE's Table 3."""
+    """How well images are found by components of each kind, as a Markdown table like UniVSE's Table 3."""
     rows = []
     for kind, entry in unified.items():
         rows.append([kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"])

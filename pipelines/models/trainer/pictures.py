@@ -49,9 +49,9 @@ class Panel(NamedTuple):
 
 
 PANELS = {  # by kind of `component_vocabulary`
-    "noun": Panel("nouns", 120, None),
-    "attribute_noun": Panel("attributed nouns, by attribute", 120, 0),
-    "triple": Panel("triples, by relation", 90, 1),
+    "noun": Panel("nouns", phrases=120, coloured_by=None),
+    "attribute_noun": Panel("attributed nouns, by attribute", phrases=120, coloured_by=0),
+    "triple": Panel("triples, by relation", phrases=90, coloured_by=1),
 }
 
 
@@ -128,7 +128,14 @@ def covered_part(photo: Path, run: Path, table: str) -> Image:
 
 
 def draw_map(axis: Axes, photo: Image | None, weights: Tensor | None, title: str = "") -> None:
-    """Draw a photo, in grey below weights (n, n) of its regions, which are yellow where they are greatest."""
+    """Draw a photo in grey, below the weights of its regions, which are yellow where they are greatest.
+
+    Args:
+        axis: to draw on.
+        photo: the photo; None: the weights alone are drawn.
+        weights: (n, n) of regions, row by row; None: the photo alone is drawn, in colours.
+        title: above the photo.
+    """
     axis.set_axis_off()
     extent = (0, SIDE, SIDE, 0)
     if photo is not None:
@@ -168,7 +175,18 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 
 def _draw_univse(subject: Subject, model: UniVSE, output: Path, config: PictureConfig) -> list[Path]:
-    """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
+    """Draw the pictures of a UniVSE: neighbours.png, the most frequent words in the plane; relevance.png, where in the
+    photos each query is found.
+
+    Args:
+        subject: the run, its features, and its photos if there are any; without photos, relevance.png is not drawn.
+        model: to look into.
+        output: the folder.
+        config: with the queries; none: frequent phrases of the run.
+
+    Returns:
+        The files.
+    """
     vocabulary = subject.vocabularies[subject.trained.languages[0]]
     neighbours = output / "neighbours.png"
     _draw_frequent_words(model, vocabulary, subject.run, neighbours, config.seed)
@@ -188,7 +206,7 @@ def _draw_univse(subject: Subject, model: UniVSE, output: Path, config: PictureC
             axis.set_axis_off()
         for column, photo in enumerate(result.photos):
             score = f"{result.scores[column]:.2f}"
-            title = score if column else f"{query.text}: {score}"
+            title = score if column else f"{query.text}: {score}"  # the query only above the first photo of its line
             draw_map(line[column], subject.photo(images[photo]), result.maps[column], title)
     relevance = output / "relevance.png"
     write_png(figure, relevance, 110)
@@ -217,8 +235,16 @@ def read_query(text: str, spacy_model: str | None = None) -> data.QueryPhrase:
 def common_phrases(
     run: Path, captions: data.Captions, images: set[int], words: WordVocabulary
 ) -> list[data.QueryPhrase]:
-    """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
-    indices among the run's images. Raises ValueError if there are none.
+    """The COMMON most frequent components of each kind, of known words only, in the captions of some images.
+
+    Args:
+        run: whose components are counted.
+        captions: of the run.
+        images: the indices of the images.
+        words: those that the model knows.
+
+    Raises:
+        ValueError: there are no such components.
     """
     ids = []
     for caption_id, image in zip(captions.ids, captions.image.tolist(), strict=True):
@@ -250,11 +276,20 @@ class Relevance(NamedTuple):
 def find_relevance(
     model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.QueryPhrase], regions: Tensor, best: int
 ) -> list[Relevance]:
-    """For each query, the `best` photos with the highest-scoring region.
+    """For each query, the photos that fit it best, and where in them it is found.
 
-    regions: unit vectors (P, R, d) of P photos. The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided
-    by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
-    does not know.
+    A photo fits as well as the region of it that scores highest. The relevance of region i is exp(s(v_i, q) / τ), with
+    τ = 0.1, divided by the greatest one of the photo.
+
+    Args:
+        model: gives each query its vector q.
+        vocabulary: that the model was trained with.
+        queries: phrases.
+        regions: (P, R, d) unit vectors v of the R regions of P photos.
+        best: how many photos of each query.
+
+    Raises:
+        ValueError: the regions are no square grid, or the model does not know a word.
     """
     side = grid_side(regions)
     results = []
@@ -267,19 +302,29 @@ def find_relevance(
         scores = regions @ model.queries(vocabulary, [query])[0]  # (P, R)
         photos = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         relevance = (scores[photos] / TEMPERATURE).softmax(1)
+        # each map by its own maximum: they show where a query is, not how well it fits
         maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
         results.append(Relevance(photos.tolist(), scores[photos].amax(1).tolist(), maps))
     return results
 
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
-    """Draw the most frequent components of a run in the plane, a panel for each kind."""
+    """Draw the most frequent components of a run as points of a plane, a panel for each kind of component.
+
+    Args:
+        model: gives each its vector.
+        vocabulary: that the model was trained with.
+        run: whose table component_vocabulary is drawn.
+        path: the PNG to write.
+        seed: of the projection into the plane.
+    """
     components = data.read_whole_table(run, "component_vocabulary").to_pylist()  # by descending count
     figure = new_figure(30, 10)
     for axis, (kind, panel) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
         axis.set_title(panel.title, fontsize=16)
         names = [tuple(row["words"]) for row in components if row["kind"] == kind][: panel.phrases]
+        # So few have no neighbourhoods that a plane could show: the panel stays empty.
         if len(names) < LEAST_PHRASES:
             continue
         phrases = [data.QueryPhrase(name, " ".join(name)) for name in names]
@@ -307,7 +352,17 @@ CaptionOfLanguage = dict[str, int]  # by language, the number of a caption
 
 
 def _draw_mhad(subject: Subject, model: MultiHeadAttention, output: Path, config: PictureConfig) -> list[Path]:
-    """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
+    """Draw the pictures of an MHA-D: heads.png, where each head looks; views.png, images and captions in the plane.
+
+    Args:
+        subject: the run, its features, and its photos if there are any.
+        model: to look into.
+        output: the folder.
+        config: how many images heads.png shows, and the seed of the plane.
+
+    Returns:
+        The files.
+    """
     run = subject.run
     files = subject.files
     encoded = data.encode_run(run, subject.captions, subject.vocabularies, device=subject.device, selection=None)
@@ -355,7 +410,15 @@ def _draw_heads(
     captions: Mapping[int, CaptionOfLanguage],
     path: Path,
 ) -> None:
-    """Draw a line for each image: where each head looks in it, and at which words of its caption in each language."""
+    """Draw a line for each image: where each head looks in it, and at which words of its caption in each language.
+
+    Args:
+        subject: the run and the model's features of it.
+        model: whose heads are drawn.
+        texts: of the run, encoded.
+        captions: by the number of an image, the caption of each language.
+        path: the PNG to write.
+    """
     assert subject.features is not None
     columns = [1.9] * model.head_count + [4.6] * len(subject.vocabularies)  # inches
     figure = new_figure(sum(columns), 2.1 * len(captions))

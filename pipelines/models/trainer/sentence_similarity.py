@@ -39,9 +39,11 @@ class SentencePair(NamedTuple):
 
 
 def read_pairs(path: Path) -> list[SentencePair]:
-    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header. With a
-    header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises ValueError,
-    naming file and line, for a line with too few columns, a score that is not a number, or an empty sentence.
+    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header.
+
+    In a file with a header, the columns `file`, `year` and `dataset`, as far as there are any, tell which part of the
+    data a pair belongs to. Raises ValueError, naming file and line, for a line with too few columns, a score that is
+    not a number, or an empty sentence.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -77,7 +79,16 @@ def _layout(first_row: Sequence[str]) -> _Layout:
 
 
 def _pair(row: Sequence[str], layout: _Layout, path: Path, number: int) -> SentencePair:
-    """The pair in a row of a file, the row's number from 1. Raises ValueError, naming both, if it is damaged."""
+    """The pair in a row of a file.
+
+    Args:
+        row: its cells.
+        layout: which columns the pair and its score are in.
+        path, number: of the file and the row (from 1), for messages.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
     if len(row) < len(layout.names):
         rule = f"a pair must have {len(layout.names)} columns, has {len(row)}"
         raise ValueError(f"{path}:{number}: {rule} ({path} must be {EXPECTED})")
@@ -144,9 +155,16 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[SentencePair], config: 
 
 
 def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output: Path | None = None) -> str:
-    """Pearson's r of a model's cosines with people's scores, as a Markdown table by part of the data. file: see
-    `read_pairs`. output: a folder to which similarity.md and similarity.json are written; None: none. Raises as
-    `read_pairs` and `sentence_cosines`, and ValueError for fewer than 3 pairs, or scores that are all equal.
+    """Pearson's r of a model's cosines with people's scores, as a Markdown table by part of the data.
+
+    Args:
+        model_folder: of the model.
+        file: of pairs of sentences, see `read_pairs`.
+        config: how sentences are embedded.
+        output: a folder to which similarity.md and similarity.json are written; None: none.
+
+    Raises:
+        ValueError: there are fewer than 3 pairs, or all scores are equal. Else as `read_pairs` and `sentence_cosines`.
     """
     torch.set_num_threads(config.threads)
     pairs = read_pairs(file)

@@ -108,6 +108,7 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
     if config.judges:
         train = train[accepted_by_judges(config, captions, features, train)]
     if config.train_captions:
+        # the first few of each image and language by people; generated ones all stay, `extra_share` thins these out
         is_extra = captions.are_extra(train)
         kept = [train[:0]]
         for language in captions.languages:
@@ -125,7 +126,14 @@ def _choose_captions(config: TrainConfig, captions: Captions, features: ImageFea
 def _build_vocabularies(
     config: TrainConfig, captions: Captions, train: Tensor, names: Sequence[str]
 ) -> dict[str, WordVocabulary]:
-    """The vocabulary of each language, of its train captions and, whatever their counts, of names of components."""
+    """The vocabulary of each language: the frequent words of its train captions, and those of the names of components.
+
+    Args:
+        config: with the languages and the least count of a word.
+        captions: of the run.
+        train: (n,) the train captions, by index.
+        names: of components, whose words are in the vocabulary whatever their counts.
+    """
     vocabularies = {}
     for language in config.languages:
         texts = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
@@ -164,6 +172,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
 
 
 def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
+    """Train in the folder of a config, which is locked; see `train`."""
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
     objective = OBJECTIVES[config.model]
@@ -207,7 +216,7 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         folder=config.output,
         say=say,
         about=_about(config, data),
-        length=-(-len(data.train) // config.batch_size),
+        length=-(-len(data.train) // config.batch_size),  # rounded up: the last batch may be smaller
     )
     return config.output
 
@@ -227,7 +236,7 @@ def _build_model(config: TrainConfig, data: TrainingData) -> EmbeddingModel:
 
 
 def _about(config: TrainConfig, data: TrainingData) -> str:
-    """What is said before the first epoch: the size of the data."""
+    """The line of progress before the first epoch: the sizes of the data."""
     about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
     about += f"{len(data.vocabulary):,} words"
     sampler = str(data.sampler or "")
@@ -238,7 +247,7 @@ def _about(config: TrainConfig, data: TrainingData) -> str:
 
 
 def describe_epoch(config: TrainConfig, history: Sequence[Line]) -> str:
-    """What is said after an epoch."""
+    """The line of progress after an epoch: loss, rsum, and the best epoch so far. history: a line for each epoch."""
     line = history[-1]
     best = max(history, key=lambda other: other["validation"][config.selected_by])
     rsum = line["validation"]["rsum"]
@@ -252,7 +261,7 @@ NEAR = 0.04  # the share by which a loss may differ from that of the plateau
 
 
 def describe_plateau(config: TrainConfig, line: Line) -> str:
-    """What is said of an epoch whose loss is that of vectors which are all equal; empty of any other.
+    """A hint after an epoch whose loss is the one of vectors that are all equal; "" after any other epoch.
 
     While the hardest negative of most pairs is nearer than the true one, the loss falls by drawing all vectors
     together, down to one margin for each hinge: of the image, of the caption, and of the hardest own negative. Recalls
@@ -279,6 +288,7 @@ class SampledBatch(NamedTuple):
 
 def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterator[SampledBatch]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
+    # of this epoch only, so that a training that is resumed here draws what one without interruption draws
     seed = epoch_seed(config.seed, epoch)
     generator = Generator().manual_seed(seed)
     # on the device, where the features are: dropout of a batch is as large as its features
@@ -302,8 +312,15 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
 def make_batch(
     data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator
 ) -> TrainingBatch:
-    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
-    of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
+    """The batch of these captions for a training step: their images' features, with dropout, and who shares an image.
+
+    Args:
+        data: the corpus that the captions are of.
+        captions: (B,) their numbers in the corpus.
+        features: of the image of each: (B, D), or (B, R, D) of R regions or crops, on the data's device.
+        config: says whether one random crop stands for the image (image_pooling `crop`), and the share of single
+            feature values that is set to 0 (dropout).
+        noise: a generator on the data's device, for both.
     """
     device = data.device
     image = data.captions.image[captions]
@@ -312,6 +329,7 @@ def make_batch(
         crop = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
         features = features[torch.arange(len(features), device=device), crop]
     if config.dropout:
+        # not divided by 1 - dropout: negcap's transform scales features to length 1 afterwards, which undoes any factor
         features = features * (torch.rand(features.shape, generator=noise, device=device) >= config.dropout)
     same_image = to_device(image[:, None] == image[None, :], device)
     return TrainingBatch(captions, features, same_image, data.texts)
@@ -328,6 +346,7 @@ def validate(model: EmbeddingModel, data: TrainingData) -> dict[str, float]:
     languages = data.captions.languages
     ranks = {language: split.rank(number) for number, language in enumerate(languages)}
     metrics = retrieval_metrics(ranks[languages[0]])
+    # the epoch to keep is to be good for all languages, not only for the first
     for language in languages[1:]:
         further = retrieval_metrics(ranks[language])
         metrics["rsum"] += further["rsum"]
@@ -348,6 +367,7 @@ def draw_curves(history: Sequence[Line], path: Path, title: str) -> None:
     losses = []
     for line in history:
         parts = line["losses"]
+        # each part of the epoch stands where it ends, so that epoch 1 fills the axis from 0 to 1
         steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]
         losses += parts
     left.plot(steps, losses, color="tab:gray", linewidth=1)

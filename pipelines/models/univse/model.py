@@ -37,7 +37,7 @@ class WordEncoder(nn.Module):
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
         super().__init__()
         self.basic = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
-        self.modifier = word_embedding(words, config.modifier_dim, generator, None, True)
+        self.modifier = word_embedding(words, config.modifier_dim, generator, vectors=None, tune=True)
         self.linear = linear_layer(config.word_dim + config.modifier_dim, 2 * config.joint, generator)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
@@ -133,7 +133,14 @@ class PaddedComponents(NamedTuple):
 
 
 def pad_by_caption(vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> PaddedComponents:
-    """The components of each caption side by side, see `Composition.forward` for the arguments."""
+    """The components of each caption side by side, filled up to the longest.
+
+    Args:
+        vectors: (m, d) of components.
+        owner: (m,) the caption of each, on the CPU.
+        captions: how many captions there are.
+        order: (m,) numbers by which a caption's components are sorted; None: as they come.
+    """
     by_order = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
     by_caption = by_order[owner[by_order].argsort(stable=True)]
     caption = owner[by_caption]
@@ -268,6 +275,7 @@ class UniVSE(EmbeddingModel):
             captions: B.
             order: (m,) per kind, see Composition.
         """
+        # Without any kind of component there would be nothing to join: an empty part is joined in any case.
         no_owner = torch.empty(0, dtype=torch.long)
         no_vector = next(iter(vectors.values()))[:0]
         owner = torch.cat([no_owner, *(owners[kind] for kind in self.components)])

@@ -52,10 +52,12 @@ def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
 
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
-    """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
+    """The cost (m,) of each component: of each kind of negatives the hardest, the mean or the sum, added up over kinds.
+
+    A kind without negatives adds 0.
 
     Args:
-        costs: (m, N) >= 0, the kinds one after the other.
+        costs: (m, N) >= 0, of each component with each of its negatives, the kinds one after the other.
         present: (m, N) bool, which negatives there are.
         kinds: the number of columns of each kind; they add up to N.
         reduction: hardest, mean or sum.
@@ -194,11 +196,17 @@ class EncodedBatch(NamedTuple):
 def univse_losses(
     model: UniVSE, batch: TrainingBatch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
 ) -> Terms:
-    """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
+    """The terms of UniVSE's loss that the config selects, by name, each a weighted scalar summed over the batch.
 
     `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
     images, if α is learned; `obj`, `attr`, `rel`: of objects, attributed objects and triples against false ones.
-    sampled: the components. epoch: from 1.
+
+    Args:
+        model: encodes the batch.
+        batch: captions with the features of their images.
+        sampled: the true and the false components of these captions.
+        config: of the training.
+        epoch: from 1.
     """
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     comp_weight, obj_weight, attr_weight, rel_weight = config.weights
@@ -230,7 +238,16 @@ def univse_losses(
 def _encode_batch(
     model: UniVSE, batch: TrainingBatch, sampled: ComponentBatch, config: UniVseConfig, with_relations: bool
 ) -> EncodedBatch:
-    """All vectors that the loss needs: every distinct word by one call of φ, all sentences and triples by one of ψ."""
+    """All vectors that the loss of a batch needs: every distinct word by one call of φ, all sentences and triples by
+    one of ψ.
+
+    Args:
+        model: encodes.
+        batch: B captions with the features of their images.
+        sampled: the true and the false components of these captions.
+        config: of the training; says which false components the loss needs.
+        with_relations: whether the loss needs false triples.
+    """
     graphs = require_graphs(batch.texts)
     device = batch.features.device
     with autocast(config, device):
@@ -243,6 +260,7 @@ def _encode_batch(
         words = model.word_encoder.distinct(
             torch.cat([part.words for part in inputs]), torch.cat([part.modifiers for part in inputs])
         )
+    # in the order of `_word_encoder_inputs`
     nouns, pairs, absent, false_pairs = words.which.split([len(part.words) for part in inputs])
     true_vectors, false_vectors = sequences.triples.split([len(triples), len(false_triples)])
     # without relations none was encoded
@@ -266,8 +284,14 @@ def _word_encoder_inputs(
 ) -> list[WordInputs]:
     """The input of φ: m objects, p pairs, B · 16 absent nouns, p · 24 false pairs; B is the number of captions.
 
-    The last two are empty if the loss does not need them. A missing word (-1) is replaced by word 0; who adds the costs
-    leaves it out.
+    The last two are empty if the loss does not need them. A missing word (-1) is replaced by word 0; its cost is left
+    out when costs are added.
+
+    Args:
+        graphs: the components of all texts, as word ids.
+        sampled: the components of the batch, true and false.
+        config: says which false ones the loss needs.
+        device: where the result is to be.
     """
     # objects have one word, pairs are (attribute, noun)
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
@@ -305,9 +329,17 @@ def _replace_words(words: Tensor, triples: SampledComponents, device: torch.devi
 
 
 def _compose(model: UniVSE, encoded: EncodedBatch, sampled: ComponentBatch, captions: int) -> ComponentVectors:
-    """The vectors u_comp of a batch of captions, from those of their components."""
+    """The component vector u_comp of each caption of a batch, composed of the vectors of its components.
+
+    Args:
+        model: says how they are composed.
+        encoded: the vectors of the batch.
+        sampled: which component is of which caption, and the random order in which they are composed.
+        captions: B, how many captions there are; one without components has no vector.
+    """
     vectors = {"obj": encoded.words[encoded.nouns], "attr": encoded.words[encoded.pairs], "rel": encoded.triples}
     owners = {"obj": sampled.objects.owner, "attr": sampled.pairs.owner, "rel": sampled.triples.owner}
+    # the sampler gives one number to every component, one kind after the other
     orders = sampled.order.split([len(owner) for owner in owners.values()])
     return model.compose(vectors, owners, captions, dict(zip(owners, orders, strict=True)))
 
@@ -351,7 +383,14 @@ def _attribute_loss(encoded: EncodedBatch, sampled: ComponentBatch, config: UniV
 def _relation_loss(
     encoded: EncodedBatch, sampled: ComponentBatch, batch: TrainingBatch, config: UniVseConfig
 ) -> Tensor:
-    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption."""
+    """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
+
+    Args:
+        encoded: the vectors of the batch: of m triples, N negatives of each, and B images.
+        sampled: the triples; `one_each` (b,) are the indices of one triple for each caption that has any.
+        batch: says which captions are of the same image.
+        config: with the margin, and how costs are added up.
+    """
     device = encoded.images.device
     owner = to_device(sampled.triples.owner, device)
     one_each = to_device(sampled.one_each, device)

@@ -181,7 +181,14 @@ def _corpus_counts(run: Path) -> dict[Word, int]:
 def _table_figures(
     run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]
 ) -> dict[str, OperatorFigures]:
-    """By operator, what is counted of a table of a run; splits: only these; corpus: see `_corpus_counts`."""
+    """The figures of each operator in a table of a run.
+
+    Args:
+        run: the run.
+        table: negatives or refined.
+        splits: only captions of these; () for all.
+        corpus: how often captions have each word, see `_corpus_counts`.
+    """
     import pandas as pd
 
     counts_of_shards = []
@@ -338,6 +345,7 @@ def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
 
 
 def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[AuditRow]:
+    """All numbers of an audit: of the captions, of each table's operators, of its blind reports, and the rejections."""
     yield AuditRow("captions", "", "captions", "", figures.captions)
     yield AuditRow("captions", "", "images", "", figures.images)
     yield AuditRow("negatives", "all", "covered", "", figures.captions - figures.without)
@@ -364,6 +372,7 @@ def _rows_of_report(table: str, report: BlindReport) -> Iterator[AuditRow]:
 
 
 def _rows_of_operator(table: str, operator: str, figures: OperatorFigures) -> Iterator[AuditRow]:
+    """The numbers of one operator in a table of negatives, a row each; `item` is the word, range or exchange."""
     row = partial(AuditRow, table, operator)
     yield row("covered", "", figures.captions)
     yield row("rows", "", figures.rows)

@@ -93,7 +93,7 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
 
 
 def _measure(run: Path, config: AuditConfig, figures: Figures, progress: Progress) -> dict[str, Blindness]:
-    """By table, the blind accuracies; without scikit-learn, why there are none."""
+    """The blind accuracies of each table of negatives; without scikit-learn, the reason why there are none."""
     blindness: dict[str, Blindness] = {}
     for table in ("negatives", "refined"):
         operators = tuple(name for name in figures.families if name in figures.tables.get(table, ()))
@@ -354,7 +354,10 @@ def _script(images: Sequence[SearchedImage]) -> bytes:
 
 
 def write_files(files: Sequence[bytes], folder: Path) -> None:
-    """Write them into a folder, which has no others of this kind afterwards."""
+    """Write the data files of a page, 00000.js and so on, into a folder, and delete those that an earlier page left.
+
+    The folder is made if it is missing; other files in it stay.
+    """
     refuse_link(folder).mkdir(parents=True, exist_ok=True)
     written = {f"{number:05}.js": data for number, data in enumerate(files)}
     for name, data in written.items():

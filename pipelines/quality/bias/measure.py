@@ -79,7 +79,10 @@ class BlindConfig(Settings):
 
 
 def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
-    """As `measure_table`; config: None for the defaults. Raises ValueError, too, if no operator can be measured."""
+    """Measure how well text alone tells a run's negatives from their captions, operator by operator.
+
+    config: None for the defaults. Raises ValueError if no operator can be measured, else as `measure_table`.
+    """
     config = config or BlindConfig.of({})
     blindness = measure_table(run, config)
     if not blindness.reports:
@@ -107,6 +110,7 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     progress = progress or Progress()
 
     def measure(name: str, pairs_of_operator: Sequence[TextPair]) -> BlindReport:
+        """The report of an operator, from the cache if it is there; shows the progress."""
         try:
             return cached(name, pairs_of_operator)
         finally:

@@ -298,7 +298,14 @@ class LanguageModel(NamedTuple):
 
 
 def train(texts: NumberedTexts, folds: np.ndarray, count: int, entries: int) -> LanguageModel:
-    """Train the models of `count` folds; folds: (texts,) the fold of each text; entries: size of the vocabulary."""
+    """Train a trigram model for each fold, on the texts of all other folds.
+
+    Args:
+        texts: to train on.
+        folds: (texts,) the fold of each text.
+        count: how many folds there are.
+        entries: the number of words in the vocabulary.
+    """
     # Every word is predicted except the start mark.
     lengths = np.diff(texts.offsets) - 1
     position = ragged(texts.offsets[:-1] + 1, lengths)

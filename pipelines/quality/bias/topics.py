@@ -45,7 +45,7 @@ def documents(
     window: Window,
     pair_images: Sequence[str],
 ) -> Documents:
-    """The documents of pairs.
+    """Count the words of each image's captions, and what is left of them without the words in which a pair differs.
 
     Args:
         captions: each true caption once.
@@ -56,6 +56,7 @@ def documents(
     """
     from scipy.sparse import csr_matrix
 
+    # Images are numbered for captions and pairs together, so that row i of `counts` is the image with number i.
     image_ids = np.asarray([*caption_images, *pair_images], dtype=object).astype(str)
     distinct, image = np.unique(image_ids, return_inverse=True)  # image: (captions + pairs,)
     image_of_caption = image[: len(caption_images)]
@@ -73,6 +74,7 @@ def documents(
     differing = csr_matrix((ones, (pair_of_word[differs], true.flat[differs])), (len(true), words))
 
     images_with_word = np.bincount(counts.indices, minlength=words)
+    # Rare words tell nothing about other images, and words of most captions nothing about this one.
     most = max(COMMON * len(distinct), LEAST_IMAGES)
     telling = np.flatnonzero((images_with_word >= LEAST_IMAGES) & (images_with_word <= most))
     # Below 0 where a word differs that none of the listed captions says.

@@ -76,7 +76,10 @@ class Cloze(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def contexts(self, units: Tensor) -> Tensor:
-        """The contexts (captions, length - 2, words) of all places in units (captions, length), with START and END."""
+        """What the words around each place say of it: vectors (captions, length - 2, words), by which units are scored.
+
+        units: (captions, length) numbers of units, from START to END; these two are no places.
+        """
         places = units.shape[1] - 2
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
@@ -92,7 +95,8 @@ class Cloze(nn.Module):
         return self._rounded(self._linear(self.output, self.dropout(hidden)), VECTOR)
 
     def _attended(self, both: Tensor, sides: tuple[Tensor, Tensor]) -> Tensor:
-        """What each place attends to among the earlier and later states: (captions, heads, places, states / heads).
+        """The mean that each place takes of the earlier and later states, by head: (captions, heads, places, states /
+        heads).
 
         Args:
             both: the states before and after each place, (captions, places, 2 * states).
@@ -147,7 +151,11 @@ class Cloze(nn.Module):
         return shares + (self._rounded(likely / likely.sum(-1, keepdim=True), SHARE, ROW) - shares).detach()
 
     def _tabulated(self, table: Table, numbers: Tensor, exact: Tensor) -> Tensor:
-        """The values of a function that its table has for numbers, with the gradient of its `exact` values."""
+        """A function's values as the written model will compute them, rounded to its table, for numbers of any shape.
+
+        A table has no gradient, so the result has the value of the table and the gradient of `exact`: the difference of
+        the two is a constant for autograd. While the net is not yet in fixed point, the result is `exact`.
+        """
         if not self.fixed_point:
             return exact
         points = (numbers * table.scale + table.offset).clamp(0, len(table.values) - 1).long()
@@ -174,7 +182,11 @@ class Cloze(nn.Module):
         return values + (torch.round(values * 2**bits) / 2**bits - values).detach()
 
     def _bias(self, places: int) -> Tensor:
-        """What attention adds by distance: (heads, places, 2 * places); -inf for states that have seen the place."""
+        """What is added to the attention of each place to each state, by their distance: (heads, places, 2 * places).
+
+        The states are the forward ones of all places, then the backward ones. It is -inf for a state that has read the
+        word at the place, which is to be predicted.
+        """
         position = torch.arange(places)
         # From a state to a place: positive for what lies before it.
         distance = position[:, None] - position[None]
@@ -326,10 +338,16 @@ def load(path: Path, dropout: float = 0.0) -> LoadedCloze:
 
 
 def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
-    """A network of the units `new`, which begin with the units `old` of `net`, and the parameters of `net`.
+    """A network for a larger vocabulary, which reads old words as before.
 
-    A new word has the vector of UNKNOWN, a new phrase the mean of those of its words: the network reads them as before.
-    Their biases are the logs of their relative frequencies by counts (units,), of `new`.
+    A new word has the vector of UNKNOWN, a new phrase the mean of the vectors of its words. Their biases are the logs
+    of their relative frequencies.
+
+    Args:
+        net: the network for the old vocabulary; its parameters are taken over.
+        old: the units of that.
+        new: the units of the result, which begin with the old ones.
+        counts: (units,) how often each new unit occurs.
     """
     larger = Cloze(len(new.names), net.sizes, net.dropout.p)
     parameters = dict(net.state_dict())

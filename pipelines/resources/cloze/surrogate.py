@@ -215,7 +215,14 @@ def _likely_replacements(
     alternatives: Mapping[int, Alternatives],
     rng: np.random.Generator,
 ) -> Iterator[Replacement]:
-    """Some replacements in a caption that the model finds likely; number: of the caption."""
+    """Some replacements in a caption that the model finds likely.
+
+    Args:
+        model: the cloze model.
+        encoding: what it has read of the caption.
+        number: of the caption, which the result repeats.
+        alternatives: by the number of a unit, what may replace it.
+    """
     places_left = dict(MAX_PLACES)
     for place in (rng.permutation(len(encoding.scores)) + 1).tolist():
         old = encoding.units[place]
@@ -247,7 +254,14 @@ def _read_replacements(
     encodings: Sequence[CaptionEncoding],
     replacements: Sequence[Replacement],
 ) -> Iterator[ReplacedPlace]:
-    """What the model reads after replacements, by place; words, encodings: of the captions, by number."""
+    """How replacements have changed what the model reads, place by place.
+
+    Args:
+        model: the cloze model, which reads every edited caption.
+        words: of each caption.
+        encodings: what the model has read of each caption.
+        replacements: to make; each names its caption by number.
+    """
     if not replacements:
         return
     texts = []
@@ -272,7 +286,10 @@ def _read_replacements(
 
 
 def _replaced_place(old: CaptionEncoding, place: int, rows: Sequence[_ReadReplacement]) -> ReplacedPlace | None:
-    """What all replacements of one place have changed; None if none of them leaves the other units as they are."""
+    """How the replacements of one place have changed the caption's other places, as the model reads it.
+
+    None if every replacement also changes how the other words are cut into units.
+    """
     before = old.units[:place]
     behind = old.units[place + 1 :]
     # With a new word beside it, a unit may join a phrase or leave one. Then the places do not correspond.
@@ -322,7 +339,14 @@ def compare_losses(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], emb
 
 @torch.no_grad()
 def correlation(net: SurrogateNetwork, replaced: Sequence[ReplacedPlace], embedding: Tensor) -> float:
-    """The correlation of the losses that are estimated with those that the model has read."""
+    """How well the surrogate tells bad replacements from good ones: the correlation, over replacements, of the
+    estimated sum of losses with the sum that the model itself gives.
+
+    Args:
+        net: the surrogate.
+        replaced: places with their replacements, and what the model has read of them.
+        embedding: (units, width) the vectors of the model's units.
+    """
     blocks = [replaced[start : start + PLACES_AT_ONCE] for start in range(0, len(replaced), PLACES_AT_ONCE)]
     sums = [compare_losses(net, block, embedding).sums for block in blocks]
     return float(torch.corrcoef(torch.cat(sums, 1))[0, 1])

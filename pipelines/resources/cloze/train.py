@@ -72,8 +72,11 @@ class UnitSampler(NamedTuple):
 
 
 def unit_sampler(counts: np.ndarray, samples: int) -> UnitSampler:
-    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones. counts:
-    of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
+    """A sampler of units at rates in proportion to count^0.75, as in word2vec; special units are never drawn.
+
+    Args:
+        counts: (units,) how often each unit occurs; a unit that never occurs is drawn as one that occurs once.
+        samples: how many distinct units a draw has on average; at most all of them.
     """
     weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
     weights[: len(SPECIAL)] = 0.0
@@ -81,6 +84,7 @@ def unit_sampler(counts: np.ndarray, samples: int) -> UnitSampler:
     # The scale of the rates, by bisection: a chance is not proportional to its rate, but grows with it.
     low = 0.0
     high = 1e12
+    # Each turn halves the interval: long before 200 turns it is as small as float64 can tell.
     for _ in range(200):
         scale = (low + high) / 2
         expected = float((1 - torch.exp(-weights * scale)).sum())
@@ -202,7 +206,15 @@ def rate(step: int, steps: int, warm_up: int) -> float:
 def _batch_loss(
     net: Cloze, units: Tensor, sampler: UnitSampler, config: ClozeTrainingConfig, generator: torch.Generator
 ) -> SampledLoss:
-    """The loss of a batch of captions, (captions, length)."""
+    """The loss of a batch of captions.
+
+    Args:
+        net: the model that is trained.
+        units: (captions, length) the captions as numbers of units, from START to END.
+        sampler: draws the units that the true ones are told from.
+        config: with the share of words that are read as unknown.
+        generator: of all random numbers.
+    """
     read = units
     if config.forget:
         # The reader must also cope with words that it does not know, of which the training captions have few.
@@ -308,7 +320,14 @@ class _Start(NamedTuple):
 
 
 def _start(words: Sequence[Sequence[str]], config: ClozeTrainingConfig, sizes: Sizes, continued: Path | None) -> _Start:
-    """A new network, or that of a file, with a vocabulary of the tokenised captions."""
+    """The network that a training starts with, new or from a file, and its vocabulary.
+
+    Args:
+        words: the tokenised captions, which the vocabulary is of.
+        config: with the least count of a word.
+        sizes: of a new network.
+        continued: the file of the network to train on, whose vocabulary is extended; None: a new one.
+    """
     old = network.load(continued, config.dropout) if continued else None
     known = old.units.names if old else SPECIAL
     phrases = {*corpus.phrases(), *(name for name in known if " " in name)}

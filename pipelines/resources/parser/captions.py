@@ -448,17 +448,17 @@ def subject(rng: Random, bare: float = 0.05) -> ClauseSubject:
     # "one of the dogs".
     if chance(rng, 0.03):
         counted = leaf(rng.choice(["one/CD", "two/CD", "some/DT", "three/CD"]))
-        node = noun_phrase(rng, kind, True, 1.0)
+        node = noun_phrase(rng, kind, many=True, bare=1.0)
         node.left = [leaf("the/DT/det")]
         return ClauseSubject(of(counted, node), counted.form != "one")
     if chance(rng, 0.33):
         node.after(noun_modifier(rng))
     if chance(rng, 0.1):
-        other = noun_phrase(rng, kind, False, 0.0 if node.right else 0.3)
+        other = noun_phrase(rng, kind, many=False, bare=0.0 if node.right else 0.3)
         if chance(rng, 0.3):
             other.after(noun_modifier(rng))
-        parts = [node, other] if chance(rng, 0.8) else [node, other, noun_phrase(rng, kind, False, 0.1)]
-        return ClauseSubject(coordinate(parts, oxford=chance(rng, 0.5)), True)
+        parts = [node, other] if chance(rng, 0.8) else [node, other, noun_phrase(rng, kind, many=False, bare=0.1)]
+        return ClauseSubject(coordinate(parts, oxford=chance(rng, 0.5)), many=True)
     return ClauseSubject(node, many)
 
 
@@ -466,10 +466,10 @@ def _group_of(rng: Random, kind: str) -> ClauseSubject:
     """Return "a group of people", "lots of red cars", "a few people"."""
     group = rng.choice(WORDS["groups"])
     many = group in ("couple", "pair", "lot", "bunch", "number") or chance(rng, 0.5)
-    inner = noun_phrase(rng, kind, True, 0.95)
+    inner = noun_phrase(rng, kind, many=True, bare=0.95)
     inner.left = [part for part in inner.left if part.dep in ("amod", "compound")]
     if group == "few_people":
-        return ClauseSubject(leaf("people/NNS").before(leaf("a/DT/det"), leaf("few/JJ/amod")), True)
+        return ClauseSubject(leaf("people/NNS").before(leaf("a/DT/det"), leaf("few/JJ/amod")), many=True)
     head = noun(rng, group).before(leaf("a/DT/det"))
     if group == "lot" and chance(rng, 0.4):
         head = leaf("lots/NNS")
@@ -624,7 +624,7 @@ def picture(rng: Random) -> Node:
         head = noun(rng, last)
         if before:
             head.left = [leaf("side/NN/compound")] if before == "side" else adjectives(before)
-    head = of(determined(rng, head, False, 0.1), inner)
+    head = of(determined(rng, head, many=False, bare=0.1), inner)
     if chance(rng, 0.12):
         return leaf("is/VBZ").before(Node(rng.choice(["this", "here"]), "DT", "nsubj")).after(head.labelled("attr"))
     return head

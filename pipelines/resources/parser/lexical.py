@@ -108,7 +108,14 @@ def _exceptions(published: Table, index: Mapping[str, set[str]]) -> dict[str, di
 
 
 def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:
-    """Return the lemma that spaCy's rule lemmatizer finds for a form with these tables of one part of speech."""
+    """Return the lemma that spaCy's rule lemmatizer finds for a form.
+
+    Args:
+        form: in lower case.
+        rules: pairs of an ending and what replaces it, such as ["ies", "y"].
+        exceptions: the lemmas of irregular forms.
+        index: all lemmas of this part of speech.
+    """
     in_index: list[str] = []
     unknown: list[str] = []
     for old, new in rules:

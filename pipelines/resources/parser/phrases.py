@@ -306,23 +306,25 @@ def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 
         many = chance(rng, 0.22) and kind not in ("place", "clothes")
     if kind == "person" and many and chance(rng, 0.6):
         people = Node(rng.choice(WORDS["people"]), "NNS")
-        return determined(rng, modified(rng, kind, people), True, max(bare, 0.3))
+        return determined(rng, modified(rng, kind, people), many=True, bare=max(bare, 0.3))
     if kind == "clothes" and chance(rng, 0.3):  # "jeans"
-        return determined(rng, modified(rng, kind, Node(rng.choice(WORDS["clothes_plural"]), "NNS")), True, 0.85)
+        return determined(
+            rng, modified(rng, kind, Node(rng.choice(WORDS["clothes_plural"]), "NNS")), many=True, bare=0.85
+        )
     if kind in ("food", "thing", "place") and chance(rng, 0.08):  # "grass"
         mass = noun(rng, rng.choice(WORDS["food_mass" if kind == "food" else "mass"]))
-        return determined(rng, mass, False, 0.6) if chance(rng, 0.8) else modified(rng, kind, mass)
+        return determined(rng, mass, many=False, bare=0.6) if chance(rng, 0.8) else modified(rng, kind, mass)
     # "a bowl of apples".
     if (kind == "food" and chance(rng, 0.12)) or (kind == "thing" and chance(rng, 0.03)):
         is_mass = chance(rng, 0.5)
         inner = noun(rng, rng.choice(WORDS["food_mass"] if is_mass else NOUNS["food"]), not is_mass)
-        return of(determined(rng, noun(rng, rng.choice(WORDS["portions"])), False, bare), inner)
+        return of(determined(rng, noun(rng, rng.choice(WORDS["portions"])), many=False, bare=bare), inner)
     node = modified(rng, kind, noun(rng, rng.choice(NOUNS[kind]), many))
     node = determined(rng, node, many, max(bare, 0.3) if many else bare)
     # "the man 's hat".
     if kind in ("thing", "place", "vehicle") and chance(rng, 0.03):
         owner = noun(rng, rng.choice(NOUNS["person"] + NOUNS["animal"]))
-        owner = determined(rng, owner, False, 0.0).after(leaf("'s/POS/case"))
+        owner = determined(rng, owner, many=False, bare=0.0).after(leaf("'s/POS/case"))
         node.left = [owner.labelled("poss"), *(part for part in node.left if part.dep in ("amod", "compound"))]
     return node
 
@@ -348,12 +350,12 @@ def object_of(rng: Random, kind: str) -> Node:
             return coordinate(parts, oxford=chance(rng, 0.4))
         return node
     if kind not in OBJECTS:
-        return determined(rng, noun(rng, kind), False, 0.1)
+        return determined(rng, noun(rng, kind), many=False, bare=0.1)
     word = rng.choice(OBJECTS[kind])
     if word[0] == "@":  # without a determiner
         return noun(rng, word[1:])
     if word[0] == "^":  # always plural
-        return determined(rng, Node(word[1:], "NNS"), True, 0.5)
+        return determined(rng, Node(word[1:], "NNS"), many=True, bare=0.5)
     many = chance(rng, 0.1)
     return determined(rng, modified(rng, "thing", noun(rng, word, many)), many, 0.08)
 

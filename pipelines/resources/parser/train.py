@@ -142,7 +142,8 @@ def _steps(config: ParserTrainingConfig, trees: list[Tree], captions: list[Tree]
 
 
 def _batch_sizes(largest: int) -> Iterator[float]:
-    """The sizes of the batches in words: they grow by 0.3 % a batch."""
+    """The sizes of successive batches in words, without end: 300 at first, then 0.3 % more each, up to `largest`."""
+    # Small batches move the weights often while they are far off; large ones give steady gradients at the end.
     size = 300.0
     while True:
         yield size
@@ -217,7 +218,15 @@ def self_trained(trees: list[Tree], captions: list[str], config: ParserTrainingC
 
 
 def save(nlp: Language, folder: Path, dev: list[Tree], captions: list[str], config: ParserTrainingConfig) -> None:
-    """Save the pipeline, with sources and accuracies on the sentences `dev` in meta.json, in the place of `folder`."""
+    """Save the pipeline in the place of a folder, with its sources and accuracies in meta.json.
+
+    Args:
+        nlp: the pipeline.
+        folder: which is replaced when all is written.
+        dev: sentences to measure the accuracies on.
+        captions: that it was also trained on; [] if it was not.
+        config: how it was trained.
+    """
     meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))
     labels = "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*."
     meta["description"] = f"{labels} tok2vec {config.width}x{config.depth}, seed {config.seed}."

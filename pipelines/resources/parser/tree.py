@@ -106,7 +106,13 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
 
 
 def _tree_of_rows(rows: list[list[str]], is_joined: dict[int, bool]) -> Tree:
-    """Return the tree of the lines of a sentence, each ten columns; is_joined: see `read_conllu`."""
+    """Return the tree of a sentence in CoNLL-U.
+
+    Args:
+        rows: the ten columns of each word.
+        is_joined: whether no space follows a word, by its number from 1, for the words of contractions; the others say
+            so themselves (SpaceAfter=No).
+    """
     _, forms, lemmas, pos, tags, _, heads, deps, _, notes = zip(*rows, strict=True)
     return Tree(
         forms=list(forms),
@@ -264,7 +270,14 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
 
 
 def agreed_trees(first: Language, second: Language, captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
-    """Return up to `count` parses of random captions on which both models agree in every tag, head and label."""
+    """Return parses on which two parsers agree in every tag, head and label: such parses are mostly right.
+
+    Args:
+        first, second: the parsers.
+        captions: of which random ones are parsed.
+        count: how many parses are wanted, at most.
+        rng: chooses the captions.
+    """
     texts = sorted(set(captions))
     agreed = [
         _tree_of_parse(parse)
