@@ -43,9 +43,7 @@ _REPLACING: dict[str, ReplacingOperator] = {
     for operator in (
         ReplaceNoun("noun", Traits(family="noun", share=1.0, kinds=("noun",), has_fallback=True)),
         _NUMERAL,
-        ReplacePreposition(
-            "preposition", Traits(family="relation", share=0.5, kinds=("preposition",), has_fallback=True)
-        ),
+        ReplacePreposition("preposition", Traits(family="relation", share=0.5, kinds=("preposition",))),
         ReplaceAttribute("attribute", Traits(family="attribute", share=0.25, kinds=("attribute",), has_fallback=True)),
         ReplaceVerb("verb", Traits(family="relation", share=0.25, kinds=("verb",))),
     )
