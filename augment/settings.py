@@ -51,8 +51,8 @@ MaxTrue = Annotated[
 MaxUnnatural = Annotated[
     Share,
     Field(
-        description="fallback limit: if noun, object or attribute would otherwise yield nothing for a caption, keep "
-        "its best candidate up to this p_unnatural (p_compatible included); caps preferred_unnatural if lower"
+        description="fallback limit: if noun, object, attribute or shuffle would otherwise yield nothing for a caption, "
+        "keep its best candidate up to this p_unnatural (p_compatible included); caps preferred_unnatural if lower"
     ),
 ]
 PreferredUnnatural = Annotated[
