@@ -51,7 +51,7 @@ MaxTrue = Annotated[
 MaxUnnatural = Annotated[
     Share,
     Field(
-        description="fallback limit: if noun, object, attribute or shuffle would otherwise yield nothing for a caption, "
+        description="fallback limit: if noun, object, attribute or shuffle would yield nothing for a caption, "
         "keep its best candidate up to this p_unnatural (p_compatible included); caps preferred_unnatural if lower"
     ),
 ]

@@ -67,7 +67,7 @@ class Augmenter:
             cloze: the file of a cloze model of your own, by which replacements are drawn; None: the shipped one.
             preferred_unnatural: the highest estimated probability that a rater calls a negative unnatural; None: 0.25.
                 Lower ones give fewer and more natural negatives.
-            max_unnatural: fallback limit: if noun, object, attribute or shuffle would otherwise yield nothing for a text,
+            max_unnatural: fallback limit: if noun, object, attribute or shuffle would yield nothing for a text,
                 its best candidate is kept up to this p_unnatural (p_compatible included); None: 0.35.
 
         Raises:
