@@ -275,10 +275,10 @@ class Truth:
         calibration: dict[str, np.ndarray] = {}
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
-        kinds = EncodedTexts.of(table["kind"])
-        said = EncodedTexts.of(table["said"])
-        thing = EncodedTexts.of(table["of"])
-        entry = EncodedTexts.of(table["entry"])
+        kinds = DictionaryColumn.of(table["kind"])
+        said = DictionaryColumn.of(table["said"])
+        thing = DictionaryColumn.of(table["of"])
+        entry = DictionaryColumn.of(table["entry"])
         for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
             calibration[kind] = read_only(np.array(coefficients))
             rows = np.flatnonzero((kinds.number == kinds.words.index(kind)) & is_count)
@@ -293,28 +293,30 @@ class Truth:
         return cls(associations, transitions, calibration, max_p_true)
 
 
-class EncodedTexts(NamedTuple):
+class DictionaryColumn(NamedTuple):
     """A column of texts: its distinct words, and for each row the number of its word, (rows,)."""
 
     words: list[str]
     number: np.ndarray
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray) -> EncodedTexts:
+    def of(cls, column: pa.ChunkedArray) -> DictionaryColumn:
         """The texts of a column, dictionary-encoded or not."""
         encoded = column.combine_chunks().dictionary_encode()
         return cls(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
 
-    def take(self, rows: np.ndarray) -> EncodedTexts:
+    def take(self, rows: np.ndarray) -> DictionaryColumn:
         """Some rows, with the same numbers of words."""
-        return EncodedTexts(self.words, self.number[rows])
+        return DictionaryColumn(self.words, self.number[rows])
 
     def texts(self) -> list[str]:
         """The text of each row."""
         return [self.words[number] for number in self.number.tolist()]
 
 
-def _associations(said: EncodedTexts, entry: EncodedTexts, counts: np.ndarray, entries: Sequence[str]) -> Associations:
+def _associations(
+    said: DictionaryColumn, entry: DictionaryColumn, counts: np.ndarray, entries: Sequence[str]
+) -> Associations:
     """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
 
     said, entry: of each count, the word that one caption says, and the entry that another entails; "" for any.
