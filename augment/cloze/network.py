@@ -116,7 +116,14 @@ class Network:
     def _states(
         self, captions: Sequence[Sequence[int]], lengths: np.ndarray, reach: np.ndarray, known: Read | None
     ) -> Read:
-        """Compute the states of captions that are not `known`; reach: how many of each from either end, (captions,)."""
+        """The states of both GRUs after each prefix of the captions; those that are `known` are not computed again.
+
+        Args:
+            captions: the numbers of the units of each.
+            lengths: their numbers of units, (captions,).
+            reach: how many states of each caption are needed from either end, (captions,).
+            known: what was read before; the new states are written behind it into the same arrays if these have room.
+        """
         # The first `reach` units of each caption forward, and its last ones backward; -1 behind these.
         column = np.arange(reach.max(initial=1))
         inside = column < reach[:, None]
@@ -125,7 +132,9 @@ class Network:
         last = first + lengths[:, None] - 1
         units_ahead = np.where(inside, flat[np.where(inside, first + column, 0)], -1)
         units_behind = np.where(inside, flat[np.where(inside, last - column, 0)], -1)
-        # Rows of states: those that are known, new ones of the forward GRU, new ones of the backward GRU.
+        # Captions that begin alike share their forward states: `trie` finds the prefixes that are new (`size` of them,
+        # by length in `levels`) and gives each caption the rows of its states (`trie`). The rows are: those that are
+        # known, new ones of the forward GRU, new ones of the backward GRU.
         used = 0 if known is None else known.used
         ahead = trie(units_ahead, used, None if known is None else known.ahead)
         middle = used + ahead.size
@@ -135,6 +144,7 @@ class Network:
             states = known.states
         else:
             hidden = len(self.arrays["hidden.bias"])
+            # Of a state itself, of its keys and values, and of what it adds to the query and the hidden layer.
             widths = self._size, 2 * self._size, self._size + hidden
             states = States(*(np.empty((ROOM * total, width), np.float32) for width in widths))
             if known is not None:
