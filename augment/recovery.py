@@ -24,6 +24,7 @@ from .language.negation import NEGATIONS
 from .language.wordnet import first_sense
 from .lexicon.lexicon import Lexicon
 from .operators import violation
+from .operators.swap import swap_row
 from .raters import PREFERRED_UNNATURAL, rate
 from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchanged
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
@@ -322,20 +323,7 @@ def _swapped(
     nouns = [slot for span in spans for slot in noun_slots(caption) if span.start <= slot.noun < span.end]
     if len(nouns) == 2:
         first, second = nouns
-        words = exchanged(first.entry, second.entry)
-        senses = (first_sense(first.entry), first_sense(second.entry))
-        return Recovered(
-            "swap",
-            Row(
-                change="swap",
-                edits=edits,
-                tokens=(first.noun, second.noun),
-                replaced=words.replaced,
-                replacement=words.replacement,
-                replaced_synset=senses[0],
-                replacement_synset=senses[1],
-            ),
-        )
+        return Recovered("swap", swap_row(first, second, edits))
     attributes = [slot for span in spans for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
         first, second = attributes

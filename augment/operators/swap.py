@@ -178,16 +178,20 @@ def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: S
     reason = None if edits else "ungrammatical"
     if _pronouns_change(caption, left, right) or _pronouns_change(caption, right, left):
         reason = "dangling_pronoun"
+    return swap_row(left, right, edits, reason)
+
+
+def swap_row(left: Slot, right: Slot, edits: tuple[Edit, ...], reason: str | None = None) -> Row:
+    """The row that records that two nouns have changed places; reason: why it is rejected, None if it is not."""
     words = exchanged(left.entry, right.entry)
-    senses = (first_sense(left.entry), first_sense(right.entry))
     return Row(
         change="swap",
         edits=edits,
         tokens=(left.noun, right.noun),
         replaced=words.replaced,
         replacement=words.replacement,
-        replaced_synset=senses[0],
-        replacement_synset=senses[1],
+        replaced_synset=first_sense(left.entry),
+        replacement_synset=first_sense(right.entry),
         reason=reason,
     )
 

@@ -452,16 +452,7 @@ def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: 
 
     noun: the token of the caption's noun. word: "and" or a preposition. name: the new noun, an entry of the lexicon.
     """
-    edit = Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}")
-    return Row(
-        change="noun",
-        edits=(edit,),
-        tokens=(noun.index,),
-        replaced="",
-        replacement=name,
-        replaced_synset=None,
-        replacement_synset=first_sense(name),
-    )
+    return _added(noun, name, Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}"))
 
 
 def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
@@ -470,7 +461,11 @@ def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str
     noun: the token of the caption's noun. name: the new noun, an entry of the lexicon.
     """
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
-    edit = _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}")
+    return _added(noun, name, _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}"))
+
+
+def _added(noun: Token, name: str, edit: Edit) -> Row:
+    """The row that adds a noun beside another one. name: the new noun, an entry of the lexicon."""
     return Row(
         change="noun",
         edits=(edit,),
