@@ -142,7 +142,8 @@ class Handler(BaseHTTPRequestHandler):
             reply = self.server.answer(DemoQuestion(**fields))
         except (ValueError, TypeError, RecursionError) as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
-        self._send(HTTPStatus.OK, json.dumps(reply).encode(), "application/json")
+        # Browsers cannot read what Python writes of NaN and infinities: an error here is better than an answer there.
+        self._send(HTTPStatus.OK, json.dumps(reply, allow_nan=False).encode(), "application/json")
 
     def _is_local(self) -> bool:
         return self.headers.get("Host") in self.server.hosts

@@ -83,8 +83,8 @@ def summary(row: Row) -> list[object]:
 
 
 def _rounded(number: float | None) -> float | None:
-    """A number with four decimals; None for NaN, which JSON does not have."""
-    return None if number is None or math.isnan(number) else round(number, 4)
+    """A number with four decimals; None for NaN and infinities, which JSON does not have."""
+    return None if number is None or not math.isfinite(number) else round(number, 4)
 
 
 def headline(row: Row) -> str:
