@@ -21,7 +21,7 @@ WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 
 .DEFAULT_GOAL := help
-.PHONY: help setup negatives published train clip reproduce compare test consumers lint type docs golden bench scale faults parser wordnet reference cloze clean
+.PHONY: help setup negatives published train clip reproduce compare test consumers lint type docs pictures golden bench scale faults parser wordnet reference cloze clean
 
 help: ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -117,6 +117,10 @@ type: $(VENV)/installed-dev ## mypy
 
 docs: $(VENV)/installed-dev ## the documentation site, in build/site; strict, and nothing is loaded from a network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file docs/mkdocs.yml
+
+pictures: $(VENV)/installed-dev ## the pictures of the documentation anew: of outputs/sample and, by chromium, of the demo
+	$(BIN)/negcap build pipelines/sample/captions.json --output outputs/sample --quiet
+	$(BIN)/python docs/picture.py outputs/sample
 
 golden: $(VENV)/installed-dev ## write tests/golden and what the documentation shows anew; then read the diff
 	$(BIN)/python -m pytest tests/test_golden.py tests/docs --update-golden

@@ -1,14 +1,19 @@
-"""Draw the README's picture from a run of the embedded sample: `python docs/picture.py outputs/sample`.
+"""Make the pictures of the pages anew, from a run of the embedded sample: `make pictures`.
 
-It shows the captions of one image, negatives made of them, and candidates rejected, as the run has them.
+The README's shows the captions of one image, negatives made of them, and candidates rejected, as the run has them.
+The other is a screenshot of the demo, for which Chromium has to be on the PATH.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -125,7 +130,7 @@ def draw(run: Path, theme: str) -> str:
         sentence(row)
     head("REJECTED, WITH THE REASON")
     for row, why in refused:
-        sentence(row, ' opacity=".75"')
+        sentence(row, ' opacity=".85"')
         y += 19
         line(escape(f"{row['reason']}: {why}"), SENTENCE, f' font-size="13" fill="{colour["quiet"]}"')
     height = y + 24
@@ -143,6 +148,30 @@ def draw(run: Path, theme: str) -> str:
     )
 
 
+def photograph_demo(path: Path) -> None:
+    """Write a screenshot of the demo with the negatives of its example. Raises FileNotFoundError without Chromium."""
+    from PIL import Image
+
+    from negcap.pipelines.demo.server import Demo
+
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        raise FileNotFoundError("a picture of the demo needs chromium on the PATH (Debian: apt-get install chromium)")
+    with Demo() as server, tempfile.TemporaryDirectory() as profile:
+        server.load().join()  # so that the page is answered at once
+        Thread(target=server.serve_forever, daemon=True).start()
+        # The budget is of the page's clock, which stands still while the server works.
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--hide-scrollbars"]
+        options += [f"--user-data-dir={profile}", f"--screenshot={path}", "--window-size=1000,1010"]
+        command = [chromium, *options, "--force-device-scale-factor=1.5", server.address]
+        subprocess.run(command, check=True, timeout=120, capture_output=True)
+        server.shutdown()
+    Image.open(path).quantize(256).save(
+        path, optimize=True
+    )  # half of the bytes; fewer colours change those of the dots
+
+
 if __name__ == "__main__":
     for theme in THEMES:
         (FOLDER / f"negatives-{theme}.svg").write_text(draw(Path(sys.argv[1]), theme), "utf-8")
+    photograph_demo(FOLDER / "demo.png")

@@ -79,7 +79,9 @@ class SamplingOperator(Operator):
             return None
         log_odds = float(table.log_odds[candidate])
         p_unnatural = float(table.p_unnatural[candidate])
-        if not np.isnan(log_odds):
+        # NaN: it was not compared with the caption. -inf: the model gives no probability to a word that never replaces
+        # the one there.
+        if np.isfinite(log_odds):
             row.plausibility = log_odds
         replaces_only_the_word = len(row.edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in row.edits) == 1
         if replaces_only_the_word and not np.isnan(p_unnatural):

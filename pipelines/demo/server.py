@@ -98,7 +98,7 @@ def _page(code: str) -> str:
             example=EXAMPLE,
             presets=PRESETS,
             operators=operators,
-            limits=LIMITS,
+            limits={name: DemoQuestion.model_fields[name].description for name in LIMITS},
             says=meanings,
         )
     )
@@ -142,7 +142,8 @@ class Handler(BaseHTTPRequestHandler):
             reply = self.server.answer(DemoQuestion(**fields))
         except (ValueError, TypeError, RecursionError) as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
-        self._send(HTTPStatus.OK, json.dumps(reply).encode(), "application/json")
+        # Browsers cannot read what Python writes of NaN and infinities: an error here is better than an answer there.
+        self._send(HTTPStatus.OK, json.dumps(reply, allow_nan=False).encode(), "application/json")
 
     def _is_local(self) -> bool:
         return self.headers.get("Host") in self.server.hosts
@@ -208,7 +209,7 @@ class DemoQuestion(Settings):
     """Captions of one image, and how negatives are to be made of them. operators: a preset, or operators by name."""
 
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
-    operators: Annotated[str | tuple[str, ...], Field(min_length=1)] = "vse-c"
+    operators: Annotated[str | tuple[str, ...], Field(min_length=1)] = "benchmark"
     max_true: MaxTrue = MAX_P_TRUE
     preferred_unnatural: PreferredUnnatural = PREFERRED_UNNATURAL
     max_unnatural: MaxUnnatural = MAX_UNNATURAL

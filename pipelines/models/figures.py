@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .checkpoint import JsonMapping
 
 
+# The colours of Okabe and Ito, which colour-blind readers tell apart; the first four can be read as letters on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
 def new_figure(width: float, height: float) -> Picture:
     """An empty figure of matplotlib; width and height in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -35,6 +39,83 @@ def new_figure(width: float, height: float) -> Picture:
     figure = Picture(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def colour_of(number: int) -> str:
+    """The colour of the line, bar or point of this number, from 0; an eighth has that of the first."""
+    return COLOURS[number % len(COLOURS)]
+
+
+def label_axes(axes: Axes, title: str, x: str = "", y: str = "") -> None:
+    """Name axes and what they measure, in epochs only at whole ones; lines of a grid instead of a frame."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    axes.set(xlabel=x, ylabel=y)
+    if x == "epoch":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def legend_below(axes: Axes, columns: int, distance: float = 0.2) -> None:
+    """A legend below axes that have something to explain, where it hides nothing.
+
+    Args:
+        axes: whose lines and bars have labels.
+        columns: of the legend.
+        distance: from the axes, in heights of the axes: as much as the labels of the ticks need.
+    """
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(
+            loc="upper left",
+            bbox_to_anchor=(0, -distance),
+            borderaxespad=0,
+            fontsize=9,
+            ncols=columns,
+            frameon=False,
+            handlelength=2.8,  # two dashes of a dashed line
+        )
+
+
+def label_points(axes: Axes, points: np.ndarray, texts: Sequence[str], colours: Sequence[str], size: float) -> None:
+    """Write a text above, below or beside each point, or none where it would cover a point or an earlier text.
+
+    Args:
+        axes: with all that is to be drawn, whose limits do not change any more.
+        points: (n, 2), in the units of the axes.
+        texts: of the points.
+        colours: of the texts.
+        size: of the letters, in points.
+    """
+    from matplotlib.transforms import Bbox
+
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()  # before it, the place of the axes in the picture is not known
+    places = axes.transData.transform(points) * 72 / figure.dpi  # pixels as points
+    taken = [Bbox([place - 2, place + 2]) for place in places]  # the points themselves
+    for point, place, text, colour in zip(points, places, texts, colours, strict=True):
+        box_size = np.array([0.66 * size * len(text), 1.2 * size])  # about that of the text
+        for direction in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+            offset = np.array(direction) * (box_size / 2 + 3)
+            corner = place + offset - box_size / 2
+            box = Bbox([corner, corner + box_size])
+            if not box.count_overlaps(taken):
+                taken.append(box)
+                label = axes.annotate(
+                    text,
+                    (point[0], point[1]),
+                    (offset[0], offset[1]),
+                    textcoords="offset points",
+                    fontsize=size,
+                    color=colour,
+                    ha="center",
+                    va="center",
+                )
+                label.set_in_layout(False)  # a layout that makes room for it would move the points
+                break
 
 
 def plot_metric(axes: Axes, history: Sequence[JsonMapping], name: str, label: str, **style: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import jinja2
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from .rows import change, pieces, visible
+from .rows import change, pieces, risk_colour, score_texts, visible
 from .summary import percent
 
 
@@ -26,6 +27,7 @@ def page_environment(package: str) -> jinja2.Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {"count": "{:,}".format, "percent": percent, "spoken": spoken, "change": change}
+    environment.filters |= {"scores": score_texts, "risk": risk_colour, "typeset": typeset}
     environment.globals["pieces"] = pieces
     return environment
 
@@ -56,3 +58,8 @@ def script(package: str, *names: str) -> InlineScript:
 def spoken(reason: object) -> str:
     """A reason code in words: `sibling_says_so` -> `sibling says so`."""
     return str(reason).replace("_", " ")
+
+
+def typeset(text: str) -> str:
+    """A docstring's text with arrows and curly quotes: `"a dog" -> "a cat"` becomes `“a dog” → “a cat”`."""
+    return re.sub(r'"([^"]*)"', r"“\1”", text).replace("->", "→")

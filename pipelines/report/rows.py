@@ -83,8 +83,30 @@ def summary(row: Row) -> list[object]:
 
 
 def _rounded(number: float | None) -> float | None:
-    """A number with four decimals; None for NaN, which JSON does not have."""
-    return None if number is None or math.isnan(number) else round(number, 4)
+    """A number with four decimals; None for NaN and infinities, which JSON does not have."""
+    return None if number is None or not math.isfinite(number) else round(number, 4)
+
+
+# The scores of a row, and how many decimals they are shown with; the page's script has the same.
+DECIMALS = {"p_true": 4, "p_unnatural": 2, "p_compatible": 2, "plausibility": 1}
+
+
+def score_texts(row: Row) -> dict[str, str]:
+    """The scores of a row that are known, as a page shows them."""
+    known = {name: _rounded(row.get(name)) for name in DECIMALS}
+    return {name: f"{value:.{DECIMALS[name]}f}".replace("-", "−") for name, value in known.items() if value is not None}
+
+
+def risk_colour(row: Row) -> str:
+    """The CSS class of the estimated probability that something is wrong with a negative: good, some, high.
+
+    It may be true, unnatural, or compatible with its caption; `few` if nothing of this is estimated.
+    """
+    estimates = [value for name in ("p_true", "p_unnatural", "p_compatible") if (value := row.get(name)) is not None]
+    if not estimates:
+        return "few"
+    risk = 1 - math.prod(1 - value for value in estimates)
+    return "good" if risk <= 0.1 else "some" if risk <= 0.25 else "high"
 
 
 def headline(row: Row) -> str:

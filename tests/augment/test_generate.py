@@ -1,5 +1,6 @@
 """Negatives of a table of parses: their rows, and what becomes of what fails."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -216,6 +217,8 @@ def test_a_rejection_names_the_word_and_the_sibling_that_decided() -> None:
         ("related_in_sibling", "couch", "desk", "table", "2"),
         ("compatible", "couch", "sofa", "the words may name one thing, by WordNet or the tables of overlaps", None),
     }
+    # A sofa never replaces a couch, so that nothing compares them: null, not minus infinity.
+    assert all(row["plausibility"] is None or math.isfinite(row["plausibility"]) for row in rejected)
 
 
 class WithFallback(Operator):

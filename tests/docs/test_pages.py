@@ -203,7 +203,7 @@ def test_p_true_is_described_in_one_wording() -> None:
     columns = [column.description for column in (*images.COLUMNS, *formats.COCO_COLUMNS) if column.name == "p_true"]
     helps = [NegativesConfig.model_fields["max_true"].description or ""]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
-    audit = re.findall(r"p\(true\) is [^<{]*", template)
+    audit = re.findall(r"p_true</code> is [^<{]*", template)
     pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/scores.md", "tutorials/audit.md")]
     described = [description(NEGATIVES.field("p_true")), *columns, *helps, *audit, *pages]
     assert len(described) == 7 and all("one more caption of the image" in text for text in described)

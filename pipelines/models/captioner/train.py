@@ -26,7 +26,7 @@ from ..checkpoint import epoch_seed
 from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
-from ..figures import new_figure, plot_metric, write_png
+from ..figures import COLOURS, label_axes, legend_below, new_figure, plot_metric, write_png
 from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
@@ -144,7 +144,6 @@ def sample_with_values(
 
 
 DISCRIMINATOR = "discriminator"
-COLOURS = {MLE: "tab:blue", DISCRIMINATOR: "tab:orange", GAN: "tab:green"}
 CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
 DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
 AT_ONCE = 1024  # sentences per batch when no gradients are computed
@@ -499,27 +498,28 @@ def progress_of(line: Line) -> str:
 
 def draw_curves(history: Sequence[Line], path: Path) -> None:
     """Draw likelihood, reward, entropy, accuracy and distinct-2 by epoch, as lines of metrics.jsonl, as a PNG."""
-    figure = new_figure(14, 3.4)
-    loss, reward, accuracy, distinct = figure.subplots(1, 4)
-    plot_metric(loss, [line for line in history if line["phase"] == MLE], "loss", "train")
-    plot_metric(loss, history, "validation_loss", "validation")
-    loss.set(xlabel="epoch", ylabel="- log likelihood per word", title="likelihood")
-
-    plot_metric(reward, history, "reward", "reward", color="tab:green")
-    reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
-    entropy = reward.twinx()
-    plot_metric(entropy, history, "entropy", "entropy", color="tab:gray")
-    entropy.set(ylabel="entropy per word, nats (gray)")
+    figure = new_figure(16, 3.8)
+    loss, reward, entropy, accuracy, distinct = figure.subplots(1, 5)
+    supervised = [line for line in history if line["phase"] == MLE]
+    plot_metric(loss, supervised, "loss", "train", color=COLOURS[0])
+    plot_metric(loss, history, "validation_loss", "validation", color=COLOURS[1])
+    label_axes(loss, "Negative log-likelihood", "epoch", "nats per word")
+    plot_metric(reward, history, "reward", "reward", color=COLOURS[0])
+    label_axes(reward, "Reward", "epoch", "mean of a sample")
+    plot_metric(entropy, history, "entropy", "entropy", color=COLOURS[0])
+    label_axes(entropy, "Entropy", "epoch", "nats per word")
 
     lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
-    for name in CAPTION_KINDS:
-        plot_metric(accuracy, lines, name, name)
-    accuracy.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), title="discriminator")
+    for number, name in enumerate(CAPTION_KINDS):
+        plot_metric(accuracy, lines, name, name, color=COLOURS[number])
+    label_axes(accuracy, "Discriminator", "epoch", "accuracy")
+    accuracy.set(ylim=(0, 1.02))
 
-    for phase, colour in COLOURS.items():
-        plot_metric(distinct, [line for line in history if line["phase"] == phase], "distinct_2", phase, color=colour)
-    distinct.set(xlabel="epoch", ylabel="distinct-2 of samples", ylim=(0, None), title="diversity")
+    for number, phase in enumerate((MLE, DISCRIMINATOR, GAN)):
+        of_phase = [line for line in history if line["phase"] == phase]
+        plot_metric(distinct, of_phase, "distinct_2", phase, color=COLOURS[number])
+    label_axes(distinct, "Diversity", "epoch", "distinct-2 of samples")
+    distinct.set(ylim=(0, 1.02))
     for axes in (loss, accuracy, distinct):
-        if axes.lines:
-            axes.legend(fontsize=7)
+        legend_below(axes, columns=1)
     write_png(figure, path, 110)

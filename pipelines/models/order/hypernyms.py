@@ -23,7 +23,16 @@ from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_sealed_tensors, sealed_tensors
 from ..device import choose_device, deterministic, to_device
-from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
+from ..figures import (
+    COLOURS,
+    label_points,
+    legend_below,
+    markdown_table,
+    mean_and_range,
+    new_figure,
+    write_png,
+    write_results,
+)
 from ..fit import Line, Say, TrainingStep, fit, silent
 from ..settings import HypernymConfig
 from ..similarities import order_penalty
@@ -37,7 +46,11 @@ NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "device", 
 PLANE_STEPS = 500
 RESTARTS = 5  # of the points of a plane, as some first points end in a bad order
 PLANE_RATE = 0.2  # of Adagrad
-COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
+STYLES = {
+    "right": ("0.75", "-"),
+    "missing": (COLOURS[0], "--"),
+    "spurious": (COLOURS[1], ":"),
+}  # of lines: colour, style
 Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused
 Results = Mapping[str, dict[str, list[Shares]]]  # by kind of false pairs and row, one for each seed
 
@@ -434,14 +447,16 @@ def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
         "spurious": plane.related & ~related,
     }
     for label, drawn in lines.items():
+        colour, style = STYLES[label]
         for number, (below, above) in enumerate(drawn.nonzero().tolist()):
             ends = points[[below, above]]
             legend = f"{label}: {int(drawn.sum())}" if number == 0 else ""
-            axes.plot(ends[:, 0], ends[:, 1], label=legend, color=COLOURS[label], linewidth=0.8, zorder=1)
+            axes.plot(ends[:, 0], ends[:, 1], label=legend, color=colour, linestyle=style, linewidth=1.2, zorder=1)
     axes.scatter(points[:, 0], points[:, 1], s=14, c="black", zorder=2)
-    for name, point in zip(concepts, points.tolist(), strict=True):
-        word = name.rsplit(".", 2)[0].replace("_", " ")
-        axes.annotate(word, point, xytext=(4, 4), textcoords="offset points", fontsize=9)
-    axes.set(title="hypernyms in two dimensions", xlim=(-0.1, None), ylim=(-0.1, None))
-    axes.legend()
+    axes.set_title("Hypernyms in two dimensions: general concepts near the origin", loc="left", fontweight="bold")
+    axes.set(xlim=(-0.1, None), ylim=(-0.1, None))
+    axes.margins(0.1)
+    legend_below(axes, columns=len(lines), distance=0.06)
+    names = [name.rsplit(".", 2)[0].replace("_", " ") for name in concepts]
+    label_points(axes, points.numpy(), names, ["black"] * len(names), size=9)
     write_png(figure, path, 110)

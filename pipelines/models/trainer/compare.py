@@ -24,7 +24,10 @@ from ..figures import (
     Figure,
     MetricOfTrainings,
     bootstrap,
+    colour_of,
     format_difference,
+    label_axes,
+    legend_below,
     markdown_table,
     new_figure,
     write_png,
@@ -42,6 +45,12 @@ if TYPE_CHECKING:
 PAIRS = "pairs"
 EVERY_PAIR = "every pair"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
+MOST_UPRIGHT = 6  # names of operators that fit below the axis side by side
+RECALL_STYLES = {  # by candidates of a retrieval, how their line is drawn, and what they are
+    "plain": ("-", "among all captions"),
+    "vse-c:total": ("--", "among all captions and the negatives of the image"),
+}
+SLANTED = {"rotation": 30, "ha": "right"}
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 
@@ -365,19 +374,24 @@ def draw_comparison(results: Sequence[VariantResult], path: Path) -> None:
     """Draw the variants side by side as a PNG: how often a caption is above its negative, by operator; and recalls of
     captions by an image, solid without negatives among the candidates, dashed with those of the image.
     """
-    figure = new_figure(11, 4.2)
+    figure = new_figure(11, 4.6)
     pairs, recalls = figure.subplots(1, 2)
     operators = [name for name in results[0].operators if all(name in result.operators for result in results)]
     for number, result in enumerate(results):
-        colour = f"C{number}"
+        colour = colour_of(number)
         _draw_pairs(pairs, result, operators, number, len(results), colour)
         _draw_recalls(recalls, result, colour)
-    pairs.axhline(50, color="0.4", linewidth=1, linestyle=":", label="chance")
-    pairs.set_xticks(range(len(operators)), operators, rotation=30, ha="right")
-    pairs.set(ylabel="caption above its negative, %", ylim=(0, 100), title="pairs")
-    recalls.set(ylabel="% of images", ylim=(0, None), title="captions of an image, by rank")
-    for axes in (pairs, recalls):
-        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=2, frameon=False)
+    pairs.axhline(50, color="0.3", linewidth=1, linestyle=":", label="chance")
+    is_slanted = len(operators) > MOST_UPRIGHT
+    pairs.set_xticks(range(len(operators)), operators, **(SLANTED if is_slanted else {}))
+    label_axes(pairs, "Caption above its negative", y="% of pairs, with 95 % intervals")
+    pairs.set(ylim=(0, 100))
+    label_axes(recalls, "Captions of an image among the first K", y="% of images")
+    recalls.set(ylim=(0, None))
+    for style, what in RECALL_STYLES.values():
+        recalls.plot([], [], style, color="0.3", label=what)
+    legend_below(pairs, columns=3, distance=0.32 if is_slanted else 0.12)
+    legend_below(recalls, columns=1, distance=0.12)
     write_png(figure, path, 120)
 
 
@@ -387,17 +401,29 @@ def _draw_pairs(
     """Bars of how often a caption is above its negative, beside those of the other variants of each operator."""
     width = 0.8 / variants  # a fifth of the way to the next operator is free
     shift = (number - (variants - 1) / 2) * width
-    shares = [float(result.metrics[f"{PAIRS}:{name}"].values.mean()) for name in operators]
-    axes.bar([place + shift for place in range(len(operators))], shares, width, color=colour, label=result.name)
+    figures = [figure(result.metrics[f"{PAIRS}:{name}"]) for name in operators]
+    shares = np.array([share.value for share in figures])
+    bounds = np.array([share.interval for share in figures]).reshape(-1, 2).T  # (2, operators)
+    reach = np.abs(bounds - shares)
+    axes.bar(
+        np.arange(len(operators)) + shift,
+        shares,
+        width,
+        yerr=reach,
+        error_kw={"elinewidth": 0.8, "capsize": 2, "ecolor": "0.25"},
+        color=colour,
+        edgecolor="white",
+        label=result.name,
+    )
 
 
 def _draw_recalls(axes: Axes, result: VariantResult, colour: str) -> None:
     """Lines of the recalls of captions by an image, without and with negatives among the candidates, if known."""
-    for style, candidates, what in (("-", "plain", "plain"), ("--", "vse-c:total", "with its negatives")):
+    for candidates, (style, _) in RECALL_STYLES.items():
         names = [f"{candidates} i2t {top}" for top in RECALLS[:3]]
         if all(name in result.metrics for name in names):
             values = [float(result.metrics[name].values.mean()) for name in names]
-            axes.plot(RECALLS[:3], values, style, color=colour, marker="o", label=f"{result.name}, {what}")
+            axes.plot(RECALLS[:3], values, style, color=colour, marker="o")
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:

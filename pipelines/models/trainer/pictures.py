@@ -20,7 +20,7 @@ from .. import data
 from ..config import PictureConfig
 from ..device import choose_device, rows_to_device
 from ..features import ImageFeatures, read_features
-from ..figures import new_figure, write_png
+from ..figures import COLOURS, colour_of, label_points, new_figure, write_png
 from ..mhad import MultiHeadAttention
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
@@ -35,7 +35,7 @@ TEMPERATURE = 0.1  # of the softmax over regions
 IN_THE_PLANE = 200  # images in the plane
 LINKED = 25  # of these, images that are linked to their captions by lines
 COMMON = 3  # default queries per kind of component
-COLOURS = 10  # most frequent words that have a colour of their own
+READABLE = 4  # colours for words; black is for those that have none
 PERPLEXITY = 12
 LEAST_PHRASES = 5  # that are drawn in the plane
 
@@ -329,10 +329,10 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
             continue
         phrases = [data.QueryPhrase(name, " ".join(name)) for name in names]
         points = to_plane(model.queries(vocabulary, phrases), seed)
-        axis.scatter(*points.T, s=4, c="lightgray")
         colours = _colours(names, panel.coloured_by)
-        for phrase, point, colour in zip(phrases, points, colours, strict=True):
-            axis.annotate(phrase.text, point, fontsize=10, color=colour, ha="center")
+        axis.scatter(*points.T, s=9, c=colours)
+        axis.margins(0.12, 0.05)  # for the names of the outer points
+        label_points(axis, points, [phrase.text for phrase in phrases], colours, size=10)
     write_png(figure, path, 100)
 
 
@@ -341,7 +341,8 @@ def _colours(names: Sequence[tuple[str, ...]], coloured_by: int | None) -> list[
     if coloured_by is None:
         return ["black"] * len(names)
     counts = Counter(name[coloured_by] for name in names)
-    colours = {word: f"C{number}" for number, (word, _) in enumerate(counts.most_common(COLOURS))}
+    # The lightest colours of the palette are not used: thin letters of them cannot be read on white.
+    colours = dict(zip((word for word, _ in counts.most_common()), COLOURS[:READABLE], strict=False))
     return [colours.get(name[coloured_by], "black") for name in names]
 
 
@@ -474,6 +475,6 @@ def _draw_views(views: Mapping[str, Tensor], path: Path, seed: int) -> None:
             axis.plot(*line.T, color="lightgray", linewidth=0.8, zorder=0)
     for number, (name, of_view) in enumerate(zip(views, points, strict=True)):
         marker = "sov^D*"[number % 6]
-        axis.scatter(of_view[:, 0], of_view[:, 1], s=14, marker=marker, color=f"C{number}", label=name)
-    axis.legend(loc="upper right")
+        axis.scatter(of_view[:, 0], of_view[:, 1], s=14, marker=marker, color=colour_of(number), label=name)
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(views), frameon=False)
     write_png(figure, path, 100)

@@ -44,7 +44,7 @@ from ..encoders import EmbeddingModel
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import ImageFeatures, read_features
-from ..figures import new_figure, plot_metric, write_png
+from ..figures import COLOURS, label_axes, legend_below, new_figure, plot_metric, write_png
 from ..fit import Line, Say, TrainingStep, fit, silent
 from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
 from . import OBJECTIVES
@@ -197,7 +197,9 @@ def _train(config: TrainConfig, overwrite: bool, say: Say) -> Path:
         return TrainingStep(torch.stack(list(terms.values())).sum(), terms, len(batch.captions))
 
     def report(history: Sequence[Line]) -> None:
-        draw_curves(history, config.output / "curves.png", config.model)
+        # Contrastive losses, which are no "sent", have no hinges, and models in SUMMED never take the hardest pairs.
+        is_switched = "sent" in history[-1]["terms"] and config.model not in SUMMED
+        draw_curves(history, config.output / "curves.png", config.model, config.warm_up if is_switched else 0)
         say(describe_epoch(config, history))
 
     fit(
@@ -359,9 +361,18 @@ def validate(model: EmbeddingModel, data: TrainingData) -> dict[str, float]:
     return metrics
 
 
-def draw_curves(history: Sequence[Line], path: Path, title: str) -> None:
-    """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
-    figure = new_figure(11, 3.6)
+def draw_curves(history: Sequence[Line], path: Path, title: str, warm_up: int) -> None:
+    """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG.
+
+    Args:
+        history: lines of metrics.jsonl.
+        path: the PNG to write.
+        title: of the figure.
+        warm_up: how many epochs have the sum of all hinges of a batch as their loss, before those of the hardest
+            negatives: two losses that are not to be compared, in two curves.
+    """
+    figure = new_figure(11, 4.2)
+    figure.suptitle(title)
     left, middle, right = figure.subplots(1, 3)
     steps = []
     losses = []
@@ -370,14 +381,22 @@ def draw_curves(history: Sequence[Line], path: Path, title: str) -> None:
         # each part of the epoch stands where it ends, so that epoch 1 fills the axis from 0 to 1
         steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]
         losses += parts
-    left.plot(steps, losses, color="tab:gray", linewidth=1)
-    left.set(title=title, xlabel="epoch", ylabel="loss per pair", yscale="log")
+    summed = sum(step <= warm_up for step in steps)
+    if summed:
+        left.plot(steps[:summed], losses[:summed], color=COLOURS[4], linewidth=1.2, label="sum of all hinges")
+    left.plot(steps[summed:], losses[summed:], color=COLOURS[0], linewidth=1.2, label="hinges of the hardest")
+    label_axes(left, "Training loss", "epoch", "loss per pair (log scale)")
+    left.set(yscale="log")
+    if summed:
+        legend_below(left, columns=1)
     validation = [{"epoch": line["epoch"], **line["validation"]} for line in history]
     for way, style in (("i2t", "-"), ("t2i", "--")):
-        for k, colour in ((1, "tab:blue"), (5, "tab:orange"), (10, "tab:green")):
-            plot_metric(middle, validation, f"{way} R@{k}", f"{way} R@{k}", color=colour, linestyle=style)
-    middle.set(xlabel="epoch", ylabel="recall on validation, %", ylim=(0, None))
-    middle.legend(fontsize=7, ncols=2)
-    plot_metric(right, validation, "rsum", "rsum", color="tab:red")
-    right.set(xlabel="epoch", ylabel="rsum on validation")
+        for number, k in enumerate(TOP):
+            plot_metric(middle, validation, f"{way} R@{k}", f"{way} R@{k}", color=COLOURS[number], linestyle=style)
+    label_axes(middle, "Recall on validation", "epoch", "% of queries")
+    middle.set(ylim=(0, None))
+    legend_below(middle, columns=2)
+    plot_metric(right, validation, "rsum", "rsum", color=COLOURS[0])
+    label_axes(right, "Sum of the recalls (rsum)", "epoch", "points")
+    right.set(ylim=(0, None))
     write_png(figure, path, 120)

@@ -14,23 +14,29 @@ from ...report.rows import visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..accuracy import Accuracy
     from .figures import WordUse
 
 # Lengths are in units of the SVG, about pixels.
 WIDTH = 320
-HEIGHT = 160
-LEFT = 36  # margins around what is plotted
+HEIGHT = 170
+LEFT = 42  # margins around what is plotted
 RIGHT = 8
 TOP = 8
-BOTTOM = 30
+BOTTOM = 38
 SHOWN = 60  # words plotted
-NAMED = 14  # words labelled with their name
+NAMED = 20  # words labelled with their name, if there is room
+LETTER = 7.2  # the mean width of a letter of such a label
+LINE = 13.0  # its height
+RADIUS = 3.0  # of a dot
 # Larger differences in characters go into the bins at the ends.
 SPAN = 12
 # The share of texts that the histogram of lengths shows: a few very long ones would squeeze all others.
 MOST_TEXTS = 0.995
 # In %: a blind accuracy whose interval is above the first is suspicious, above the second refused.
 LIMITS = (55.0, 60.0)
+# With fewer pairs, an accuracy is grey: its interval is wider than 28 points.
+LEAST_PAIRS = 50
 
 
 class Chart(NamedTuple):
@@ -119,7 +125,7 @@ def _histogram(
     if outline:
         shapes.append(line("outline", *((x(value), y(share)) for value, share in outline)))
     shapes.append(line("frame", (LEFT, y(0)), (WIDTH - RIGHT, y(0))))
-    shapes += [label(x(tick.value), HEIGHT - 17, tick.text) for tick in ticks]
+    shapes += [label(x(tick.value), HEIGHT - 20, tick.text) for tick in ticks]
     round_share = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= highest)
     shapes += [label(LEFT - 4, y(share) + 3, f"{share:g} %", "end") for share in (0, round_share)]
     return Chart(summary, draw(summary, [*shapes, _axis(axis)]))
@@ -159,7 +165,8 @@ def added(counts: pd.Series) -> Chart:
     longer = shares[shares.index > 0].sum()
     summary = f"Negatives that are shorter than their caption {shorter:.1f} %, as long {as_long:.1f} %"
     summary += f", longer {longer:.1f} %"
-    ticks = [Tick(characters, _with_sign(characters)) for characters in (-SPAN, -6, 0, 6, SPAN)]
+    ends = 0.9 * SPAN  # so that the labels of the end bins stay inside the chart
+    ticks = [Tick(-ends, f"≤ −{SPAN}"), *(Tick(n, _with_sign(n)) for n in (-6, 0, 6)), Tick(ends, f"≥ +{SPAN}")]
     return _histogram(summary, "characters more", bins, ticks)
 
 
@@ -183,12 +190,36 @@ def positions(counts: pd.Series, number: int) -> Chart:
     first = shares[: number // 2].sum()
     second = shares[number // 2 :].sum()
     summary = f"Edits in the first half of the caption {first:.1f} %, in the second {second:.1f} %"
-    ticks = [Tick(0, "start"), Tick(0.5 * number, "middle"), Tick(0.96 * number, "end")]  # "end" fits beside the edge
+    ticks = [Tick(0.06 * number, "start"), Tick(0.5 * number, "middle"), Tick(0.96 * number, "end")]  # inside the edges
     return _histogram(summary, "place in the caption", bins, ticks)
 
 
+class Box(NamedTuple):
+    """A rectangle of a drawing that something fills."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: Box) -> bool:
+        """Whether both have a point in common."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+
+class WordPlace(NamedTuple):
+    """A word of the plot, and where its dots are. high, low: the vertical places of the upper and of the lower one."""
+
+    use: WordUse
+    corpus: int
+    x: float
+    high: float
+    low: float
+
+
 def words(uses: Sequence[WordUse]) -> Chart | None:
-    """Log-log plot of how often words are put in (filled) and taken out (hollow), by their count in the corpus.
+    """Log-log plot of how often words are inserted (filled) and removed (hollow), by their count in the corpus.
 
     The first 60 of them with a count are plotted; None if there are none.
     """
@@ -196,7 +227,7 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     if not plotted:
         return None
     width = 2 * WIDTH
-    height = 260
+    height = 300
     numbers = [number for use, _ in plotted for number in (use.out, use.put)]
     least = floor(log10(min(filter(None, numbers))))  # the smallest power of ten
     # Where 0 is drawn, below the smallest power of ten.
@@ -205,41 +236,63 @@ def words(uses: Sequence[WordUse]) -> Chart | None:
     commonest = log10(max(corpus for _, corpus in plotted)) + 0.1
     most = max(log10(max(numbers)), least + 1) + 0.1
     x = scale(rarest, commonest, LEFT, width - RIGHT)
-    y = scale(zero if 0 in numbers else least, most, height - BOTTOM, TOP)
+    y = scale(zero if 0 in numbers else least, most, height - BOTTOM, TOP + LINE)
 
     def height_of(number: int) -> float:
         return y(log10(number) if number else zero)
 
     stems = [line("frame", (LEFT, TOP), (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM))]
     dots = []
+    places = []
     for use, corpus in plotted:
         left = x(log10(corpus))
-        text = f"{use.word}: {corpus:,} in the corpus, taken out {use.out:,}, put in {use.put:,}"
-        stems.append(line("stem", (left, height_of(use.out)), (left, height_of(use.put))))
-        dots.append(shape("circle", text, "out", cx=left, cy=height_of(use.out), r=3))
-        dots.append(shape("circle", text, "put", cx=left, cy=height_of(use.put), r=3))
-    labels = []
-    taken: list[tuple[float, float]] = []  # the places of names
-    # Words that are put in much more or less often than taken out come first: they are worth a name.
-    for use, corpus in sorted(plotted, key=lambda word: (-_one_sidedness(word[0]), word[0].word)):
-        left = x(log10(corpus))
-        above = min(height_of(use.out), height_of(use.put)) - 4
-        is_free = all(abs(left - other) > 52 or abs(above - other_above) > 12 for other, other_above in taken)
-        if len(taken) < NAMED and is_free:
-            taken.append((left, above))
-            labels.append(label(min(max(left, LEFT + 16), width - 22), max(above, 9), use.word, kind="word"))
+        high, low = sorted((height_of(use.out), height_of(use.put)))
+        places.append(WordPlace(use, corpus, left, high, low))
+        text = f"{use.word}: {corpus:,} in the corpus, removed {use.out:,}, inserted {use.put:,}"
+        stems.append(line("stem", (left, low), (left, high)))
+        dots.append(shape("circle", text, "out", cx=left, cy=height_of(use.out), r=RADIUS))
+        dots.append(shape("circle", text, "put", cx=left, cy=height_of(use.put), r=RADIUS))
+    labels = _names(places, Box(LEFT, 0, width, height - BOTTOM))
     labels += _count_labels(rarest, commonest, x, height)
     for power in range(least, floor(most) + 1):
-        labels.append(label(LEFT - 4, y(power) + 3, f"{10**power:,}", "end"))
+        labels.append(label(LEFT - 6, y(power) + 4, f"{10**power:,}", "end"))
     if 0 in numbers:
-        labels.append(label(LEFT - 4, y(zero) + 3, "0", "end"))
+        labels.append(label(LEFT - 6, y(zero) + 4, "0", "end"))
     labels.append(_axis("occurrences in the corpus", width, height))
-    summary = f"How often the {len(plotted)} words used most are taken out and put in, over their count in the corpus"
+    summary = f"How often the {len(plotted)} words used most are inserted and removed, over their count in the corpus"
     return Chart(summary, draw(summary, [*stems, *dots, *labels], width, height), double=True)
 
 
+def _names(places: Sequence[WordPlace], inside: Box) -> list[Markup]:
+    """The names of at most NAMED words, above, below or beside their dots, where they hide neither dots nor names."""
+    taken = []
+    for place in places:
+        taken.append(Box(place.x - 1, place.high, place.x + 1, place.low))  # the stem
+        for dot in (place.high, place.low):
+            taken.append(Box(place.x - RADIUS, dot - RADIUS, place.x + RADIUS, dot + RADIUS))
+    labels: list[Markup] = []
+    # Words that are inserted much more or less often than removed come first: they are worth a name.
+    for place in sorted(places, key=lambda place: (-_one_sidedness(place.use), place.use.word)):
+        half = LETTER * len(place.use.word) / 2
+        middle_of_dot = place.high + LINE / 2 - 2
+        for middle, bottom in (
+            (place.x, place.high - RADIUS - 2),
+            (place.x + half + 6, middle_of_dot),
+            (place.x - half - 6, middle_of_dot),
+            (place.x, place.low + LINE + RADIUS),
+        ):
+            box = Box(middle - half - 2, bottom - LINE + 2, middle + half + 2, bottom + 2)
+            fits = box.left >= inside.left and box.right <= inside.right
+            fits = fits and box.top >= inside.top and box.bottom <= inside.bottom
+            if len(labels) < NAMED and fits and not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                labels.append(label(round(middle, 1), round(bottom, 1), place.use.word, kind="word"))
+                break
+    return labels
+
+
 def _one_sidedness(use: WordUse) -> float:
-    """By how many standard deviations of coin flips a word is more often put in or taken out."""
+    """By how many standard deviations of coin flips a word is more often inserted or removed."""
     return abs(use.put - use.out) / sqrt(use.put + use.out)
 
 
@@ -251,33 +304,36 @@ def _count_labels(low: float, high: float, x: Callable[[float], float], height: 
         for step in steps:
             count = step * 10**power
             if count >= 1 and low <= log10(count) <= high:
-                labels.append(label(x(log10(count)), height - 17, f"{count:,}"))
+                labels.append(label(x(log10(count)), height - 20, f"{count:,}"))
     return labels
 
 
-def accuracy(percent: float, low: float, high: float) -> Markup:
-    """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line, and the publish limit dashed.
+def accuracy(measured: Accuracy) -> Markup:
+    """A text-only accuracy (%) as a bar from 50 %, its 95 % interval as a line, and the limits of `publish` dashed.
 
     Its colour is that of the interval's end nearer to 50: few pairs prove little, and below 50 tells as much as above.
     """
+    percent, low, high = measured.percent, measured.low, measured.high
     width = 84
     height = 14
-    x = scale(25, 100, 0, width)
-    start, end = sorted((x(50), x(max(percent, 25))))
+    x = scale(20, 100, 0, width)
+    start, end = sorted((x(50), x(max(percent, 20))))
     # How far the whole interval is from 50 %, below 0 if it holds 50 %.
     from_chance = max(low - 50, 50 - high)
     # One number serves both sides: an accuracy of 20 % tells as much as one of 80 %.
     kind = "good"
-    if from_chance > LIMITS[1] - 50:
+    if measured.pairs < LEAST_PAIRS:
+        kind = "few"
+    elif from_chance > LIMITS[1] - 50:
         kind = "high"
     elif from_chance > LIMITS[0] - 50:
         kind = "some"
-    text = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
+    text = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}, {measured.pairs:,} pairs"
     shapes = [
         shape("rect", text, kind, x=start, y=2.5, width=round(max(end - start, 0.5), 1), height=9),
         line("frame", (x(50), 0), (x(50), height)),
-        line("limit", (x(LIMITS[1]), 0), (x(LIMITS[1]), height)),
-        line("interval", (x(max(low, 25)), height / 2), (x(max(high, 25)), height / 2)),
+        *(line("limit", (x(limit), 0), (x(limit), height)) for limit in (100 - LIMITS[1], LIMITS[1])),
+        line("interval", (x(max(low, 20)), height / 2), (x(max(high, 20)), height / 2)),
     ]
     return draw(text, shapes, width, height, "mark")
 

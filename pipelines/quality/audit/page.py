@@ -36,7 +36,7 @@ from ...report.rows import Row, summary
 from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import column_filter
 from ...tables.images import Images
-from ..bias.baselines import MostTelling, most_telling
+from ..bias.baselines import BlindReport, MostTelling, most_telling
 from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
 from ..strata import Stratum, sample_strata
 from . import charts
@@ -189,7 +189,6 @@ def _page(
             sections.append(replace(of_negatives, number=len(sections), says=does(name), refined=refined))
         if family == POSITIVE or name in figures.tables.get("positives", ()):
             controls[name] = section(name, "positives", positives)
-    only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
     inline_script = script(__package__, "rows.js", "search.js")
     template = page_environment(__package__).get_template("page.html.jinja")
     return template.render(
@@ -209,10 +208,12 @@ def _page(
         missing=0 if photos is None else sum(photo is None for photo in photos.values()),
         reasons=figures.reasons,
         meaning=REASONS,
-        facts=[*corpus_lines(run), *component_lines(run), *only_line],
+        facts=[*corpus_lines(run), *component_lines(run)],
         tiles=[tile for name, measured in blindness.items() for tile in tiles_of(name, measured)],
         accuracy=charts.accuracy,
         limits=charts.LIMITS,
+        least_pairs=charts.LEAST_PAIRS,
+        verdict=verdict_on(blindness),
     )
 
 
@@ -229,7 +230,7 @@ def _with_charts(section: Section) -> Section:
     ]
     chart_of_words = charts.words(figures.uses)
     if chart_of_words is not None:
-        plots.append(("Words put in ● and taken out ○, by their count in the corpus", chart_of_words))
+        plots.append(("Words inserted ● and removed ○, by their count in the corpus", chart_of_words))
     words = figures.uses[:SHOWN_WORDS]
     return replace(section, plots=plots, words=words, exchanges=figures.exchanges[:SHOWN_EXCHANGES])
 
@@ -289,11 +290,82 @@ class Tile(NamedTuple):
 
 
 def tiles_of(table: str, blindness: Blindness) -> list[Tile]:
-    """The tile of a table; none if nothing was measured."""
-    operators = [Tile(table, name, most_telling(report.baselines)) for name, report in blindness.reports.items()]
-    if not operators:
+    """The tile of a table, of few pairs only if all operators have few; none if nothing was measured."""
+    reports = blindness.reports
+    enough = {name: report for name, report in reports.items() if report.pairs >= charts.LEAST_PAIRS}
+    tiles = [Tile(table, name, most_telling(report.baselines)) for name, report in (enough or reports).items()]
+    if not tiles:
         return []
-    return [max(operators, key=lambda tile: (tile.telling.cue.low, tile.telling.cue.percent))]
+    return [max(tiles, key=lambda tile: (tile.telling.cue.low, tile.telling.cue.percent))]
+
+
+class Verdict(NamedTuple):
+    """What the text-only accuracies of an audit come to.
+
+    kind: good, high or few, as the colours of the bars. headline: the verdict. facts: sentences behind it. advice: what
+    to do. command: with which command, if there is one.
+    """
+
+    kind: str
+    headline: str
+    facts: Sequence[str]
+    advice: str
+    command: str = ""
+
+
+def verdict_on(blindness: Mapping[str, Blindness]) -> Verdict:
+    """The verdict on refined negatives if they are measured, else on all, by the limit of `publish`; by table."""
+    refined = "refined" in blindness
+    measured = blindness.get("refined", blindness.get("negatives", Blindness({})))
+    reports = measured.reports
+    if not reports:
+        why = sorted({left.reason for left in measured.unmeasured.values()})
+        headline = "It was not measured whether text-only models recognize the negatives"
+        return Verdict("few", headline, why, "Measure it:", "negcap audit RUN")
+    enough = {name: report for name, report in reports.items() if report.pairs >= charts.LEAST_PAIRS}
+    few = [f"{name} ({report.pairs})" for name, report in reports.items() if name not in enough]
+    best = {name: most_telling(report.baselines) for name, report in enough.items()}
+    recognized = [name for name, guess in best.items() if guess.cue.low > charts.LIMITS[1]]
+    # All together are recognized if many of them are, which is said of an operator alone.
+    recognized = [name for name in recognized if name != ALL] or recognized
+
+    facts = []
+    for name in recognized:
+        facts.append(
+            f"{name}: right in {best[name].cue.percent:.1f} % of the pairs ({best[name].baseline}); 50 % is chance"
+        )
+    if enough and not recognized:
+        shares = [accuracy.percent for report in enough.values() for accuracy in report.baselines.values()]
+        facts.append(f"They are right in {min(shares):.1f} to {max(shares):.1f} % of the pairs; 50 % is chance")
+    if refined:
+        pairs = {table: sum(report.pairs for report in _of_operators(blindness[table])) for table in blindness}
+        facts.append(f"{pairs['refined']:,} of {pairs['negatives']:,} pairs are left")
+    if few:
+        facts.append(f"Fewer than {charts.LEAST_PAIRS} pairs, too few to tell: {', '.join(few)}")
+
+    who = "After negcap refine, text-only models" if refined else "Text-only models"
+    if not enough:
+        headline = f"No operator has the {charts.LEAST_PAIRS} pairs that a verdict needs"
+        return Verdict("few", headline, facts, "Build from more captions")
+    if recognized and refined:
+        headline = f"{who} recognize the negatives of {_listed(recognized)}"
+        return Verdict("high", headline, facts, "Publish only operators that are not recognized:", "--operator NAME")
+    if recognized:
+        headline = f"{who} recognize the negatives of {_listed(recognized)}"
+        return Verdict("high", headline, facts, "Select negatives that they do not recognize:", "negcap refine RUN")
+    of_whom = f" of {_listed([name for name in enough if name != ALL] or [*enough])}" if few else ""
+    command = f"negcap publish RUN{' --refined' if refined else ''}"
+    return Verdict("good", f"{who} do not recognize the negatives{of_whom}", facts, "Publish them:", command)
+
+
+def _of_operators(blindness: Blindness) -> list[BlindReport | Unmeasured]:
+    """What was measured of each operator, without that of all together."""
+    return [result for name, result in blindness.results.items() if name != ALL]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence: `noun, verb and shuffle`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 # The search reads scripts beside the page, since a page that is opened from a disk can read no other file. Each hands

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from negcap.pipelines.models.figures import MetricOfTrainings, bootstrap, percentile_interval
+from negcap.pipelines.models.figures import MetricOfTrainings, bootstrap, label_points, new_figure, percentile_interval
 
 SURE = np.full(2, 10.0)  # bootstrap samples over images that are all the same
 UNSURE = np.array([10 - 0.5**0.5, 10 + 0.5**0.5])  # of variance 1
@@ -34,3 +34,15 @@ def test_of_one_training_the_interval_is_over_images_alone() -> None:
     assert samples.mean() == pytest.approx(75.0, abs=2) and samples.var(ddof=1) == pytest.approx(1e4 * 3 / 64, rel=0.1)
     metric = MetricOfTrainings(np.array([75.0]), samples[:, 0])
     assert metric.figure().interval == percentile_interval(samples[:, 0])
+
+
+def test_names_of_points_cover_neither_points_nor_names() -> None:
+    points = np.random.default_rng(0).normal(size=(80, 2))
+    figure = new_figure(6, 6)
+    axes = figure.subplots()
+    axes.scatter(*points.T)
+    label_points(axes, points, ["a name"] * 80, ["black"] * 80, size=9)
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert 20 < len(boxes) < 80
+    assert not any(box.count_overlaps(boxes[:number]) for number, box in enumerate(boxes))
+    assert not any(box.contains(*point) for box in boxes for point in axes.transData.transform(points))

@@ -21,8 +21,8 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, page
-from negcap.pipelines.quality.audit.figures import CHANGE, exchanges, word_changes
+from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
+from negcap.pipelines.quality.audit.figures import CHANGE, WordUse, exchanges, word_changes
 from negcap.pipelines.quality.bias.baselines import BlindReport
 from negcap.pipelines.quality.bias.measure import BlindConfig, Blindness, measure_run
 from negcap.pipelines.report.rows import pieces
@@ -308,8 +308,8 @@ def test_refined_rows_are_set_beside_all(sample_run: Path, tmp_path: Path) -> No
     assert values(table, table="refined", measure="covered") == {("attribute", ""): len(kept)}
     assert ("attribute", "n-gram regression") in values(table, table="refined", measure="blind")
     assert "What negcap refine kept" in html
-    tiles = re.findall(r"<dt>(Guessed most[^<]*)</dt><dd>[0-9.]+ %<small>(\w+), ", html)
-    assert [label for label, _ in tiles] == ["Guessed most without images", "Guessed most without images, refined"]
+    tiles = re.findall(r"<dt>([^<]*)</dt><dd>[0-9.]+ %<small>(\w+), ", html)
+    assert [label for label, _ in tiles] == ["Best text-only guess", "The same, refined"]
     assert tiles[1][1] == "attribute" != tiles[0][1]
     html, _ = audited(run, tmp_path / "refined", refined=True, n=500, blind=False)
     assert set(Page(html).shown["made"]) == pairs(run, "refined") != pairs(run, "negatives")
@@ -322,7 +322,7 @@ def test_a_split_is_shown_alone(toy: Path, tmp_path: Path) -> None:
     wanted = {row["text"] for row in rows_of(toy, "negatives") if row["split"] == "test"}
     assert {false for _, false in Page(html).shown["made"]} == wanted
     assert values(table, measure="rows")[("numeral", "")] == 36
-    assert "what follows is of the split test only" in html
+    assert "Only the split test." in html
     with pytest.raises(ValueError, match="split must be one of 'test', 'train' in .*, was: 'val'"):
         audited(toy, tmp_path / "val", splits=("val",))
 
@@ -372,11 +372,61 @@ def test_uses_join_both_sides_of_a_word() -> None:
     assert [list(one) for one in exchanges(change)[:2]] == [["a | b", "b | a", 9, 0], ["ride", "run", 3, 1]]
 
 
+def blindness(**right: float | None) -> Blindness:
+    """By operator, how many of 60 pairs the word log-odds get right, if none all of the 20 pairs that there are."""
+    results = {}
+    for name, number in right.items():
+        pairs = 20 if number is None else 60
+        baselines = dict.fromkeys(("format_rule", "shorter", "ngrams", "language_model"), accuracy(pairs / 2, pairs))
+        odds = accuracy(20 if number is None else number, pairs)
+        results[name] = BlindReport(name, **baselines, odds=odds, true_cues=(), false_cues=())
+    return Blindness(results)
+
+
 def test_an_accuracy_below_chance_is_a_headline_reversed() -> None:
-    chance, low = accuracy(30, 60), accuracy(10, 60)
-    baselines = dict.fromkeys(("format_rule", "shorter", "ngrams", "odds", "language_model"), chance)
-    told = {"true_cues": (), "false_cues": ()}
-    reports = {name: BlindReport(name, **{**baselines, other: low}, **told) for name, other in (("noun", "odds"),)}
-    (tile,) = page.tiles_of("negatives", Blindness(reports))
+    (tile,) = page.tiles_of("negatives", blindness(noun=10))
     assert (tile.operator, tile.telling.baseline) == ("noun", "word log-odds, reversed")
-    assert tile.telling.cue.percent == pytest.approx(100 - low.percent)
+    assert tile.telling.cue.percent == pytest.approx(100 - 100 * 10 / 60)
+
+
+@pytest.mark.parametrize(
+    ("tables", "kind", "said", "command"),
+    [
+        ({"negatives": blindness(noun=55, verb=30)}, "high", "recognize the negatives of noun", "negcap refine RUN"),
+        ({"negatives": blindness(noun=5)}, "high", "models recognize the negatives of noun", "negcap refine RUN"),
+        ({"negatives": blindness(noun=33)}, "good", "models do not recognize the negatives", "negcap publish RUN"),
+        ({"negatives": blindness(noun=None)}, "few", "No operator has the 50 pairs", ""),
+        ({}, "few", "It was not measured", "negcap audit RUN"),
+        (
+            {"negatives": blindness(noun=55, verb=55), "refined": blindness(noun=30, verb=None)},
+            "good",
+            "After negcap refine, text-only models do not recognize the negatives of noun",
+            "negcap publish RUN --refined",
+        ),
+        (
+            {"negatives": blindness(noun=55, verb=55), "refined": blindness(noun=30, verb=55)},
+            "high",
+            "After negcap refine, text-only models recognize the negatives of verb",
+            "--operator NAME",
+        ),
+    ],
+)  # fmt: skip
+def test_the_verdict_is_that_of_the_refined_negatives_and_says_what_to_do(
+    tables: dict[str, Blindness], kind: str, said: str, command: str
+) -> None:
+    verdict = page.verdict_on(tables)
+    assert (verdict.kind, verdict.command) == (kind, command) and said in verdict.headline
+
+
+def test_names_of_the_plot_of_words_hide_nothing() -> None:
+    uses = [WordUse(f"word{n}", 10 + n % 7 * (1 + n % 3), 1 + n % 5, n % 11) for n in range(60)]
+    chart = charts.words(uses)
+    assert chart is not None
+    circles = re.findall(r'<circle class="\w+" cx="([\d.]+)" cy="([\d.]+)"', chart.svg)
+    names = re.findall(r'<text class="word" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(\w+)<', chart.svg)
+    boxes = [
+        charts.Box(float(x) - 3 * len(name), float(y) - 9, float(x) + 3 * len(name), float(y)) for x, y, name in names
+    ]
+    dots = [charts.Box(float(x) - 2, float(y) - 2, float(x) + 2, float(y) + 2) for x, y in circles]
+    assert len(circles) == 120 and len(names) > 3
+    assert not any(box.overlaps(other) for n, box in enumerate(boxes) for other in [*boxes[:n], *dots])

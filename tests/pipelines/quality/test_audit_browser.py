@@ -50,7 +50,7 @@ FILTERS = """
   choose('kept'); result.kept = state();
   choose('every'); result.end = state();
   const find = (group, name) => all(group + ' input').find(node => label(node.id) == name).id;
-  choose(find('.by-operator', 'shuffle')); choose(find('.by-reason', 'sibling quantity')); result.none = state();
+  choose(find('.by-operator', 'noun')); choose(find('.by-reason', 'sibling quantity')); result.none = state();
   choose(find('.by-operator', 'numeral')); result.some = state();
   return result;
 """
