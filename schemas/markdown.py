@@ -35,8 +35,7 @@ def short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """Markdown with one section per table but the `INTERNAL` ones: its name as a heading, then its columns with types and
-    descriptions.
+    """Markdown with one section per table that is not `INTERNAL`: its name, then its columns with their descriptions.
 
     A column that a table has as one of `REFERRED` has it is named there and not described again.
     """
