@@ -15,8 +15,14 @@ ORDER = (
 _SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
 _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
+# Tables that stages read from each other, or that few people need: their columns are printed by `negcap info --columns`
+# alone, so that a reader of the page finds the others.
+INTERNAL = frozenset(
+    "parses lexicon component_vocabulary component_exclusions truth balance excluded proposals judged audit "
+    "rejected_images counterparts generated refused_captions".split()
+)
 # Tables whose columns many others have.
-REFERRED = ("captions", "negatives", "proposals")
+REFERRED = ("captions", "negatives")
 
 
 def short(type: pa.DataType) -> str:
@@ -29,13 +35,15 @@ def short(type: pa.DataType) -> str:
 
 
 def markdown() -> str:
-    """Markdown with one section per table: its name as a heading, then its columns with types and descriptions.
+    """Markdown with one section per table that is not `INTERNAL`: its name, then its columns with their descriptions.
 
     A column that a table has as one of `REFERRED` has it is named there and not described again.
     """
     sections = []
     for table in TABLES:
         name = (table.metadata or {})[b"table"].decode()
+        if name in INTERNAL:
+            continue
         described = list(table)
         notes = []
         for other in REFERRED:
