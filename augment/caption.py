@@ -196,15 +196,7 @@ def from_parses(parses: pa.Table) -> list[Caption]:
         tokens = tuple(map(Token._make, zip(range(len(starts)), starts, ends, texts, *parsed, strict=True)))
         here = slice(chunk_at[row], chunk_at[row + 1])  # where its noun phrases are
         chunks = tuple(map(Chunk._make, zip(*(chunk[name][here] for name in Chunk._fields), strict=True)))
-        captions.append(
-            Caption(
-                caption_id=caption_id,
-                image_id=image_id,
-                text=text,
-                tokens=tokens,
-                chunks=chunks,
-            )
-        )
+        captions.append(Caption(caption_id=caption_id, image_id=image_id, text=text, tokens=tokens, chunks=chunks))
     return captions
 
 

@@ -13,13 +13,7 @@ from typing import Any, Literal, NamedTuple
 from .caption import Caption
 from .language import hypernymy
 from .language.semantic_classes import prepositions
-from .mentions import (
-    mentioned_attributes,
-    mentioned_nouns,
-    mentioned_numerals,
-    mentioned_prepositions,
-    mentioned_verbs,
-)
+from .mentions import mentioned_attributes, mentioned_nouns, mentioned_numerals, mentioned_prepositions, mentioned_verbs
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots, numeral_value
 from .slots.verbs import preposition_slots, verb_slots
 

@@ -214,9 +214,7 @@ def compare(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding], r
         comparisons |= _estimated_comparisons(together, encodings, rows)
     rest = [number for number in range(len(captions)) if number not in comparisons]
     read = read_and_compare(
-        [captions[number] for number in rest],
-        [encodings[number] for number in rest],
-        [rows[number] for number in rest],
+        [captions[number] for number in rest], [encodings[number] for number in rest], [rows[number] for number in rest]
     )
     comparisons |= zip(rest, read, strict=True)
     return [comparisons[number] for number in range(len(captions))]
@@ -271,10 +269,7 @@ def _estimated_comparisons(
     slots = surrogate.at_slots(slot_encodings, np.array([place for _, place in slot_number]))
     by_slot = np.argsort(slot_of, kind="stable").tolist()  # the surrogate wants ascending slots
     estimates = surrogate.estimate(
-        slots,
-        np.array([slot_of[row] for row in by_slot]),
-        np.array([replaced[row].unit for row in by_slot]),
-        WINDOW,
+        slots, np.array([slot_of[row] for row in by_slot]), np.array([replaced[row].unit for row in by_slot]), WINDOW
     )
     comparisons = {}
     for row, loss, lowest, whole in zip(

@@ -80,27 +80,13 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     edits = align(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
         return Recovered(
-            REWRITE,
-            Row(
-                change="none",
-                edits=edits,
-                tokens=(),
-                replaced="",
-                replacement="",
-                reason="unchanged",
-            ),
+            REWRITE, Row(change="none", edits=edits, tokens=(), replaced="", replacement="", reason="unchanged")
         )
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]
     # The row for all cases but those that follow: the words as written, "man | dog" for two places.
-    plain = Row(
-        change="none",
-        edits=edits,
-        tokens=(),
-        replaced=BOTH.join(old),
-        replacement=BOTH.join(new),
-    )
+    plain = Row(change="none", edits=edits, tokens=(), replaced=BOTH.join(old), replacement=BOTH.join(new))
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
     if len(main) == 2:
@@ -225,16 +211,7 @@ def _slots(caption: Caption) -> list[Slot]:
         *attribute_slots(caption),
         *preposition_uses(caption),
         *noun_slots(caption),
-        *(
-            Slot(
-                kind="verb",
-                start=verb.index,
-                end=verb.index + 1,
-                entry=verb.lemma,
-                noun=verb.index,
-            )
-            for verb in verbs
-        ),
+        *(Slot(kind="verb", start=verb.index, end=verb.index + 1, entry=verb.lemma, noun=verb.index) for verb in verbs),
     ]
 
 
@@ -340,13 +317,7 @@ def _swapped(
         )
     # Neither two nouns nor two attributes: nothing checks what else changes places.
     words = exchanged(" ".join(old_left), " ".join(old_right))
-    row = Row(
-        change="none",
-        edits=edits,
-        tokens=(),
-        replaced=words.replaced,
-        replacement=words.replacement,
-    )
+    row = Row(change="none", edits=edits, tokens=(), replaced=words.replaced, replacement=words.replacement)
     return Recovered("swap", row)
 
 

@@ -101,15 +101,7 @@ class Row:
 
 def of_whole_caption(reason: str, detail: str | None = None) -> Row:
     """The rejection that stands for all that an operator could have made of a caption."""
-    return Row(
-        change="none",
-        edits=(),
-        tokens=(),
-        replaced="",
-        replacement="",
-        reason=reason,
-        detail=detail,
-    )
+    return Row(change="none", edits=(), tokens=(), replaced="", replacement="", reason=reason, detail=detail)
 
 
 class ExchangedWords(NamedTuple):

@@ -356,11 +356,7 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
     seen = count[layout.rows].astype(float)
     balance = np.ones((2, len(counts)))
     return Entries(
-        layout=layout,
-        counts=read_only(counts),
-        priors=priors,
-        seen=read_only(seen),
-        balance=read_only(balance),
+        layout=layout, counts=read_only(counts), priors=priors, seen=read_only(seen), balance=read_only(balance)
     )
 
 

@@ -75,13 +75,7 @@ def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
 def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the attribute `new` in a slot, with a/an adjusted."""
     edits = with_article(caption, slot.start, replace(caption, slot.start, slot.start + 1, new), new)
-    return Row(
-        change="attribute",
-        edits=edits,
-        tokens=(slot.start, slot.noun),
-        replaced=slot.entry,
-        replacement=new,
-    )
+    return Row(change="attribute", edits=edits, tokens=(slot.start, slot.noun), replaced=slot.entry, replacement=new)
 
 
 def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violation | None:

@@ -115,13 +115,7 @@ def added_sites(caption: Caption) -> dict[str, Site]:
     variant = _variant(caption)
     sites = {}
     if WORDS["elsewhere"].isdisjoint(caption.lowered):
-        sites["around"] = Site(
-            frame="around",
-            index=words[-1].index,
-            start=end,
-            end=end,
-            variant=variant,
-        )
+        sites["around"] = Site(frame="around", index=words[-1].index, start=end, end=end, variant=variant)
     persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
     if len(persons) == 1 and not persons[0].plural:
         root = caption.tokens[persons[0].noun]
@@ -129,26 +123,12 @@ def added_sites(caption: Caption) -> dict[str, Site]:
         # Elsewhere the added words would part the noun from what belongs to it: "a man without a bag in a hat".
         goes_on = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if goes_on and root.dep in ("nsubj", "ROOT", "nsubjpass"):
-            sites["person"] = Site(
-                frame="person",
-                index=root.index,
-                start=root.end,
-                end=root.end,
-                variant=variant,
-            )
+            sites["person"] = Site(frame="person", index=root.index, start=root.end, end=root.end, variant=variant)
     if caption.part_of is not None:  # one sentence of several
         return sites
     there = "there" if caption.text[first.start].islower() else "There"
     # Without a variant: of several wordings the frame always takes the first.
-    return sites | {
-        "exists": Site(
-            frame="exists",
-            index=first.index,
-            start=first.start,
-            end=end,
-            verb=there,
-        )
-    }
+    return sites | {"exists": Site(frame="exists", index=first.index, start=first.start, end=end, verb=there)}
 
 
 @cached_on_caption
@@ -220,12 +200,7 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
         elif use.entry in WORDS["shown"] and _is_last(caption, use):
             frame = "near"
         if frame:
-            yield Site(
-                frame=frame,
-                index=use.noun,
-                start=word.start,
-                end=caption.tokens[use.noun].end,
-            )
+            yield Site(frame=frame, index=use.noun, start=word.start, end=caption.tokens[use.noun].end)
 
 
 def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
@@ -239,13 +214,7 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
         after_noun = verb.tag == "VBG" and verb.dep == "acl" and verb.head == verb.index - 1
         if verb.lemma == "wear" or after_noun:
             frame = "wear" if verb.lemma == "wear" else "hold"
-            yield Site(
-                frame=frame,
-                index=object.index,
-                start=verb.start,
-                end=object.end,
-                verb=verb.text,
-            )
+            yield Site(frame=frame, index=object.index, start=verb.start, end=object.end, verb=verb.text)
 
 
 def _existing(caption: Caption) -> Iterator[Site]:
@@ -257,12 +226,7 @@ def _existing(caption: Caption) -> Iterator[Site]:
         if thing is None or caption.phrase_start(thing.index) != verb.index + 1:
             continue
         if not caption.has(thing.index, "conj", "preconj", "nummod", "poss"):
-            yield Site(
-                frame="there",
-                index=thing.index,
-                start=caption.tokens[verb.index + 1].start,
-                end=thing.end,
-            )
+            yield Site(frame="there", index=thing.index, start=caption.tokens[verb.index + 1].start, end=thing.end)
 
 
 def _last_of_two(caption: Caption) -> Iterator[Site]:
@@ -275,12 +239,7 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
         if len(words) != 1 or len(things) != 1 or words[0].lower != "and" or not _stands_alone(caption, things[0]):
             continue
         if caption.phrase_start(things[0].index) == words[0].index + 1:
-            yield Site(
-                frame="and",
-                index=things[0].index,
-                start=words[0].start,
-                end=things[0].end,
-            )
+            yield Site(frame="and", index=things[0].index, start=words[0].start, end=things[0].end)
 
 
 def _is_last(caption: Caption, use: Slot) -> bool:

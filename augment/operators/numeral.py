@@ -137,13 +137,7 @@ class ReplaceNumeral(ReplacingOperator):
         bound = bound_of(caption, slot.start)
         start = slot.start if bound is None else bound.start  # "at least four dogs" -> "two dogs"
         edits = sorted([replace(caption, start, slot.start + 1, word), *agreeing])
-        return Row(
-            change="numeral",
-            edits=tuple(edits),
-            tokens=(slot.noun,),
-            replaced=slot.entry,
-            replacement=new,
-        )
+        return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=new)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the new number may be true of the noun, by this caption or a sibling; None if nothing tells.

@@ -119,8 +119,7 @@ def _never_replaces(entry: str, names: tuple[str, ...], place: str) -> Unfit:
     unfit = [number for number, name in enumerate(names) if name in unfit_names]
     told = [number for number in compatible if names[number] in table.relations and names[number] != entry]
     return Unfit(
-        never=read_only(np.array(sorted({*compatible, *unfit}), int)),
-        compatible=read_only(np.array(told, int)),
+        never=read_only(np.array(sorted({*compatible, *unfit}), int)), compatible=read_only(np.array(told, int))
     )
 
 
@@ -128,9 +127,5 @@ def replace_preposition(caption: Caption, slot: Slot, new: str) -> Row:
     """The row that inserts the preposition `new` in a slot."""
     edit = replace(caption, slot.start, slot.end, new)
     return Row(
-        change="preposition",
-        edits=(edit,),
-        tokens=(slot.start, slot.noun),
-        replaced=slot.entry,
-        replacement=new,
+        change="preposition", edits=(edit,), tokens=(slot.start, slot.noun), replaced=slot.entry, replacement=new
     )

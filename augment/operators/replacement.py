@@ -318,13 +318,7 @@ def propose_batch(
     estimates = RatingEstimates(candidates, evidence, limits)
     estimates.rate_at_best()
     candidates.is_proposed = candidates.reason == FREE
-    return Batch(
-        evidence=evidence,
-        lexicon=lexicon,
-        limits=limits,
-        candidates=candidates,
-        estimates=estimates,
-    )
+    return Batch(evidence=evidence, lexicon=lexicon, limits=limits, candidates=candidates, estimates=estimates)
 
 
 def refuse_possible(

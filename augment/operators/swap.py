@@ -19,15 +19,7 @@ from ..evidence import Evidence
 from ..language.coreference import may_corefer, meaning
 from ..language.grammar import agreement_edits, pronoun_edits
 from ..language.negation import is_negated
-from ..language.semantic_classes import (
-    GROUPS,
-    LIVING,
-    are_incompatible,
-    gender,
-    is_location,
-    is_worn,
-    semantic_class,
-)
+from ..language.semantic_classes import GROUPS, LIVING, are_incompatible, gender, is_location, is_worn, semantic_class
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import BOTH, Row, exchanged
@@ -157,15 +149,7 @@ class Shuffle(ListingOperator):
             several = number_of_left if is_left_several else number_of_right
             single = number_of_right if is_left_several else number_of_left
             return self.numerals.violation(
-                Row(
-                    change="numeral",
-                    edits=(),
-                    tokens=(noun,),
-                    replaced=single,
-                    replacement=several,
-                ),
-                evidence,
-                lexicon,
+                Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several), evidence, lexicon
             )
         left, right = (caption.tokens[index] for index in row.tokens)
         same = may_corefer(left.lemma, right.lemma) and not _told_apart(left.lemma, right.lemma)

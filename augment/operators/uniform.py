@@ -166,13 +166,7 @@ def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> R
     edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
-    return Row(
-        change="numeral",
-        edits=tuple(edits),
-        tokens=(slot.noun,),
-        replaced=slot.entry,
-        replacement=name,
-    )
+    return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=name)
 
 
 @cached(8)
@@ -202,13 +196,7 @@ class UniformPreposition(UniformOperator):
             old = table.same.get(written, written)
             sets = _sets_of_words(old)
             others = tuple(name for name in names if name != old and sets.isdisjoint(_sets_of_words(name)))
-            slot = Slot(
-                kind="preposition",
-                start=start,
-                end=end,
-                entry=old,
-                noun=end - 1,
-            )
+            slot = Slot(kind="preposition", start=start, end=end, entry=old, noun=end - 1)
             options.append(Option(position=start, names=others, row=partial(replace_preposition, caption, slot)))
         return options
 
@@ -329,13 +317,7 @@ class UniformAttribute(UniformOperator):
 def _added_attribute(caption: Caption, noun: Slot, name: str) -> Row:
     """The row with an attribute before a noun."""
     edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
-    return Row(
-        change="attribute",
-        edits=edits,
-        tokens=(noun.noun, noun.noun),
-        replaced="",
-        replacement=name,
-    )
+    return Row(change="attribute", edits=edits, tokens=(noun.noun, noun.noun), replaced="", replacement=name)
 
 
 def _before(caption: Caption, start: int, words: str) -> Edit:

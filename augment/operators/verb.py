@@ -70,10 +70,7 @@ def _never_replaces(entry: str, names: tuple[str, ...], pattern: str) -> Unfit:
     """
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry, pattern)]
     compatible = [number for number in never if names[number] != entry]
-    return Unfit(
-        never=read_only(np.array(never, int)),
-        compatible=read_only(np.array(compatible, int)),
-    )
+    return Unfit(never=read_only(np.array(never, int)), compatible=read_only(np.array(compatible, int)))
 
 
 @cache

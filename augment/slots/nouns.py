@@ -148,13 +148,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         contexts = governed, broader(governed), left, right
         slots.append(
             Slot(
-                kind="noun",
-                start=start,
-                end=chunk.root + 1,
-                entry=entry,
-                noun=chunk.root,
-                form=form,
-                contexts=contexts,
+                kind="noun", start=start, end=chunk.root + 1, entry=entry, noun=chunk.root, form=form, contexts=contexts
             )
         )
     return tuple(slots)
@@ -292,13 +286,7 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
             slots.append(
                 Slot(
-                    kind="numeral",
-                    start=index,
-                    end=index + 1,
-                    entry=entry,
-                    noun=root.index,
-                    form="",
-                    contexts=contexts,
+                    kind="numeral", start=index, end=index + 1, entry=entry, noun=root.index, form="", contexts=contexts
                 )
             )
             break

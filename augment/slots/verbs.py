@@ -190,15 +190,7 @@ def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            uses.append(
-                Slot(
-                    kind="preposition",
-                    start=start,
-                    end=end,
-                    entry=entry,
-                    noun=object.index,
-                )
-            )
+            uses.append(Slot(kind="preposition", start=start, end=end, entry=entry, noun=object.index))
     return tuple(uses)
 
 
