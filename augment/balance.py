@@ -91,7 +91,7 @@ def exchanges(
         for kind in kinds:
             parts[kind].append(_exchanges_of_batch(replacers[kind], batch, first))
         first += len(evidence)
-    return {kind: _joined(exchanges_of_batches) for kind, exchanges_of_batches in parts.items()}
+    return {kind: _join_exchanges(exchanges_of_batches) for kind, exchanges_of_batches in parts.items()}
 
 
 def _exchanges_of_batch(replacer: ReplacingOperator, batch: Batch, first: int) -> Exchanges:
@@ -137,7 +137,7 @@ def _is_false(replacer: ReplacingOperator, candidate: int, batch: Batch) -> bool
     return row.reason is None
 
 
-def _joined(parts: Sequence[Exchanges]) -> Exchanges:
+def _join_exchanges(parts: Sequence[Exchanges]) -> Exchanges:
     """Join the exchanges of several batches to one table."""
     no_row = np.zeros(0, np.int32)
     nothing = Exchanges(row=no_row, old=no_row, new=no_row, weight=np.zeros(0))

@@ -27,16 +27,16 @@ from .raters import (
     PREFERRED_UNNATURAL,
     Ratings,
     change_number,
-    features,
     is_fallback,
     place_inputs,
     preference,
+    rater_features,
     rater_model_of,
     refusals,
-    scores_of,
+    sizes_and_mean_scores,
 )
 from .rows import COMPATIBLE, LIKELY_TRUE, UNNATURAL
-from .sentences import by_caption
+from .sentences import group_by_caption
 from .slots.nouns import Slot
 
 REASONS = ("", UNNATURAL, COMPATIBLE, LIKELY_TRUE)  # of refused candidates, by the number in `Candidates.reason`
@@ -222,7 +222,7 @@ class RatingEstimates:
             self._slot_shares = self._surrogate.at_slots(self._encodings, np.array(self._places))
         vectors, self._old_log_p = place_inputs(self._encodings, self._places)
         self._projected_places = self._raters.project_places(vectors)
-        self._sizes, self._means = scores_of(self._encodings)
+        self._sizes, self._means = sizes_and_mean_scores(self._encodings)
         units = candidates.unit[self._can_estimate]
         self._projected_units = self._raters.project_vocabulary(units, self._model.embedding)
         self._change_of_slot = np.array([change_number(slot.kind) for slot in candidates.slots])
@@ -231,7 +231,7 @@ class RatingEstimates:
         """The ratings of candidates, by number, that compare so with their captions (`Comparison`, (candidates, 4))."""
         slot = self._candidates.slot[numbers]
         place = self._number_of_slot[slot]
-        given = features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
+        given = rater_features(comparisons, self._sizes[place], self._means[place], self._old_log_p[place])
         return self._raters.predict(
             changes=self._change_of_slot[slot],
             features=given,
@@ -251,7 +251,7 @@ class RatingEstimates:
         log_p = table.log_p[numbers].copy()
         heads = np.flatnonzero(table.is_head[numbers])
         if len(heads) and self._model is not None:
-            vectors = np.stack([self._encodings[i].at(self._places[i]) for i in place[heads].tolist()])
+            vectors = np.stack([self._encodings[i].vector_at(self._places[i]) for i in place[heads].tolist()])
             log_p[heads] = self._model.scores(vectors, table.unit[numbers[heads]])
         is_by_unit = np.isnan(table.log_odds[numbers]) | table.is_head[numbers]
         log_odds = np.where(is_by_unit, log_p - self._old_log_p[place], table.log_odds[numbers])
@@ -340,4 +340,4 @@ class Batch:
     @cached_property
     def sentences(self) -> list[list[int]]:
         """For each whole caption, the numbers of its sentences in `evidence`."""
-        return by_caption([sentence.caption for sentence in self.evidence])
+        return group_by_caption([sentence.caption for sentence in self.evidence])

@@ -131,7 +131,7 @@ class Caption:
             if self.tokens[child].dep in deps:
                 yield self.tokens[child]
 
-    def has(self, index: int, *deps: str) -> bool:
+    def has_dependent(self, index: int, *deps: str) -> bool:
         """Whether token `index` has a dependent whose dependency label is one of `deps`."""
         return any(self.tokens[child].dep in deps for child in self.children[index])
 

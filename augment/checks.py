@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .candidates import Limits, RatingEstimates
-from .edits import apply
+from .edits import apply_edits
 from .evidence import Evidence
 from .lexicon.lexicon import Lexicon
 from .operators.operator import Operator
 from .operators.replacement import ReplacingOperator, refuse_possible
-from .raters import rate, refusals
+from .raters import rate_rows, refusals
 from .rows import COMPATIBLE, LIKELY_TRUE, SAID_AGAIN, UNNATURAL, Row
 from .sampling import Sampler
 from .sentences import pronouns_left_behind, repeated_elsewhere
@@ -82,7 +82,7 @@ def is_unlikely_to_be_true(row: Row, case: Case) -> None:
 def is_no_caption_of_the_image(row: Row, case: Case) -> None:
     """Reject what a caption of the image says word by word (`sibling_says_so`)."""
     evidence = case.evidence
-    row.text = apply(evidence.caption.text, row.edits)
+    row.text = apply_edits(evidence.caption.text, row.edits)
     lowered = row.text.lower()
     if lowered in evidence.texts:
         row.reason = "sibling_says_so"
@@ -99,7 +99,7 @@ def rate_whole(rows: Sequence[Row], evidence: Sequence[Evidence], limits: Limits
     evidence: for each row, that of its caption.
     """
     unread = [number for number, row in enumerate(rows) if row.p_unnatural is None]
-    rate(
+    rate_rows(
         [evidence[number].caption for number in unread],
         [evidence[number].encoding for number in unread],
         [rows[number] for number in unread],

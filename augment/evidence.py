@@ -12,7 +12,7 @@ from .caption import Caption, cached_on_caption
 from .cloze.model import CaptionEncoding, ClozeModel
 from .kinds import KINDS
 from .language.coreference import more_general
-from .plausibility import encode
+from .plausibility import encode_captions
 
 if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
@@ -101,7 +101,7 @@ def gather_evidence(
     asked = whole
     if only_first:
         asked = [tuple(caption for caption in image if caption.whole is image[0].whole) for image in whole]
-    encodings = iter(encode(list(chain.from_iterable(asked)), cloze))
+    encodings = iter(encode_captions(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []
     for image, captions in zip(whole, asked, strict=True):
         said = [mentions_of(caption) for caption in image]

@@ -22,8 +22,7 @@ from .caption import MAX_SENTENCE, MAX_TOKENS, Caption, by_image, from_parses
 from .checks import Case, check, limit_detail, rate_whole
 from .cloze.network import single_threaded
 from .evidence import Evidence, batches, gather_evidence
-from .operators import OPERATORS, PRESETS, replacing
-from .operators import operator as operator_named
+from .operators import OPERATORS, PRESETS, operator_named, replacing
 from .operators.operator import Operator, Source
 from .operators.replacement import SamplingOperator, propose_batch
 from .raters import MAX_COMPATIBLE, MAX_UNNATURAL, PREFERRED_UNNATURAL, is_fallback, p_bad
@@ -38,10 +37,10 @@ from .rows import (
     OperatorResult,
     Row,
     RowCollector,
-    of_whole_caption,
+    reject_whole_caption,
 )
 from .sampling import order_keys
-from .sentences import by_caption, row_of_caption, sentences_of_images
+from .sentences import group_by_caption, row_of_caption, sentences_of_images
 from .settings import AtLeastOne, Cloze, MaxCompatible, MaxTrue, MaxUnnatural, PreferredUnnatural, Seed, Settings
 from .truth.estimates import MAX_P_TRUE, Truth
 
@@ -163,9 +162,9 @@ def generate_tables(
             for name, (accepted, rejected) in results.items():
                 (positives if family_of(name) == POSITIVE else negatives).add(number, name, accepted)
                 rejections.add(number, name, rejected)
-            _count(results, counts)
+            _count_results(results, counts)
         first += len(generated.results)
-    counts.update(_probe(probed, lexicon, settings, truth))
+    counts.update(_count_probes(probed, lexicon, settings, truth))
     tables = {
         "excluded": table_of(((*word, places) for word, places in sorted(excluded.items())), EXCLUDED),
         "rejections": rejections.table(parses, REJECTIONS),
@@ -178,7 +177,7 @@ def generate_tables(
     return GeneratedTables(tables, counts)
 
 
-def _probe(
+def _count_probes(
     images: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: NegativesConfig, truth: Truth | None
 ) -> Counter[str]:
     """Count for how many captions without negatives each operator that does not run would make one.
@@ -198,7 +197,7 @@ def _probe(
     return counts
 
 
-def _count(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
+def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) -> None:
     """Add the results of one caption to the counters of `generate_tables`."""
     families = set()
     for name, (accepted, _) in results.items():
@@ -280,7 +279,7 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
     except Exception as error:
         # To blame the one caption and operator at fault, the captions are done again one by one, and then, of the
         # one that fails, the operators.
-        captions = by_caption([of_sentence.caption for of_sentence in evidence])
+        captions = group_by_caption([of_sentence.caption for of_sentence in evidence])
         if len(captions) > 1:
             return _one_by_one(
                 [[evidence[number] for number in sentences] for sentences in captions], lexicon, settings
@@ -293,7 +292,7 @@ def generate_for_evidence(evidence: Sequence[Evidence], lexicon: Lexicon, settin
             return Generated([together], Counter())
         detail = " ".join(f"{failing} raised {type(error).__name__}: {error}".split())
         warnings.warn(f"{detail}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
-        whole = OperatorResult([], [of_whole_caption(OPERATOR_ERROR, detail)])
+        whole = OperatorResult([], [reject_whole_caption(OPERATOR_ERROR, detail)])
         return Generated([{operators[0].name: whole}], Counter())
 
 
@@ -320,7 +319,7 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     quota = settings.quota(operator.name)
     results = [OperatorResult([], []) for _ in batch.evidence]  # of each sentence
     captions = [_in_random_order(sentences, operator, batch, seed) for sentences in batch.sentences]
-    _spread(results, captions, quota, operator.rows(batch, seed), operator, batch)
+    _fill_quotas(results, captions, quota, operator.rows(batch, seed), operator, batch)
 
     without = [sentences for sentences in captions if not any(results[number].accepted for number in sentences)]
     # Nothing of these was rated: what is rejected has no text, as the checks before the rating have refused it.
@@ -331,7 +330,7 @@ def run_operator(operator: Operator, batch: Batch, settings: NegativesConfig) ->
     ]
     fallback = operator.fallback_rows(batch, sorted(number for sentences in unrated for number in sentences), seed)
     if fallback is not None:
-        _spread(results, unrated, quota, fallback, operator, batch)
+        _fill_quotas(results, unrated, quota, fallback, operator, batch)
     candidates = candidates_by_sentence(operator, batch)
     if operator.traits.has_fallback:
         for sentences in without:
@@ -355,12 +354,12 @@ def _result_of_caption(
         batch: the sentences.
     """
     evidence = [batch.evidence[number] for number in sentences]
-    result = _joined([results[number] for number in sentences], evidence)
+    result = _join_sentences([results[number] for number in sentences], evidence)
     if all(of_sentence.caption.too_long for of_sentence in evidence):
-        result.rejected[:] = [_too_long(evidence[0].caption)]
+        result.rejected[:] = [_reject_too_long(evidence[0].caption)]
     elif not result.accepted and not result.rejected:
         of_caption = np.concatenate([candidates[number] for number in sentences])
-        result.rejected.append(_nothing_sampled(of_caption, batch))
+        result.rejected.append(_reject_without_sample(of_caption, batch))
     return result
 
 
@@ -374,7 +373,7 @@ def _in_random_order(sentences: Sequence[int], operator: Operator, batch: Batch,
     return [sentences[place] for place in np.argsort(keys, kind="stable").tolist()]
 
 
-def _spread(
+def _fill_quotas(
     results: Sequence[OperatorResult],
     captions: Sequence[Sequence[int]],
     quota: int,
@@ -405,7 +404,7 @@ def _spread(
                 more = share + (place < rest)  # the rest goes to the first sentences, one row each
                 if more:
                     wanted[number] = len(results[number].accepted) + more
-        fill(results, dict(sorted(wanted.items())), source, operator, batch)
+        add_accepted_rows(results, dict(sorted(wanted.items())), source, operator, batch)
 
         still_waiting = []
         for sentences, open_sentences in waiting:
@@ -416,19 +415,19 @@ def _spread(
         waiting = still_waiting
 
 
-def _joined(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
+def _join_sentences(results: Sequence[OperatorResult], evidence: Sequence[Evidence]) -> OperatorResult:
     """The results of the sentences of one caption as those of the caption: in turn one row of each.
 
     Of several sentences the first MOST_REJECTED rejections are kept.
     """
-    accepted = _in_turn([result.accepted for result in results], evidence)
-    rejected = _in_turn([result.rejected for result in results], evidence)
+    accepted = _alternate_sentences([result.accepted for result in results], evidence)
+    rejected = _alternate_sentences([result.rejected for result in results], evidence)
     if len(results) > 1:
         del rejected[MOST_REJECTED:]
     return OperatorResult(accepted, rejected)
 
 
-def _in_turn(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evidence]) -> list[Row]:
+def _alternate_sentences(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evidence]) -> list[Row]:
     """The rows of some sentences as rows of their caption: the first of each sentence, the second of each, and so on.
 
     evidence: for each sentence.
@@ -441,13 +440,13 @@ def _in_turn(rows_of_sentences: Sequence[Sequence[Row]], evidence: Sequence[Evid
     ]
 
 
-def _too_long(sentence: Caption) -> Row:
+def _reject_too_long(sentence: Caption) -> Row:
     """The rejection of a caption all of whose sentences are too long."""
     what, limit = ("caption", MAX_TOKENS) if sentence.whole.too_long else ("sentence", MAX_SENTENCE)
-    return of_whole_caption(TOO_LONG, f"{what} must be <= {limit} tokens")
+    return reject_whole_caption(TOO_LONG, f"{what} must be <= {limit} tokens")
 
 
-def fill(
+def add_accepted_rows(
     results: Sequence[OperatorResult],
     wanted: Mapping[int, int],
     source: Source,
@@ -503,7 +502,7 @@ def candidates_by_sentence(operator: Operator, batch: Batch) -> list[np.ndarray]
     """For each sentence of a batch, the numbers of the candidates that an operator may take; none if it lists rows."""
     if not isinstance(operator, SamplingOperator):
         return [np.zeros(0, int)] * len(batch.evidence)
-    candidates = operator.weighted(batch).candidates
+    candidates = operator.weighted_candidates(batch).candidates
     sentence = batch.candidates.caption_of_candidate[candidates]
     order = np.argsort(sentence, kind="stable")
     bounds = np.searchsorted(sentence[order], np.arange(1, len(batch.evidence)))
@@ -551,7 +550,7 @@ def _readmit_best(
             return
 
 
-def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
+def _reject_without_sample(candidates: np.ndarray, batch: Batch) -> Row:
     """The rejection of a caption of which an operator has sampled nothing.
 
     Its reason is the one that most of the candidates have, or that there are none. Words that may name the same thing
@@ -563,10 +562,10 @@ def _nothing_sampled(candidates: np.ndarray, batch: Batch) -> Row:
     possible = candidates[table.weight[candidates] > 0]
     counts = Counter(REASONS[code] for code in table.reason[possible].tolist() if code != FREE)
     if not counts:
-        return of_whole_caption(NO_CANDIDATE)
+        return reject_whole_caption(NO_CANDIDATE)
     reason = max(sorted(counts), key=counts.__getitem__)
     why = WHY_NOT_SAMPLED.get(reason, "refused for this reason")
-    return of_whole_caption(reason, f"no word was sampled, most are {why}; excluded=true lists them")
+    return reject_whole_caption(reason, f"no word was sampled, most are {why}; excluded=true lists them")
 
 
 def _excluded_rows(number: int, candidates: np.ndarray, operator: SamplingOperator, batch: Batch) -> list[Row]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from .caption import Caption
 from .language import hypernymy
-from .language.semantic_classes import prepositions
+from .language.semantic_classes import preposition_table
 from .mentions import mentioned_attributes, mentioned_nouns, mentioned_numerals, mentioned_prepositions, mentioned_verbs
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots, numeral_value
 from .slots.verbs import preposition_slots, verb_slots
@@ -49,7 +49,7 @@ class Kind(NamedTuple):
 
 def _same_preposition(old: str, new: str) -> bool:
     """Whether two prepositions say the same of two things; none is more general than another."""
-    return prepositions().same_relation(old, new)
+    return preposition_table().same_relation(old, new)
 
 
 def _same_number(old: str, new: str) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from .caption import Caption, cached, read_only
 from .cloze.model import CaptionEncoding, ClozeModel, Span, cloze_model
 from .cloze.network import single_threaded
-from .cloze.states import Place, normalised
+from .cloze.states import Place, normalise_word
 from .cloze.surrogate import surrogate_of
 from .edits import Edit
 from .kinds import KINDS
@@ -27,7 +27,7 @@ from .lexicon.lexicon import Lexicon
 from .reproducible import log
 from .rows import Row
 from .slots.nouns import noun_slots, numeral_value
-from .slots.verbs import inflected, preposition_uses
+from .slots.verbs import inflect_verb, preposition_uses
 
 if TYPE_CHECKING:
     from .lexicon.entries import Entries
@@ -39,7 +39,7 @@ WINDOW = 3  # number of words on either side of an edit that are looked at with 
 CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
 
-def encode(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
+def encode_captions(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[CaptionEncoding]:
     """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call. Nouns
     and prepositions of several words can be asked for as a whole.
     """
@@ -71,7 +71,7 @@ def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     "umbrella". kind, form: see `entry_units`.
     """
     units = (lexicon.cloze or cloze_model()).units
-    heads = (name and units.of_head(name) for name in surfaces_of(lexicon, kind, form))
+    heads = (name and units.number_of_head(name) for name in surfaces_of(lexicon, kind, form))
     return read_only(np.array([head or -1 for head in heads], np.int64))
 
 
@@ -83,7 +83,7 @@ def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | N
         names = [surfaces.get(name) for name in lexicon.nouns.names]
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
-        names = [inflected(name, form, surfaces) for name in lexicon.verbs.names]
+        names = [inflect_verb(name, form, surfaces) for name in lexicon.verbs.names]
     return names
 
 
@@ -238,11 +238,11 @@ def _replaced_unit(number: int, caption: Caption, encoding: CaptionEncoding, row
     """
     if row.change not in REPLACED or surrogate_of(encoding.model) is None or encoding.states is None:
         return None
-    changes = list(_changed(caption, row.edits))
+    changes = list(_changed_tokens(caption, row.edits))
     if len(changes) != 1:
         return None
     place = encoding.place(changes[0].first, changes[0].end)
-    unit = encoding.model.units.of_head(changes[0].new)
+    unit = encoding.model.units.number_of_head(changes[0].new)
     return None if place is None or unit is None else ReplacedUnit(number, place, unit)
 
 
@@ -283,18 +283,18 @@ def _estimated_comparisons(
     return comparisons
 
 
-def replacements(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
+def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
     """The place of each word or phrase that a row replaces, and the number of the new unit, or of the head of a
     phrase that is no unit; None for what the model does not know.
 
     Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
     asked for when the caption was read, has the place of its last word.
     """
-    for change in _changed(caption, row.edits):
-        if change.first < change.end and (row.change != "numeral" or normalised(change.new) == row.replacement):
-            place = encoding.place(change.first, change.end) or encoding.around(change.end - 1)
+    for change in _changed_tokens(caption, row.edits):
+        if change.first < change.end and (row.change != "numeral" or normalise_word(change.new) == row.replacement):
+            place = encoding.place(change.first, change.end) or encoding.place_of_token(change.end - 1)
             if place is not None:
-                yield place, encoding.model.units.of_head(change.new)
+                yield place, encoding.model.units.number_of_head(change.new)
 
 
 class ChangedTokens(NamedTuple):
@@ -305,12 +305,12 @@ class ChangedTokens(NamedTuple):
     new: str
 
 
-def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
+def _changed_tokens(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
     """What each edit changes; "an" in place of "a" is no change."""
     for start, end, new in edits:
         first = bisect_left(caption.begins, start)
         last = bisect_left(caption.begins, end)
-        if last != first + 1 or normalised(new) != normalised(caption.lowered[first]):
+        if last != first + 1 or normalise_word(new) != normalise_word(caption.lowered[first]):
             yield ChangedTokens(first, last, new)
 
 
@@ -352,7 +352,7 @@ def read_and_compare(
         text_of.append(text_number[key])
     own = [encodings[i] for i in first_row]
     new_encodings = encodings[0].model.read_edited(own, texts)
-    losses = _losses(own, new_encodings, [edited[i].kept for i in first_row]).tolist()
+    losses = _lost_log_p(own, new_encodings, [edited[i].kept for i in first_row]).tolist()
     scores: list[Sequence[float]] = [new_encodings[number].scores for number in text_of]
     others = [i for i, position in enumerate(numerals) if position is not None and edited[i].words != texts[text_of[i]]]
     if others:
@@ -369,7 +369,7 @@ def read_and_compare(
             Comparison(
                 log_odds=whole if row.plausibility is None else row.plausibility,
                 loss=losses[text_of[i]],
-                lowest=_lowest(new_encodings[text_of[i]].place_of, scores[i], edited[i]),
+                lowest=_lowest_near_edits(new_encodings[text_of[i]].place_of, scores[i], edited[i]),
                 whole=whole,
             )
         )
@@ -386,7 +386,7 @@ def lowest_number(old: str, new: str) -> str:
     return "2" if digits else "two"
 
 
-def _losses(
+def _lost_log_p(
     old: Sequence[CaptionEncoding], new: Sequence[CaptionEncoding], kept: Sequence[Sequence[KeptRun]]
 ) -> np.ndarray:
     """How much log p is lost in all that caption and negative share (`Comparison.loss`): (negatives,).
@@ -444,7 +444,7 @@ def _scores_at(encodings: Sequence[CaptionEncoding], text: np.ndarray, places: n
     )
 
 
-def _lowest(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
+def _lowest_near_edits(place_of: Sequence[int], scores: Sequence[float], edited: Edited) -> float:
     """The lowest log p of a unit in an edit, or at most WINDOW units before or behind it; at most 0.
 
     A unit is a word, or a phrase that the cloze model knows as a whole. So a negative has positions of two sorts: of
@@ -476,6 +476,6 @@ def _numeral_position(starts: Sequence[int], row: Row) -> int | None:
     if row.change != "numeral":
         return None
     for start, edit in zip(starts, row.edits, strict=True):
-        if normalised(edit.new) == row.replacement:
+        if normalise_word(edit.new) == row.replacement:
             return start
     return None

@@ -1,7 +1,7 @@
 """Negatives that others wrote: find what they change in their caption, and whether the captions make them true.
 
-`recover` tells which word is replaced by which, or what is swapped; `judge` whether that is true, false or undecidable
-by the captions of the image, and whether the negative is kept.
+`recover` tells which word is replaced by which, or what is swapped; `judge_negatives` whether that is true, false or
+undecidable by the captions of the image, and whether the negative is kept.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pydantic import Field
 from .caption import Caption
 from .edits import Edit
 from .evidence import Evidence, mentions_of
-from .language.grammar import article
+from .language.grammar import indefinite_article
 from .language.negation import NEGATIONS
 from .language.wordnet import first_sense
 from .lexicon.lexicon import Lexicon
-from .operators import violation
+from .operators import violation_of_row
 from .operators.swap import swap_row
-from .raters import PREFERRED_UNNATURAL, rate
+from .raters import PREFERRED_UNNATURAL, rate_rows
 from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchanged
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots
@@ -33,13 +33,13 @@ from .slots.verbs import preposition_uses
 from .truth.contradiction import likely_word
 from .truth.entailment import (
     ChangedSpan,
+    canonical_meaning,
     content_words,
-    follows,
     is_kind_of,
     leaves_open,
     may_change_places,
-    meaning,
-    replaces,
+    span_excludes_word,
+    span_follows,
 )
 from .truth.estimates import MAX_P_TRUE
 
@@ -73,11 +73,11 @@ class Recovered(NamedTuple):
 def recover(caption: Caption, negative: Caption) -> Recovered:
     """Find what turned a caption into a negative, whoever has made it; both are parsed.
 
-    The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
-    kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
-    "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
+    The edits are those of `align_words`. `replaced` and `replacement` are lexicon entries where both parses agree on
+    what kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to
+    "are", "his" to "her") do not count. The row of equal texts is rejected as `unchanged`.
     """
-    edits = align(caption.text, negative.text)
+    edits = align_words(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
         return Recovered(
             REWRITE, Row(change="none", edits=edits, tokens=(), replaced="", replacement="", reason="unchanged")
@@ -90,7 +90,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
 
     # From what is most specific to what is least: a swap may look like two replacements, and a denial like an addition.
     if len(main) == 2:
-        swapped = _swapped(caption, negative, main[0], main[1], edits)
+        swapped = _recover_swap(caption, negative, main[0], main[1], edits)
         if swapped is not None:
             return swapped
     if Counter(caption.lowered) == Counter(negative.lowered):
@@ -98,7 +98,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     changed_words = {*" ".join(old).split(), *" ".join(new).split()}
     if NEGATIONS & changed_words:
         return Recovered("negate", plain)
-    replaced = _replaced(caption, negative, main, edits)
+    replaced = _recover_replacement(caption, negative, main, edits)
     if replaced is not None:
         return replaced
     if not any(old):
@@ -106,7 +106,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     return Recovered("remove" if not any(new) else REWRITE, plain)
 
 
-def align(caption: str, text: str) -> tuple[Edit, ...]:
+def align_words(caption: str, text: str) -> tuple[Edit, ...]:
     """The edits of whole words that turn `caption` into `text`: apply(caption, align(caption, text)) == text.
 
     Disjoint, in order, and as short as they can be. Neighbouring words are edits of their own where one word takes the
@@ -136,12 +136,14 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
         else:
             spans.append(ChangedSpan(start=first.start, end=last.end, new_start=first.new_start, new_end=last.new_end))
     return tuple(
-        _tidy(caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end])))
+        _without_shared_space(
+            caption, Edit(starts[span.start], starts[span.end], "".join(new[span.new_start : span.new_end]))
+        )
         for span in spans
     )
 
 
-def _tidy(caption: str, edit: Edit) -> Edit:
+def _without_shared_space(caption: str, edit: Edit) -> Edit:
     """An edit without white space that both sides have at an end; " red" put in becomes "red " one place on."""
     start, end, new = edit
     while start < end and new and caption[start] == new[0] and new[0].isspace():
@@ -203,7 +205,7 @@ def _only_agrees(caption: Caption, negative: Caption, span: ChangedSpan) -> bool
     return are_pronouns or (are_verbs and old.lemma == new.lemma)
 
 
-def _slots(caption: Caption) -> list[Slot]:
+def _all_slots(caption: Caption) -> list[Slot]:
     """The slots of a caption, the most specific kinds first; of verbs all, also those that no operator replaces."""
     verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
@@ -215,13 +217,13 @@ def _slots(caption: Caption) -> list[Slot]:
     ]
 
 
-def _replaced(
+def _recover_replacement(
     caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
 ) -> Recovered | None:
     """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise."""
     whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
-    slots_of_negative = _slots(negative)
-    for slot in _slots(caption):
+    slots_of_negative = _all_slots(negative)
+    for slot in _all_slots(caption):
         others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
         find = _other_numeral if slot.kind == "numeral" else _other_word
         other = find(caption, negative, whole, slot, others)
@@ -286,7 +288,7 @@ def _other_word(caption: Caption, negative: Caption, span: ChangedSpan, slot: Sl
     return next((other for other in others if (other.start, other.end) == (first, end)), None)
 
 
-def _swapped(
+def _recover_swap(
     caption: Caption, negative: Caption, left: ChangedSpan, right: ChangedSpan, edits: tuple[Edit, ...]
 ) -> Recovered | None:
     """Two nouns, or two attributes, that have changed places; None if the spans do not hold each other's words."""
@@ -342,7 +344,7 @@ class Verdict(NamedTuple):
     row: Row
 
 
-def judge(
+def judge_negatives(
     evidence_of_each: Sequence[Evidence], negatives: Sequence[Sequence[Caption]], lexicon: Lexicon, settings: Judging
 ) -> list[list[Verdict]]:
     """Judge the negatives of some captions: for each caption, in the order of its negatives.
@@ -367,7 +369,7 @@ def judge(
             assert evidence.image is not None
             row.p_true = None if truth.true_by else evidence.image.p_true(row, evidence.caption)
             if row.reason is None:
-                _reject(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
+                _give_reason(row, truth, evidence, lexicon, settings, is_repeated=negative.text.lower() in seen)
             seen.add(negative.text.lower())
             verdicts[-1].append(Verdict(operator=recovered.operator, verdict=truth.value, row=row))
     compared = [
@@ -376,7 +378,7 @@ def judge(
         for verdict in of_caption
         if verdict.row.reason not in NOT_COMPARED
     ]
-    rate(
+    rate_rows(
         [evidence.caption for evidence, _ in compared],
         [evidence.encoding for evidence, _ in compared],
         [row for _, row in compared],
@@ -387,7 +389,7 @@ def judge(
     return verdicts
 
 
-def _reject(
+def _give_reason(
     row: Row, truth: TruthValue, evidence: Evidence, lexicon: Lexicon, settings: Judging, *, is_repeated: bool
 ) -> None:
     """Give a row the reason for which it is rejected, if there is one, and what decided."""
@@ -395,13 +397,13 @@ def _reject(
         row.reason = "too_long"
     elif is_repeated:
         row.reason = "repeated"
-    elif faults(row.text) > faults(evidence.caption.text):
+    elif count_faults(row.text) > count_faults(evidence.caption.text):
         row.reason = "ungrammatical"
     elif truth.true_by:
         row.reason = truth.true_by
         row.detail = truth.word
         row.sibling_id = truth.sibling_id
-    elif settings.cautious and (may_be_true := violation(row, evidence, lexicon)):
+    elif settings.cautious and (may_be_true := violation_of_row(row, evidence, lexicon)):
         row.reason = may_be_true.reason
         row.detail = may_be_true.word
         row.sibling_id = may_be_true.sibling_id
@@ -455,7 +457,7 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
         is_open = leaves_open(operator.removeprefix("replace_"), row.replaced, row.replacement)
     else:
         is_small = 2 * sum(span.end - span.start for span in main) <= len(caption.tokens)
-        is_open = not (is_small and any(replaces(caption, negative, span) for span in main))
+        is_open = not (is_small and any(span_excludes_word(caption, negative, span) for span in main))
     return TruthValue("undecidable" if is_open else "false")
 
 
@@ -480,10 +482,10 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
     if not NEGATIONS.isdisjoint((*caption.lowered, *negative.lowered)):
         return False
     if operator in ("swap", "swap_attribute"):
-        return meaning(caption) == meaning(negative)
+        return canonical_meaning(caption) == canonical_meaning(negative)
     if operator.startswith("replace_"):
         return is_kind_of(operator.removeprefix("replace_"), row.replaced, row.replacement)
-    return all(follows(caption, negative, span) for span in _main_spans(caption, negative, row.edits))
+    return all(span_follows(caption, negative, span) for span in _main_spans(caption, negative, row.edits))
 
 
 def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool]:
@@ -502,10 +504,10 @@ def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool
     return is_said
 
 
-def faults(text: str) -> int:
+def count_faults(text: str) -> int:
     """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
     number = 0
     for word, following in pairwise(text.lower().split()):
         number += word == following and word.isalpha()
-        number += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+        number += word in ("a", "an") and following[:1].isalnum() and indefinite_article(following) != word
     return number

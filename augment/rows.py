@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..schemas.negatives import EDITS
 from .caption import cached
-from .edits import Edit, apply
+from .edits import Edit, apply_edits
 from .language.concreteness import Concreteness
 from .language.grammar import NUMBERS
 
@@ -99,7 +99,7 @@ class Row:
         return self.replacement == NO + self.replaced
 
 
-def of_whole_caption(reason: str, detail: str | None = None) -> Row:
+def reject_whole_caption(reason: str, detail: str | None = None) -> Row:
     """The rejection that stands for all that an operator could have made of a caption."""
     return Row(change="none", edits=(), tokens=(), replaced="", replacement="", reason=reason, detail=detail)
 
@@ -162,7 +162,9 @@ class RowCollector:
         texts = columns["caption"].to_pylist()
         for name in {*schema.names} & {*Row.__slots__} - {"edits", "text"}:
             columns[name] = pa.array([getattr(row, name) for row in self._rows], schema.field(name).type)
-        columns["text"] = pa.array([_text(row, caption) for row, caption in zip(self._rows, texts, strict=True)])
+        columns["text"] = pa.array(
+            [_text_after_edits(row, caption) for row, caption in zip(self._rows, texts, strict=True)]
+        )
         columns["edits"] = pa.array(
             [
                 [(start, end, caption[start:end], new) for start, end, new in row.edits]
@@ -171,20 +173,20 @@ class RowCollector:
             EDITS,
         )
         if "concreteness" in schema.names:
-            scores = [concreteness(row.change, row.replacement) for row in self._rows]
+            scores = [concreteness_of_change(row.change, row.replacement) for row in self._rows]
             columns["concreteness"] = pa.array(scores, pa.float32())
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
-def _text(row: Row, caption: str) -> str:
+def _text_after_edits(row: Row, caption: str) -> str:
     """The row's text, also of one that was rejected before it was made; "" if nothing is edited."""
     if row.text or not row.edits:
         return row.text
-    return apply(caption, row.edits)
+    return apply_edits(caption, row.edits)
 
 
 @cached(NOUNS)
-def concreteness(change: str, replacement: str) -> float | None:
+def concreteness_of_change(change: str, replacement: str) -> float | None:
     """The concreteness of the noun that a row inserts, or the lowest of those it moves, by the shipped score.
 
     change, replacement: of the row. None if it inserts no noun, or one without a score.

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..caption import cached, read_only
-from .fixed_point import EXP, FOUND, GELU, HIDDEN, MEMORY, ROW, SHARE, VECTOR, buffer, rounded
-from .states import Recurrent, States, Trie, run, transposed, trie
+from .fixed_point import EXP, FOUND, GELU, HIDDEN, MEMORY, ROW, SHARE, VECTOR, round_units, scratch_array
+from .states import Recurrent, States, Trie, find_new_prefixes, run_gru, transposed
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -108,7 +108,7 @@ class Network:
         counts = np.array([len(of_caption) for of_caption in places], np.int64)
         no_places = np.zeros((0, 2), np.int64)
         beside = np.concatenate([no_places, *(of_caption for of_caption in places if len(of_caption))])
-        reach = _reach(lengths, counts, beside)
+        reach = _states_looked_at(lengths, counts, beside)
         read = self._states(captions, lengths, reach, known)
         vectors = self._vectors_of_all(lengths, counts, reach, beside, read)
         return np.split(vectors, np.cumsum(counts)[:-1]) if len(counts) else [], read
@@ -136,9 +136,9 @@ class Network:
         # by length in `levels`) and gives each caption the rows of its states (`trie`). The rows are: those that are
         # known, new ones of the forward GRU, new ones of the backward GRU.
         used = 0 if known is None else known.used
-        ahead = trie(units_ahead, used, None if known is None else known.ahead)
+        ahead = find_new_prefixes(units_ahead, used, None if known is None else known.ahead)
         middle = used + ahead.size
-        behind = trie(units_behind, middle, None if known is None else known.behind)
+        behind = find_new_prefixes(units_behind, middle, None if known is None else known.behind)
         total = middle + behind.size
         if known is not None and total <= len(known.states.state):
             states = known.states
@@ -151,8 +151,8 @@ class Network:
                 for rows, known_rows in zip(states, known.states, strict=True):
                     rows[:used] = known_rows[:used]
         forward, backward = self.sides
-        run(forward, ahead.levels, states, used)
-        run(backward, behind.levels, states, middle)
+        run_gru(forward, ahead.levels, states, used)
+        run_gru(backward, behind.levels, states, middle)
         return Read(ahead=ahead.trie, behind=behind.trie, states=states, used=total)
 
     def _vectors_of_all(
@@ -201,42 +201,44 @@ class Network:
         heads = len(self.arrays["distance"])
         width = size // len(self.arrays["distance"])
         number = np.arange(count)[:, None]
-        around = buffer("both", (total, states.around.shape[1]))
+        around = scratch_array("both", (total, states.around.shape[1]))
         np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
         after = rows[number, 2 * reach - units + beside[..., 1]].ravel()
-        around += np.take(states.around, after, axis=0, out=buffer("after", around.shape), mode="clip")
-        memory = buffer("seen", (count, 2 * reach, 2 * size))
+        around += np.take(states.around, after, axis=0, out=scratch_array("after", around.shape), mode="clip")
+        memory = scratch_array("seen", (count, 2 * reach, 2 * size))
         np.take(states.memory, rows, axis=0, out=memory, mode="clip")
         memory = memory.reshape(count, 2 * reach, heads, 2 * width)
         bits = int(np.log2(ROW // width))
         query = around[:, :size] * np.float32(width**-0.5 * 2.0**bits)
-        rounded(query, largest=ROW // width)  # the query of a head is a row, too
+        round_units(query, largest=ROW // width)  # the query of a head is a row, too
         query = query.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         weights = query @ memory[..., :width].transpose(0, 2, 3, 1)
         weights *= np.float32(2.0 ** -(bits + MEMORY))
-        weights += self._biases(beside, units, reach)
+        weights += self._biases_at_places(beside, units, reach)
         weights -= weights.max(-1, keepdims=True)
         weights *= np.float32(EXP.scale)
         weights += np.float32(EXP.offset)
         EXP.take(weights, out=weights)
         weights /= weights.sum(-1, keepdims=True, dtype=np.float64).astype(np.float32)
-        rounded(weights, SHARE, ROW)
-        attended = buffer("attended", (total, size))
+        round_units(weights, SHARE, ROW)
+        attended = scratch_array("attended", (total, size))
         out = attended.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         np.matmul(weights, memory[..., width:].transpose(0, 2, 1, 3), out=out)
-        rounded(attended, FOUND - SHARE - MEMORY)
-        hidden = np.matmul(attended, self._from_attended, out=buffer("hidden", (total, self._from_attended.shape[1])))
+        round_units(attended, FOUND - SHARE - MEMORY)
+        hidden = np.matmul(
+            attended, self._from_attended, out=scratch_array("hidden", (total, self._from_attended.shape[1]))
+        )
         hidden += around[:, size:]
         GELU.take(hidden, out=hidden)
-        vectors = np.matmul(hidden, self._output, out=buffer("vectors", (total, self._output.shape[1])))
+        vectors = np.matmul(hidden, self._output, out=scratch_array("vectors", (total, self._output.shape[1])))
         vectors += self.arrays["output.bias"]
-        rounded(vectors, VECTOR)
+        round_units(vectors, VECTOR)
         vectors *= np.float32(2.0**-VECTOR)
         return vectors
 
-    def _biases(self, beside: np.ndarray, units: int, reach: int) -> np.ndarray:
+    def _biases_at_places(self, beside: np.ndarray, units: int, reach: int) -> np.ndarray:
         """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, 2 reach)."""
-        near = self._near(units)
+        near = self._distance_biases(units)
         before = near.before[..., :reach]
         after = near.after[..., -reach:]
         if (beside == beside[:1]).all():
@@ -245,7 +247,7 @@ class Network:
         return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)
-    def _near(self, units: int) -> DistanceBiases:
+    def _distance_biases(self, units: int) -> DistanceBiases:
         """The biases of captions with this number of units; UNSEEN for states that have seen the place."""
         table = self.arrays["distance"]
         distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
@@ -267,7 +269,7 @@ class DistanceBiases(NamedTuple):
     after: np.ndarray
 
 
-def _reach(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarray) -> np.ndarray:
+def _states_looked_at(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarray) -> np.ndarray:
     """Of each caption, the number of states on either side that its places look at, at least 1: (captions,)."""
     reach = np.ones(len(lengths), np.int64)
     farther = np.maximum(beside[:, 0] + 1, np.repeat(lengths, counts) - beside[:, 1])
@@ -276,7 +278,7 @@ def _reach(lengths: np.ndarray, counts: np.ndarray, beside: np.ndarray) -> np.nd
 
 
 @cached(LENGTHS)
-def singles(units: int) -> np.ndarray:
+def places_of_units(units: int) -> np.ndarray:
     """The places of the units of a caption with this number of units, without START and END: (places, 2), read-only."""
     inner = np.arange(1, units - 1)
     return read_only(np.stack([inner - 1, inner + 1], axis=1))

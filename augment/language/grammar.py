@@ -74,7 +74,7 @@ def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
 
 
 @cache
-def _inflect() -> Any:
+def _inflect_engine() -> Any:
     """The engine of the package inflect.
 
     inflect lets typeguard check the arguments of its functions, which takes a second or more to set up and slows down
@@ -99,7 +99,7 @@ def _inflect() -> Any:
 
 
 @cache
-def plural(noun: str) -> str:
+def plural_of(noun: str) -> str:
     """The plural of a noun or compound: "box" -> "boxes", "man" -> "men", "runner-up" -> "runners-up"."""
     if noun in _PLURALS:
         return _PLURALS[noun]
@@ -117,7 +117,7 @@ def plural(noun: str) -> str:
     if last.endswith(("f", "o")):
         return noun + ("es" if last in _REGULAR["in_oes"] else "s")
     # What follows the tables and rules above is left to inflect, which is slow to load.
-    many = _inflect().plural_noun(last)
+    many = _inflect_engine().plural_noun(last)
     # "Jeans", "pants": what ends in "s" and would take another has no singular.
     return noun if last.endswith("s") and many == last + "s" else first + many
 
@@ -152,7 +152,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         return None
     edits = []
     agreeing = set[int]()
-    for verb in _verbs(caption, caption.tokens[noun], plural=plural):
+    for verb in _agreeing_verbs(caption, caption.tokens[noun], plural=plural):
         finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
@@ -166,7 +166,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
             following = caption.tokens[finite.index + 1 : finite.index + 2]
             if finite.tag in ("NNS", "NN") and any(word.pos != "PUNCT" for word in following):
                 return None  # "a man eats and dogs | bark"
-            if finite.tag in ("NNS", "NN") and caption.has(finite.index, "det", "compound", "amod"):
+            if finite.tag in ("NNS", "NN") and caption.has_dependent(finite.index, "det", "compound", "amod"):
                 return None  # "a man speaks and an animal | chirps"
             # A verb in the singular that the parse takes for a base form or a noun: "a dog | runs".
             misread = finite.tag in ("VB", "VBP", "NNS", "NN") and is_third_person(lower)
@@ -176,7 +176,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
                     return None
         elif lower in _SINGULAR_VERBS:
             new = _SINGULAR_VERBS[lower]
-        elif finite.tag == "VBP" or (finite.tag == "VB" and not caption.has(finite.index, "aux")):
+        elif finite.tag == "VBP" or (finite.tag == "VB" and not caption.has_dependent(finite.index, "aux")):
             new = None if finite.dep in ("aux", "auxpass") else third_person(lower)
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
@@ -270,7 +270,7 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
         return True  # "as an engine | roars", parsed as a preposition and its object
     if noun.dep == "conj" and first.pos not in _NOUN_POS and _may_agree(caption.word(noun.index + 1), plural=plural):
         return True  # "people speak and an engine | revs": a noun joined to a verb
-    of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has(noun.index, "conj"))
+    of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has_dependent(noun.index, "conj"))
     if of_many and above.index > noun.index:
         finite = next(caption.dependents(above.index, "aux", "auxpass"), above)
         if finite.tag == "VBZ":
@@ -322,17 +322,19 @@ def _is_below(caption: Caption, index: int, above: int) -> bool:
     return False
 
 
-def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
+def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
     """The verbs that agree with a noun: its own, their conjuncts, and those of its relative clauses.
 
     plural: also the verb before a list, which agrees with the list's first noun: "there is a dog and a cat".
     """
     head = caption.tokens[noun.head]
-    listed = caption.has(noun.index, "conj")
+    listed = caption.has_dependent(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
     agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
-        if (is_subject and head.index != noun.index) or (noun.dep == "attr" and caption.has(head.index, "expl")):
+        if (is_subject and head.index != noun.index) or (
+            noun.dep == "attr" and caption.has_dependent(head.index, "expl")
+        ):
             agreeing.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
         if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
@@ -340,11 +342,11 @@ def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
     for verb in agreeing:
         yield verb
         while following := next(caption.dependents(verb.index, "conj"), None):
-            if caption.has(following.index, "nsubj", "nsubjpass"):
+            if caption.has_dependent(following.index, "nsubj", "nsubjpass"):
                 break
             yield following
             verb = following
-    exists = noun.dep in ("attr", "dobj") and caption.has(head.index, "expl")
+    exists = noun.dep in ("attr", "dobj") and caption.has_dependent(head.index, "expl")
     if plural and listed and (is_subject or exists) and head.index < noun.index:
         yield head
 
@@ -373,7 +375,7 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         following = caption.tokens[token.index + 1 : token.index + 2]
         if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
-        if not _may_mean(number, old):
+        if not _pronoun_fits(number, old):
             continue
         is_elsewhere = sentence_number(caption, noun) != sentence_number(caption, token.index)
         is_antecedent = _is_antecedent(caption, noun, token, number)
@@ -399,7 +401,7 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
     return edits
 
 
-def _may_mean(number: str, old: Gender | None) -> bool:
+def _pronoun_fits(number: str, old: Gender | None) -> bool:
     """Whether a pronoun of this number or gender may refer to a noun of the gender `old`; None: to a plural."""
     if old is None or number == "plural":
         return number == "plural" and old in (None, "any")
@@ -412,7 +414,7 @@ def _is_only_antecedent(caption: Caption, noun: int, pronoun: Token, number: str
         root = caption.tokens[chunk.root]
         if root.index >= pronoun.index or root.index == noun or root.pos not in _NOUN_POS:
             continue
-        if _may_mean(number, None if root.tag in ("NNS", "NNPS") else gender(root.lemma)):
+        if _pronoun_fits(number, None if root.tag in ("NNS", "NNPS") else gender(root.lemma)):
             return False
     return True
 
@@ -436,10 +438,10 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
         if root.index == subject:
             continue
         old = None if root.tag in ("NNS", "NNPS") else gender(root.lemma)
-        if _may_mean(number, old):
+        if _pronoun_fits(number, old):
             if owned is not None and owned.dep == "conj" and owned.head == root.index:
                 return root.index == noun
-            exists = root.dep == "attr" and caption.has(root.head, "expl")
+            exists = root.dep == "attr" and caption.has_dependent(root.head, "expl")
             is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: of a caption without a verb
             nouns.append((old == number, is_subject, root.index))
     if not nouns:
@@ -457,15 +459,15 @@ def _subject_beside(caption: Caption, pronoun: Token) -> int | None:
     for _ in range(_DEPTH):
         if above.pos in ("ADP", "ADV", "ADJ", "SCONJ"):
             above = caption.tokens[above.head]
-    if above.pos not in ("VERB", "AUX") or caption.has(above.index, "dobj", "prt"):
+    if above.pos not in ("VERB", "AUX") or caption.has_dependent(above.index, "dobj", "prt"):
         return None
-    if caption.has(above.index, "expl"):
+    if caption.has_dependent(above.index, "expl"):
         return next((thing.index for thing in caption.dependents(above.index, "attr")), None)
     return next((subject.index for subject in caption.dependents(above.index, "nsubj", "nsubjpass")), None)
 
 
 @cache
-def article(word: str) -> str:
+def indefinite_article(word: str) -> str:
     """The indefinite article before a word or phrase, by its sound.
 
     "an" hour, "a" uniform, "an" 8, "a" one-way sign, "an" L-shaped couch, "an" MRI, "a" UFO, "an" éclair.
@@ -497,7 +499,7 @@ def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tu
     if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
         return (edit,)
     token = caption.tokens[index - 1]
-    if token.tag != "DT" or article(following) == token.lower:
+    if token.tag != "DT" or indefinite_article(following) == token.lower:
         return (edit,)
     casing: Casing = "upper" if len(edit.new) > 1 and edit.new.isupper() else "sentence"
-    return Edit(token.start, token.end, cased(article(following), token.text, casing, first=True)), edit
+    return Edit(token.start, token.end, cased(indefinite_article(following), token.text, casing, first=True)), edit

@@ -89,10 +89,10 @@ def denials(caption: Caption) -> tuple[Denial, ...]:
     of_caption = []
     for token in caption.tokens:
         if _is_negation(caption, token):
-            of_caption.append(_denial(caption, token))
+            of_caption.append(_denial_by(caption, token))
         elif _is_few(caption, token):
             # There are some: nothing is said not to be there, but another word may be true in the same place.
-            of_caption.append(_denial(caption, token)._replace(denied=frozenset()))
+            of_caption.append(_denial_by(caption, token)._replace(denied=frozenset()))
     return tuple(of_caption)
 
 
@@ -122,16 +122,16 @@ def is_denied_noun(caption: Caption, noun: int) -> bool:
         return False
     first = caption.phrase_start(noun)
     phrase = caption.lowered[first : noun + 1]
-    is_definite = phrase[0] in DEFINITE or caption.has(noun, "poss") or caption.tokens[noun].pos == "PROPN"
+    is_definite = phrase[0] in DEFINITE or caption.has_dependent(noun, "poss") or caption.tokens[noun].pos == "PROPN"
     return not is_definite or not NEGATIONS.isdisjoint(phrase)
 
 
 @cached_on_caption
-def _bounds(caption: Caption) -> dict[int, Bound]:
+def _bounds_by_token(caption: Caption) -> dict[int, Bound]:
     """The numbers that are bounds, by token."""
     bounds = {}
     for token in caption.tokens:
-        value = _number(token)
+        value = _number_of(token)
         if value is None:
             continue
         # The longest wording first: "no more than five" is an upper bound, and its end "more than five" a lower one.
@@ -150,10 +150,10 @@ def _bounds(caption: Caption) -> dict[int, Bound]:
 
 def bound_of(caption: Caption, number: int) -> Bound | None:
     """The bound that the number at this token sets: "at least four", "fewer than ten"; None: it sets none."""
-    return _bounds(caption).get(number)
+    return _bounds_by_token(caption).get(number)
 
 
-def is_open(caption: Caption, number: int) -> bool:
+def leaves_count_open(caption: Caption, number: int) -> bool:
     """Whether the number at this token leaves open how many there are: "about four", "two or three", "four or more".
 
     Those of `bound_of` leave open only some counts.
@@ -170,7 +170,7 @@ def is_open(caption: Caption, number: int) -> bool:
     return word(number - 1) in BETWEEN_NUMBERS and (before in NUMBER_WORDS or before.isdigit() or before == "out")
 
 
-def _number(token: Token) -> int | None:
+def _number_of(token: Token) -> int | None:
     """The value of a number word or of digits; None: it is none."""
     if token.lower in NUMBER_WORDS:
         return NUMBER_WORDS.index(token.lower) + 1
@@ -205,14 +205,14 @@ def _is_few(caption: Caption, token: Token) -> bool:
     return bound is not None and bound.lowest == 0
 
 
-def _denial(caption: Caption, word: Token) -> Denial:
+def _denial_by(caption: Caption, word: Token) -> Denial:
     """What a negating word denies."""
     if quoted := _quoted(caption, word.index):
         return Denial(word.index, scope=quoted, denied=frozenset())  # what is quoted is neither replaced nor denied
     if phrase := _phrase_with_nearly_no(caption, word):
         return Denial(word.index, scope=phrase, denied=phrase)
-    top = _denied(caption, word)
-    scope = frozenset(_below(caption, top, word))
+    top = _top_of_denial(caption, word)
+    scope = frozenset(_scope_below(caption, top, word))
     if top.pos not in ("VERB", "AUX"):
         return Denial(word.index, scope=scope, denied=scope)
     # A subject that does not carry the negation itself is there: "a man is not …", but not "nobody is …".
@@ -242,7 +242,7 @@ def _phrase_with_nearly_no(caption: Caption, word: Token) -> frozenset[int]:
     return frozenset(range(word.index - 1, noun + 1)) if is_object and noun > word.index else frozenset()
 
 
-def _denied(caption: Caption, word: Token) -> Token:
+def _top_of_denial(caption: Caption, word: Token) -> Token:
     """The token that a negating word denies, with what stands below it."""
     tokens = caption.tokens
     if word.lower in OF_PHRASE or word.head == word.index or word.lemma == "lack":
@@ -252,7 +252,7 @@ def _denied(caption: Caption, word: Token) -> Token:
     elif bound := bound_of(caption, word.index):
         denied = tokens[word.head]
         while denied.dep == "pobj" and denied.head >= bound.start:  # "up to six boats float", parsed as "up (to boats)"
-            denied = _outside(caption, denied, bound.start)
+            denied = _token_above_bound(caption, denied, bound.start)
     else:
         denied = tokens[word.head]
         is_first = caption.word(word.index - 1) not in DETERMINERS
@@ -272,7 +272,7 @@ def _denied(caption: Caption, word: Token) -> Token:
     return above if denied.dep == "pobj" else denied
 
 
-def _outside(caption: Caption, token: Token, start: int) -> Token:
+def _token_above_bound(caption: Caption, token: Token, start: int) -> Token:
     """The first token above another that is not between `start` and that one."""
     above = caption.tokens[token.head]
     for _ in range(LONGEST_BOUND):
@@ -291,7 +291,7 @@ def _verbs_above(caption: Caption, token: Token) -> Iterator[Token]:
         token = caption.tokens[token.head]
 
 
-def _below(caption: Caption, top: Token, word: Token) -> Iterator[int]:
+def _scope_below(caption: Caption, top: Token, word: Token) -> Iterator[int]:
     """The indices of what a denial of `top` by `word` denies: its subtree, without clauses that stand on their own."""
     yield top.index
     if word.lower in ("nobody", "nothing", "none") or (word.lower == "no" and caption.word(word.index + 1) == "one"):
@@ -317,7 +317,7 @@ def _stands_alone(caption: Caption, top: Token, child: Token, conjunction: str, 
     one after a verb that is denied by its own "not" ("does not sit and holds a ball"); and a clause with a subject
     after "while". conjunction: the last one before the child. own_verb: whether `top` is such a verb.
     """
-    has_subject = caption.has(child.index, *SUBJECTS)
+    has_subject = caption.has_dependent(child.index, *SUBJECTS)
     if child.dep in ("conj", "parataxis"):
         if conjunction == "but" or (has_subject and conjunction not in ("nor", "or")):
             return True

@@ -70,12 +70,12 @@ def _heads_phrase(token: Token) -> bool:
 def _is_definite(caption: Caption, noun: Token) -> bool:
     """Whether a noun phrase begins with "the", "both", "his" or the like."""
     first = caption.phrase_start(noun.index)
-    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has(noun.index, "poss")
+    return caption.lowered[first] in DEFINITE and first < noun.index or caption.has_dependent(noun.index, "poss")
 
 
 def _is_bare(caption: Caption, noun: Token) -> bool:
     """Whether a noun has neither a determiner nor a number nor an owner."""
-    return not caption.has(noun.index, "det", "nummod", "poss")
+    return not caption.has_dependent(noun.index, "det", "nummod", "poss")
 
 
 class Member(NamedTuple):
@@ -90,7 +90,7 @@ class Member(NamedTuple):
 
 
 @cached_on_caption
-def _members(caption: Caption) -> tuple[Member, ...]:
+def _set_members(caption: Caption) -> tuple[Member, ...]:
     """The words of a caption that stand for members of a set, in text order."""
     members = []
     for token in caption.tokens:
@@ -101,7 +101,7 @@ def _members(caption: Caption) -> tuple[Member, ...]:
         # "They look at each other" divides no set.
         if (word, following) in MUTUAL or (before, word) in MUTUAL:
             continue
-        noun = _noun_of(caption, token)
+        noun = _noun_after_determiner(caption, token)
         if word in ("other", "others") or word in ORDINALS:
             if before in ("the", "an", "each", "and") and noun not in PLACES:
                 members.append(Member(token=index, word=word, noun=noun))
@@ -122,7 +122,7 @@ def _members(caption: Caption) -> tuple[Member, ...]:
     return tuple(members)
 
 
-def _noun_of(caption: Caption, token: Token) -> str:
+def _noun_after_determiner(caption: Caption, token: Token) -> str:
     """The lemma of the noun that a word is a determiner or number of; "" if it stands alone."""
     if token.dep in ("det", "nummod", "amod", "predet", "poss", "compound") and token.head > token.index:
         head = caption.tokens[token.head]
@@ -137,7 +137,7 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
     noun: the token of the thing; count: how many there are.
     """
     this = caption.tokens[noun]
-    for member in _members(caption):
+    for member in _set_members(caption):
         if member.noun and member.noun != this.lemma:
             continue
         is_behind = member.token > noun
@@ -147,7 +147,7 @@ def is_divided(caption: Caption, noun: int, count: int) -> bool:
             return True
         if is_behind and caption.word(caption.phrase_start(noun)) == "one":  # "one dog is brown, the other black"
             return True
-    return noun in _listed(caption)
+    return noun in _listed_nouns(caption)
 
 
 def _same_sentence(caption: Caption, one: int, other: int) -> bool:
@@ -156,7 +156,7 @@ def _same_sentence(caption: Caption, one: int, other: int) -> bool:
 
 
 @cached_on_caption
-def _listed(caption: Caption) -> frozenset[int]:
+def _listed_nouns(caption: Caption) -> frozenset[int]:
     """The nouns that a caption names and then lists, and those of the list: "three people: a man, a woman and a child".
 
     After a colon, and in apposition: "two men, a black man and a white man, sit". Parses often make the second a
@@ -172,12 +172,12 @@ def _listed(caption: Caption) -> frozenset[int]:
             listed |= {above.index, *_conjuncts(caption, token)}
         elif token.dep == "conj" and above.pos in NOUN_POS and above.dep != "conj" and _follows_comma(caption, token):
             joined = _conjuncts(caption, above)
-            has_conjunction = any(caption.has(index, "cc") for index in joined)
+            has_conjunction = any(caption.has_dependent(index, "cc") for index in joined)
             # Two phrases without "and" between them, or a list of what the first already names.
             if may_corefer(above.lemma, token.lemma) or (len(joined) == 2 and not has_conjunction):
                 listed |= {above.index, *_conjuncts(caption, token)}
     for token in tokens:
-        if token.pos in NOUN_POS and caption.has(token.index, "nummod"):
+        if token.pos in NOUN_POS and caption.has_dependent(token.index, "nummod"):
             members = _members_behind(caption, token)
             listed |= {token.index, *members} if members else set()
     for mark in tokens:
@@ -187,7 +187,7 @@ def _listed(caption: Caption) -> frozenset[int]:
         heads = [chunk for chunk in caption.chunks if sentence_number(caption, chunk.root) == here]
         before = [chunk.root for chunk in heads if chunk.end <= mark.index]
         behind = [chunk.root for chunk in heads if chunk.start > mark.index]
-        counted = [root for root in before if caption.has(root, "nummod") or tokens[root].tag == "NNS"]
+        counted = [root for root in before if caption.has_dependent(root, "nummod") or tokens[root].tag == "NNS"]
         if counted and behind:
             listed.update(counted, behind)
     return frozenset(listed)
@@ -204,7 +204,11 @@ def _members_behind(caption: Caption, counted: Token) -> set[int]:
         if not _same_sentence(caption, counted.index, token.index):
             break
         has_comma = has_comma or token.text in APPOSING
-        is_new = token.pos in NOUN_POS and token.lemma != counted.lemma and caption.has(token.index, "nummod", "det")
+        is_new = (
+            token.pos in NOUN_POS
+            and token.lemma != counted.lemma
+            and caption.has_dependent(token.index, "nummod", "det")
+        )
         if has_comma and is_new and not _is_definite(caption, token) and may_corefer(counted.lemma, token.lemma):
             members.add(token.index)
     return members
@@ -234,4 +238,4 @@ def is_single(caption: Caption, noun: int) -> bool:
 
 def is_listed(caption: Caption, noun: int) -> bool:
     """Whether a noun names a set that the caption lists, or one of the list."""
-    return noun in _listed(caption)
+    return noun in _listed_nouns(caption)

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import chain, permutations, product
 from typing import Literal, NamedTuple
 
-from ..cloze.states import by_first_word
+from ..cloze.states import group_by_first_word
 from ..data import data_path, word_lists
 from .wordnet import WordNet
 
@@ -40,7 +40,7 @@ class Overlaps(NamedTuple):
 
 
 @cache
-def overlaps() -> Overlaps:
+def noun_overlap_table() -> Overlaps:
     """The shipped table data/noun_overlaps.toml, read once per process."""
     table = word_lists(data_path("noun_overlaps.toml"))
     groups: defaultdict[str, set[str]] = defaultdict(set)
@@ -48,19 +48,19 @@ def overlaps() -> Overlaps:
         for noun in members:
             groups[noun].update(members)
     for names, members in table["general"].items():
-        for noun, same in pairs(product(names.split(", "), members)):
+        for noun, same in pairs_within_groups(product(names.split(", "), members)):
             groups[noun].add(same)
     return Overlaps(
         groups=dict(groups), implied=table["implies"], persons=table["persons"], vague=table["vague"]["words"]
     )
 
 
-def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
+def pairs_within_groups(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
     """All pairs of words of a common group, in both orders."""
     return frozenset(pair for groups in tables for group in groups for pair in permutations(group, 2))
 
 
-def head(entry: str) -> str:
+def head_word(entry: str) -> str:
     """The last word of a noun or compound: "tennis racket" -> "racket"."""
     return entry.rpartition(" ")[2]
 
@@ -68,13 +68,13 @@ def head(entry: str) -> str:
 @cache
 def is_person(noun: str) -> bool:
     """Whether a noun names persons: listed, or by the first WordNet sense of the compound, else of its head."""
-    if any(noun in words for words in overlaps().persons.values()):
+    if any(noun in words for words in noun_overlap_table().persons.values()):
         return True
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(noun, "n")
     if senses:
         return bool(wordnet.first_above("person.n.01")[senses[0]] == 0)
-    return noun != head(noun) and is_person(head(noun))
+    return noun != head_word(noun) and is_person(head_word(noun))
 
 
 # A share, as many words are names of persons in a rare sense only.
@@ -94,8 +94,8 @@ def may_be_person(noun: str) -> bool:
 @cache
 def gender(noun: str) -> Gender:
     """The gender of pronouns for a noun: male, female, any (a person of unknown gender) or thing."""
-    persons = overlaps().persons
-    for word in (noun, head(noun)):
+    persons = noun_overlap_table().persons
+    for word in (noun, head_word(noun)):
         if word in persons["male"]:
             return "male"
         if word in persons["female"]:
@@ -105,13 +105,13 @@ def gender(noun: str) -> Gender:
 
 def persons_may_be_same(a: str, b: str) -> bool:
     """Whether two words for persons may name the same person: player and man, child and boy; not man and woman."""
-    return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
+    return is_person(a) and is_person(b) and head_word(a) not in other_persons(head_word(b))
 
 
 @cache
 def other_persons(word: str) -> frozenset[str]:
     """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
-    persons = overlaps().persons
+    persons = noun_overlap_table().persons
     opposite = {"male": "female", "female": "male", "child": "adult", "adult": "child"}
     return frozenset().union(*(persons[other] for own, other in opposite.items() if word in persons[own]))
 
@@ -135,7 +135,7 @@ def semantic_class(noun: str) -> int:
     if is_person(noun):
         return PERSON
     wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head(noun), "n")
+    senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head_word(noun), "n")
     return 1 + int(wordnet.first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
 
 
@@ -146,18 +146,20 @@ def verb_class(verb: str) -> str:
     return WordNet.load().lexname(senses[0]) if senses else ""
 
 
-def _names(*anchors: str) -> Callable[[str], bool]:
+def _is_in_any_class(*anchors: str) -> Callable[[str], bool]:
     """Whether a noun, the argument, is in the class of one of these synsets of ANCHORS."""
     numbers = {ANCHORS.index(anchor) + 1 for anchor in anchors}
     return lambda noun: semantic_class(noun) in numbers
 
 
-is_location = _names(
+is_location = _is_in_any_class(
     "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
 )
-is_furnishing = _names("furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01")
-is_body_part = _names("body_part.n.01")  # "eye", "paw"
-is_worn = _names("clothing.n.01", "footwear.n.01", "headdress.n.01")
+is_furnishing = _is_in_any_class(
+    "furniture.n.01", "container.n.01", "device.n.01", "instrumentality.n.03", "artifact.n.01"
+)
+is_body_part = _is_in_any_class("body_part.n.01")  # "eye", "paw"
+is_worn = _is_in_any_class("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
@@ -185,7 +187,7 @@ class Attributes(NamedTuple):
 
 
 @cache
-def attributes() -> Attributes:
+def attribute_table() -> Attributes:
     """The shipped table data/attributes.toml, read once per process."""
     table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
     dimensions: defaultdict[str, set[str]] = defaultdict(set)
@@ -196,10 +198,10 @@ def attributes() -> Attributes:
     return Attributes(
         dimensions=dict(dimensions),
         # The words of a group, such as shades of red, may both be true; those of two groups of a dimension may not.
-        compatible=pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
+        compatible=pairs_within_groups(*table["dimensions"].values(), table["overlaps"]["lists"]),
         vague=frozenset(table["vague"]["words"]),
         univse=tuple(papers["words"]),
-        univse_groups=pairs(papers["groups"]),
+        univse_groups=pairs_within_groups(papers["groups"]),
         vague_relations=frozenset(papers["vague_relations"]),
     )
 
@@ -211,7 +213,7 @@ def are_incompatible(one: str, other: str) -> bool:
     True for words of a common dimension, unless the table lists them as compatible; for a word that is not in the
     table, only if they are direct antonyms in WordNet.
     """
-    table = attributes()
+    table = attribute_table()
     if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
         return False
     mine = table.dimensions.get(one)
@@ -222,15 +224,15 @@ def are_incompatible(one: str, other: str) -> bool:
     return other in antonyms(one, "a") or one in antonyms(other, "a")
 
 
-def may_be_same(one: str, other: str) -> bool:
+def attributes_may_both_hold(one: str, other: str) -> bool:
     """Whether a thing that is described as `other` may also be `one`: equal words, or compatible by the table."""
-    return one == other or (one, other) in attributes().compatible
+    return one == other or (one, other) in attribute_table().compatible
 
 
 @cache
 def has_other_sense_of_persons(word: str) -> bool:
     """Whether a word means something else, or age, when it describes persons: "black", "little"."""
-    dimensions = attributes().dimensions.get(word)
+    dimensions = attribute_table().dimensions.get(word)
     return dimensions is not None and dimensions <= NOT_OF_PERSONS
 
 
@@ -240,7 +242,7 @@ def is_compound(word: str, noun: str) -> bool:
 
     Never for a visible attribute ("young man"). Warmth is none: "hot" may be part of a compound, as unknown words may.
     """
-    dimensions = attributes().dimensions.get(word, WARMTH)
+    dimensions = attribute_table().dimensions.get(word, WARMTH)
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))
 
 
@@ -277,7 +279,7 @@ class Prepositions:
     places: dict[str, frozenset[str]]
     unfit: dict[str, frozenset[str]]
 
-    def exclude(self, one: str, other: str, noun: str = "") -> bool:
+    def are_exclusive(self, one: str, other: str, noun: str = "") -> bool:
         """Whether no photo shows both of the same two things: a cat on and under a table.
 
         noun: the second thing; of some both are true at once ("in" and "on" a bus). "": of none.
@@ -286,7 +288,7 @@ class Prepositions:
             return False
         return (self.relations.get(one), self.relations.get(other)) in self.exclusions
 
-    def imply(self, one: str, other: str, noun: str) -> bool:
+    def suggests(self, one: str, other: str, noun: str) -> bool:
         """Whether a caption that says the one makes it likely that the other is true: of one relation, of one set of
         VSE-C's Table 8 (Shi et al. 2018), or both fit the noun.
         """
@@ -301,7 +303,7 @@ class Prepositions:
 
 
 @cache
-def prepositions() -> Prepositions:
+def preposition_table() -> Prepositions:
     """The shipped table data/prepositions.toml, read once per process."""
     table = word_lists(data_path("prepositions.toml"))
     phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
@@ -310,9 +312,11 @@ def prepositions() -> Prepositions:
     for number, words in enumerate(table8, start=1):
         for word in words:
             sets[word] += (number,)
-    exclusions = pairs([relation, other] for relation, others in table["exclusions"].items() for other in others)
+    exclusions = pairs_within_groups(
+        [relation, other] for relation, others in table["exclusions"].items() for other in others
+    )
     computed = {
-        "phrases": by_first_word(phrases),
+        "phrases": group_by_first_word(phrases),
         "sets": dict(sets),
         "relations": {word: relation for relation, words in table["relations"].items() for word in words},
         "exclusions": exclusions,

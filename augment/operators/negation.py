@@ -26,8 +26,8 @@ from ..caption import Caption, cached, cached_on_context, read_only
 from ..edits import Edit
 from ..evidence import Evidence
 from ..language.coreference import may_corefer
-from ..language.grammar import ARTICLES, article
-from ..language.semantic_classes import head
+from ..language.grammar import ARTICLES, indefinite_article
+from ..language.semantic_classes import head_word
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..reproducible import exp, hash_keys
@@ -107,10 +107,10 @@ class Negation(ListingOperator):
         of_caption: list[list[Row]] = [[] for _ in batch.evidence]
         for number, corrections in corrections_of(batch, captions, self.replacers).items():
             evidence = batch.evidence[number]
-            existing = existence(evidence, batch.lexicon, bool(corrections))
+            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             corrected = [_corrected(evidence.caption, correction) for correction in corrections]
             existing_rows = _false_rows(evidence, batch.lexicon, existing, seed, self.name)
-            is_correction_first = _chance(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
+            is_correction_first = _random_number(seed, self.name, evidence.caption, "correction") < OF_CORRECTIONS
             of_caption[number] = [*corrected, *existing_rows] if is_correction_first else [*existing_rows, *corrected]
         return ListedRows(of_caption)
 
@@ -145,25 +145,25 @@ class TrueNegation(Negation):
             evidence = batch.evidence[number]
             corrected = [
                 correction.row(
-                    (_not_after(evidence.caption, correction.exchange, correction.new),),
+                    (_append_not(evidence.caption, correction.exchange, correction.new),),
                     correction.present,
                     correction.present + BOTH + NO + correction.absent,
                 )
                 for correction in corrections
             ]
-            existing = existence(evidence, batch.lexicon, bool(corrections))
+            existing = existence_contrasts(evidence, batch.lexicon, bool(corrections))
             of_caption[number] = [*corrected, *_true_rows(evidence.caption, batch.lexicon, existing)]
         return ListedRows(of_caption)
 
 
-def _chance(seed: int, operator: str, caption: Caption, name: str) -> float:
+def _random_number(seed: int, operator: str, caption: Caption, name: str) -> float:
     """A random number from 0 to 1, by the seed, the operator, the caption and the name of what is decided."""
     return float(uniforms(seed, operator, [caption.caption_id], np.zeros(1, int), hash_keys([name]))[0])
 
 
 def _corrected(caption: Caption, correction: Correction) -> Row:
     """The false sentence that corrects a caption: "on a table, not a bench"."""
-    edits = sorted([*correction.exchange.edits, _not_after(caption, correction.exchange, correction.old)])
+    edits = sorted([*correction.exchange.edits, _append_not(caption, correction.exchange, correction.old)])
     return correction.row(
         tuple(edits),
         correction.present + BOTH + NO + correction.absent,
@@ -215,15 +215,15 @@ def contrasts(evidence: Evidence, lexicon: Lexicon, nouns: ReplacingOperator) ->
     weighed = []
     for site in noun_sites(evidence.caption):
         if site.slot is not None:
-            weights = _weights_at(evidence, lexicon, site, nouns)
+            weights = _weights_of_absent_nouns(evidence, lexicon, site, nouns)
             weighed.append((site, site.slot.entry, site.slot.plural, weights))
     for frame, site in added_sites(evidence.caption).items():
         if frame != "exists":
-            weighed += [(site, *noun) for noun in _unmentioned(evidence, lexicon, frame)]
-    return _sampled("contrasts", evidence.caption, lexicon, weighed)
+            weighed += [(site, *noun) for noun in _contrasts_beyond_caption(evidence, lexicon, frame)]
+    return _sample_contrasts("contrasts", evidence.caption, lexicon, weighed)
 
 
-def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
+def existence_contrasts(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> list[Contrast]:
     """Sample contrasts for sentences that say only what is in the picture: "There are no dogs in the picture".
 
     The thing that is present is mentioned by a caption of the image. The absent one is about as frequent in captions,
@@ -243,7 +243,7 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
     site = added_sites(caption).get("exists")
     if site is None:
         return []
-    allowed = _allowed(nouns.names, "exists")
+    allowed = _negatable_nouns(nouns.names, "exists")
     priors = nouns.priors[""]
     weighed = []
     expected = None if evidence.image is None else evidence.image.expected_nouns(caption)
@@ -252,16 +252,16 @@ def existence(evidence: Evidence, lexicon: Lexicon, has_corrections: bool) -> li
     shown = _shown_by_siblings(evidence, "exists") | dict(sorted(shown_nouns(caption, "exists")))
     if not shown and not has_corrections:
         persons = sorted(shown_nouns(caption, "exists", persons=True))
-        shown = {noun if noun in nouns.number else head(noun): plural for noun, plural in persons}
+        shown = {noun if noun in nouns.number else head_word(noun): plural for noun, plural in persons}
     for noun, plural in sorted(shown.items()):
         if noun in nouns.number and noun in lexicon.forms(many=plural):
             difference = np.abs(priors - priors[nouns.number[noun]])
             weights = np.where(allowed & (difference <= MAX_DIFFERENCE), 1.0, 0.0)
-            weighed.append((site, noun, plural, _without(weights, lexicon, noun, many=plural)))
-    return _sampled("existence", caption, lexicon, weighed)
+            weighed.append((site, noun, plural, _zero_unfit_nouns(weights, lexicon, noun, many=plural)))
+    return _sample_contrasts("existence", caption, lexicon, weighed)
 
 
-def _sampled(
+def _sample_contrasts(
     stream: str, caption: Caption, lexicon: Lexicon, weighed: Sequence[tuple[Site, str, bool, np.ndarray]]
 ) -> list[Contrast]:
     """Sample CONTRASTS contrasts of a caption by weight without replacement, whatever the seed.
@@ -295,7 +295,7 @@ def _sampled(
     return [contrast for _, contrast in sampled[:CONTRASTS]]
 
 
-def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
+def _zero_unfit_nouns(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) -> np.ndarray:
     """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or lack the form.
 
     weights: of each noun of the lexicon, (entries,), also returned. many: whether the form is the plural.
@@ -307,7 +307,9 @@ def _without(weights: np.ndarray, lexicon: Lexicon, noun: str, *, many: bool) ->
     return weights
 
 
-def _weights_at(evidence: Evidence, lexicon: Lexicon, site: Site, replacer: ReplacingOperator) -> np.ndarray:
+def _weights_of_absent_nouns(
+    evidence: Evidence, lexicon: Lexicon, site: Site, replacer: ReplacingOperator
+) -> np.ndarray:
     """The chance of each noun of the lexicon to be the absent one at a noun: (entries,), sum 1, or 0 if none fits."""
     caption = evidence.caption
     nouns = lexicon.nouns
@@ -320,18 +322,20 @@ def _weights_at(evidence: Evidence, lexicon: Lexicon, site: Site, replacer: Repl
     if slot.form not in nouns.priors:
         return nothing
     table = replacer.propose([(0, slot)], [evidence], lexicon)
-    allowed = _allowed(nouns.names, site.frame)[table.entry]
+    allowed = _negatable_nouns(nouns.names, site.frame)[table.entry]
     likely = (table.reason == FREE) & allowed & (table.log_odds >= MIN_ODDS)
     weights = np.zeros(len(nouns.names))
     weights[table.entry[likely]] = table.weight[likely]
     if site.frame == "near" and not weights.any() and evidence.image is not None:
         expected = evidence.image.expected_nouns(caption)
         if expected is not None:
-            weights = _similar(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
-    return _normalised(weights)
+            weights = _weights_by_expectation(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
+    return _scaled_to_one(weights)
 
 
-def _unmentioned(evidence: Evidence, lexicon: Lexicon, frame: str) -> Iterator[tuple[str, bool, np.ndarray]]:
+def _contrasts_beyond_caption(
+    evidence: Evidence, lexicon: Lexicon, frame: str
+) -> Iterator[tuple[str, bool, np.ndarray]]:
     """Nouns that only sibling captions mention, whether plural, and the chance of each noun to be the absent one."""
     expected = None if evidence.image is None else evidence.image.expected_nouns(evidence.caption)
     if expected is None:
@@ -341,7 +345,7 @@ def _unmentioned(evidence: Evidence, lexicon: Lexicon, frame: str) -> Iterator[t
         entry = lexicon.nouns.number.get(noun)
         if entry is None or expected[entry] > IMPLIED or possible.reason(entry) is not None:
             continue
-        yield noun, plural, _normalised(_similar(lexicon, expected, noun, frame, plural=plural))
+        yield noun, plural, _scaled_to_one(_weights_by_expectation(lexicon, expected, noun, frame, plural=plural))
 
 
 def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
@@ -353,25 +357,27 @@ def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
     return shown
 
 
-def _similar(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
+def _weights_by_expectation(
+    lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool
+) -> np.ndarray:
     """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,)."""
     names = lexicon.nouns.names
     if noun not in lexicon.forms(many=plural):
         return np.zeros(len(names))
     level = expected[lexicon.nouns.number[noun]]
     difference = np.abs(expected - level)
-    allowed = _allowed(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
-    return _without(np.where(allowed & (level > RARE), exp(-difference), 0.0), lexicon, noun, many=plural)
+    allowed = _negatable_nouns(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
+    return _zero_unfit_nouns(np.where(allowed & (level > RARE), exp(-difference), 0.0), lexicon, noun, many=plural)
 
 
-def _normalised(weights: np.ndarray) -> np.ndarray:
+def _scaled_to_one(weights: np.ndarray) -> np.ndarray:
     """Weights that sum to 1; zeros as they are."""
     total = weights.sum()
     return weights / total if total > 0 else weights
 
 
 @cached(64)
-def _allowed(names: tuple[str, ...], frame: str) -> np.ndarray:
+def _negatable_nouns(names: tuple[str, ...], frame: str) -> np.ndarray:
     """A mask of the nouns that may be negated in a frame: (entries,), read-only."""
     nouns = FRAMES[frame].nouns
     return read_only(np.array([name in nouns for name in names], bool))
@@ -387,12 +393,12 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
     rows = []
     for number, contrast in enumerate(pairs):
         site, present, absent, _ = contrast
-        false = [contrast.row((site.negate(**_words(lexicon, contrast, present)),), present, NO + present)]
+        false = [contrast.row((site.negate(**_words_of_frame(lexicon, contrast, present)),), present, NO + present)]
         # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
         may_assert = site.frame != "exists" or evidence.image is not None
         if may_assert:
-            false.append(contrast.row(_assertion(caption, lexicon, contrast, absent), NO + absent, absent))
-        both = _both(caption, lexicon, contrast, absent, present)
+            false.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, absent), NO + absent, absent))
+        both = _edit_with_both_nouns(caption, lexicon, contrast, absent, present)
         if may_assert and both is not None:
             false.append(contrast.row((both,), present + BOTH + NO + absent, absent + BOTH + NO + present))
         # In random order, so that the few rows that are taken are not all of one form.
@@ -407,16 +413,16 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
     for contrast in pairs:
         site, present, absent, _ = contrast
         replaced = "" if site.slot is None else present
-        words = _words(lexicon, contrast, absent)
+        words = _words_of_frame(lexicon, contrast, absent)
         rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
-        if both := _both(caption, lexicon, contrast, present, absent):
+        if both := _edit_with_both_nouns(caption, lexicon, contrast, present, absent):
             rows.append(contrast.row((both,), replaced, present + BOTH + NO + absent))
         if site.slot is None:
-            rows.append(contrast.row(_assertion(caption, lexicon, contrast, present), replaced, present))
+            rows.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, present), replaced, present))
     return rows
 
 
-def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
+def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
     """What stands in place of the braces of data/negation.toml, by name.
 
     "a": the noun with its article; "no": the noun as it follows "no"; "be" and "be_no": the "is" or "are" that agrees
@@ -428,10 +434,12 @@ def _words(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str, str]:
         no = lexicon.in_number(noun, many=noun not in NOUNS["one"] and noun in lexicon.plural)
     bare = contrast.plural or noun in NOUNS["mass"]
     are = {"be": "are" if contrast.plural else "is", "be_no": "is" if no == lexicon.singular.get(noun) else "are"}
-    return {"a": surface if bare else f"{article(surface)} {surface}", "no": no, **are}
+    return {"a": surface if bare else f"{indefinite_article(surface)} {surface}", "no": no, **are}
 
 
-def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
+def _edit_with_both_nouns(
+    caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str
+) -> Edit | None:
     """The edit that asserts one noun and negates the other ("with a helmet but no hat"); None if the frame has none.
 
     asserted, negated: the two nouns, either of which may be the one that the image shows.
@@ -440,7 +448,7 @@ def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str,
     wording = FRAMES[site.frame].both
     if wording is None:
         return None
-    words = _words(lexicon, contrast, asserted)
+    words = _words_of_frame(lexicon, contrast, asserted)
     if site.slot is not None:  # the adjectives of the caption's noun stay
         first = caption.tokens[caption.phrase_start(site.slot.noun)]
         before = caption.text[first.start : caption.tokens[site.slot.start].start]
@@ -448,16 +456,16 @@ def _both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str,
             before = "a "  # "with the ball" -> "with a stick but no ball"
         if before.strip() not in ARTICLES:
             words["a"] = before + lexicon.in_number(asserted, many=contrast.plural)
-    return site.edit(wording, words | {"no": _words(lexicon, contrast, negated)["no"]})
+    return site.edit(wording, words | {"no": _words_of_frame(lexicon, contrast, negated)["no"]})
 
 
-def _assertion(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
+def _edits_that_assert(caption: Caption, lexicon: Lexicon, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
     """The edits that assert a noun at the site of a contrast: in place of the caption's noun, or in words added."""
     if contrast.site.slot is not None:
         return replace_noun(caption, contrast.site.slot, noun, lexicon).edits
     wording = FRAMES[contrast.site.frame].asserted
     assert wording is not None  # frames that add words assert a noun, too
-    return (contrast.site.edit(wording, _words(lexicon, contrast, noun)),)
+    return (contrast.site.edit(wording, _words_of_frame(lexicon, contrast, noun)),)
 
 
 class Correction(NamedTuple):
@@ -550,7 +558,9 @@ def _correction(caption: Caption, exchange: Row, lexicon: Lexicon) -> Correction
         determiner = first.lower if first.dep == "poss" or first.lower in (*ARTICLES, "the") else ""
         surfaces = lexicon.forms(many=slot.plural)
         nouns = caption.span(slot.start, slot.end).lower(), surfaces[exchange.replacement]
-        old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
+        old, new = (
+            f"{indefinite_article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns
+        )
     return Correction(present=exchange.replaced, absent=exchange.replacement, old=old, new=new, exchange=exchange)
 
 
@@ -569,10 +579,10 @@ def _correctable(caption: Caption, index: int) -> bool:
         return not compound and following != "and"
     if token.tag not in ("NN", "NNS") or token.dep in ("nsubj", "nsubjpass", "ROOT", "conj", "appos"):
         return False
-    return not caption.has(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
+    return not caption.has_dependent(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
 
 
-def _not_after(caption: Caption, exchange: Row, words: str) -> Edit:
+def _append_not(caption: Caption, exchange: Row, words: str) -> Edit:
     """The edit that says after a word what is absent: ", not a dog", with a comma if the sentence goes on."""
     index = exchange.tokens[0]
     end = caption.tokens[index].end

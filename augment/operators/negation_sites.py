@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
-from ..edits import Edit, replace
+from ..edits import Edit, replace_tokens
 from ..language.negation import NEGATIONS
 from ..language.semantic_classes import is_person
 from ..slots.nouns import Slot, noun_slots
@@ -84,7 +84,7 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     variant = _variant(caption)
     sites = []
-    for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
+    for find in (_objects_of_prepositions, _objects_of_verbs, _things_of_there_is, _last_of_two):
         for site in find(caption):
             slot = nouns.get(site.index)
             following = caption.lowered[site.index + 1 :]
@@ -164,7 +164,7 @@ def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
         if word.lower == "without" and word.dep == "prep":
             object = next(caption.dependents(word.index, "pobj"), None)
             if object is not None and object.index in nouns:
-                edit = replace(caption, word.index, word.index + 1, "with")
+                edit = replace_tokens(caption, word.index, word.index + 1, "with")
                 negated.append((nouns[object.index].entry, object.index, edit))
         elif word.lower == "no" and word.index and word.head in nouns and nouns[word.head].plural:
             negated.append((nouns[word.head].entry, word.head, Edit(word.start, word.end, "some")))
@@ -197,7 +197,7 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
             frame = "" if bound else "with"
         elif use.entry == "in" and caption.tokens[use.noun].lemma in FRAMES["in"].nouns:
             frame = "in"
-        elif use.entry in WORDS["shown"] and _is_last(caption, use):
+        elif use.entry in WORDS["shown"] and _ends_caption(caption, use):
             frame = "near"
         if frame:
             yield Site(frame=frame, index=use.noun, start=word.start, end=caption.tokens[use.noun].end)
@@ -209,7 +209,7 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
         if verb.lemma not in ("wear", "hold", "carry") or verb.pos != "VERB":
             continue
         object = next(caption.dependents(verb.index, "dobj"), None)
-        if object is None or not _stands_alone(caption, object) or caption.has(verb.index, "prt"):
+        if object is None or not _stands_alone(caption, object) or caption.has_dependent(verb.index, "prt"):
             continue
         after_noun = verb.tag == "VBG" and verb.dep == "acl" and verb.head == verb.index - 1
         if verb.lemma == "wear" or after_noun:
@@ -217,15 +217,15 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
             yield Site(frame=frame, index=object.index, start=verb.start, end=object.end, verb=verb.text)
 
 
-def _existing(caption: Caption) -> Iterator[Site]:
+def _things_of_there_is(caption: Caption) -> Iterator[Site]:
     """The things of "there is": "there is a dog" -> "there is no dog"."""
     for verb in caption.tokens:
-        if verb.lemma != "be" or not caption.has(verb.index, "expl"):
+        if verb.lemma != "be" or not caption.has_dependent(verb.index, "expl"):
             continue
         thing = next(caption.dependents(verb.index, "attr", "nsubj"), None)
         if thing is None or caption.phrase_start(thing.index) != verb.index + 1:
             continue
-        if not caption.has(thing.index, "conj", "preconj", "nummod", "poss"):
+        if not caption.has_dependent(thing.index, "conj", "preconj", "nummod", "poss"):
             yield Site(frame="there", index=thing.index, start=caption.tokens[verb.index + 1].start, end=thing.end)
 
 
@@ -242,15 +242,15 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
             yield Site(frame="and", index=things[0].index, start=words[0].start, end=things[0].end)
 
 
-def _is_last(caption: Caption, use: Slot) -> bool:
+def _ends_caption(caption: Caption, use: Slot) -> bool:
     """Whether a prepositional phrase ends the caption, and can be left out: neither another nor its verb needs it."""
     above = caption.tokens[caption.tokens[use.start].head]
     if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.noun + 1 :]):
         return False
-    bound = above.lemma in WORDS["need_preposition"] or caption.has(above.index, "dobj", "prt")
+    bound = above.lemma in WORDS["need_preposition"] or caption.has_dependent(above.index, "dobj", "prt")
     return above.dep not in ("pobj", "prep") and not bound
 
 
 def _stands_alone(caption: Caption, noun: Token) -> bool:
     """Whether one may say that a noun is missing: it has no list, number, owner or clause."""
-    return not caption.has(noun.index, *LISTED)
+    return not caption.has_dependent(noun.index, *LISTED)

@@ -13,7 +13,7 @@ from ..language.boundaries import begins_sentence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_negated
 from ..language.reference import is_listed, other_mentions
-from ..language.semantic_classes import gender, head, is_furnishing, is_location, is_worn, prepositions
+from ..language.semantic_classes import gender, head_word, is_furnishing, is_location, is_worn, preposition_table
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -45,11 +45,11 @@ class ReplaceNoun(ReplacingOperator):
             for slot in known_slots(caption, nouns)
             if slot.form in nouns.priors
             and _excludes_others(caption, slot)
-            and _mentions(caption, slot) is not None
+            and _other_slots_of_thing(caption, slot) is not None
             and not is_listed(caption, slot.noun)
         ]
 
-    def form(self, slot: Slot, evidence: Evidence) -> str:
+    def required_form(self, slot: Slot, evidence: Evidence) -> str:
         """The Penn tag of the form that a replacement has to have: "nn" (singular) or "nns" (plural)."""
         return PLURAL_NOUNS if slot.plural else "nn"
 
@@ -62,7 +62,7 @@ class ReplaceNoun(ReplacingOperator):
         compatible = [number for number in never.tolist() if number != itself and names[number] in forms]
         return Unfit(never=never, compatible=np.array(compatible, int))
 
-    def possible(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
+    def possible_entries(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> np.ndarray | None:
         """The nouns that may name what a caption mentions, or that the captions make likely."""
         return possible_nouns(evidence, lexicon, slot.entry)
 
@@ -89,7 +89,7 @@ class ReplaceNoun(ReplacingOperator):
         # A set, as the edit of a pronoun may belong to several mentions.
         row = replace_noun(evidence.caption, slot, new, lexicon)
         edits = set(row.edits)
-        for other in _mentions(evidence.caption, slot) or ():
+        for other in _other_slots_of_thing(evidence.caption, slot) or ():
             again = replace_noun(evidence.caption, other, new, lexicon)
             edits.update(again.edits)
             row.reason = row.reason or again.reason
@@ -145,13 +145,13 @@ def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     slots = [
         slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
     ]
-    headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
+    headed = (slot._replace(entry=head_word(slot.entry)) for slot in slots)
     known = [slot for slot in slots if slot.entry in nouns.number]
     return known or [slot for slot in headed if slot.entry in nouns.number]
 
 
 @cached_on_caption
-def _mentions(caption: Caption, slot: Slot) -> tuple[Slot, ...] | None:
+def _other_slots_of_thing(caption: Caption, slot: Slot) -> tuple[Slot, ...] | None:
     """The slots in which the caption names the thing of a slot again: "a cat … the cat".
 
     None: it does so in other words, or in another number, so that the noun cannot change.
@@ -181,4 +181,4 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     object = caption.first_conjunct(noun)
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
-    return preposition not in prepositions().beside and not worn and "dobj:wear" not in slot.contexts
+    return preposition not in preposition_table().beside and not worn and "dobj:wear" not in slot.contexts

@@ -47,7 +47,7 @@ class ReplaceRelation(SamplingOperator):
         """The operator that replaces words of the kind."""
         return self.replacers[kind]
 
-    def weighted(self, batch: Batch) -> WeightedCandidates:
+    def weighted_candidates(self, batch: Batch) -> WeightedCandidates:
         """The candidates whose words are in triples (subject, relation word, object) of their captions.
 
         The weights are such that each of the three parts is replaced equally often: those of the subjects of a caption

@@ -48,7 +48,7 @@ class TokenSpan(NamedTuple):
     end: int
 
 
-def _exchange(caption: Caption, left: TokenSpan, right: TokenSpan) -> list[Edit]:
+def _exchange_spans(caption: Caption, left: TokenSpan, right: TokenSpan) -> list[Edit]:
     """The edits that let two spans of tokens change places; what then begins the caption gets its capital."""
     tokens = caption.tokens
     new_left = caption.span(*right)
@@ -97,7 +97,7 @@ class Shuffle(ListingOperator):
             slot
             for slot in noun_slots(caption)
             if slot.entry in nouns.number
-            and _moves(caption, chunks[slot.noun])
+            and _can_move(caption, chunks[slot.noun])
             # A singular without an article moves only if the noun is often said so: "book on a table" is a headline.
             and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
         ]
@@ -108,7 +108,7 @@ class Shuffle(ListingOperator):
             and is_location(left.entry) == is_location(right.entry)
             and not (is_worn(left.entry) and is_worn(right.entry))
         ]
-        rows = [_swapped(caption, chunks, left, right) for left, right in _plausible(evidence, pairs)]
+        rows = [_phrase_swap(caption, chunks, left, right) for left, right in _plausible_pairs(evidence, pairs)]
         rows += self._with_numbers_swapped(evidence, batch.lexicon)
         return in_random_order(rows, seed, self.name, caption)
 
@@ -152,13 +152,13 @@ class Shuffle(ListingOperator):
                 Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several), evidence, lexicon
             )
         left, right = (caption.tokens[index] for index in row.tokens)
-        same = may_corefer(left.lemma, right.lemma) and not _told_apart(left.lemma, right.lemma)
+        same = may_corefer(left.lemma, right.lemma) and not _are_told_apart(left.lemma, right.lemma)
         return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
 
 
-def _swapped(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> Row:
+def _phrase_swap(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> Row:
     """The row that swaps two noun phrases, with a reason if the sentence would not be grammatical."""
-    edits = _edits(caption, chunks, left, right)
+    edits = _phrase_swap_edits(caption, chunks, left, right)
     reason = None if edits else "ungrammatical"
     if _pronouns_change(caption, left, right) or _pronouns_change(caption, right, left):
         reason = "dangling_pronoun"
@@ -180,7 +180,7 @@ def swap_row(left: Slot, right: Slot, edits: tuple[Edit, ...], reason: str | Non
     )
 
 
-def _told_apart(one: str, other: str) -> bool:
+def _are_told_apart(one: str, other: str) -> bool:
     """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
 
     Not by synonyms, nor by a word for several: "a man in a crowd".
@@ -190,7 +190,7 @@ def _told_apart(one: str, other: str) -> bool:
     return semantic_class(one) == semantic_class(other) in LIVING
 
 
-def _plausible(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
+def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
     """The pairs of nouns that the model knows, and whose log-odds in each other's place to where they are, each given
     the caption as it is, are at least the floor.
     """
@@ -222,7 +222,7 @@ def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
     return pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural) != []
 
 
-def _moves(caption: Caption, chunk: Chunk) -> bool:
+def _can_move(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase can be moved, and moving it changes what the caption says.
 
     False if it contains a pronoun or is negated; if "of" or a particle follows, or an apposition; if it is after "of"
@@ -234,21 +234,21 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
         return False
     if is_negated(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
         return False
-    if caption.has(root.index, "appos"):
+    if caption.has_dependent(root.index, "appos"):
         return False
     if root.dep == "pobj" and caption.lowered[root.head] in ("of", "with"):
         return False
     behind = caption.word(chunk.end)
-    stranded = behind in PARTICLES and not caption.has(chunk.end, "pobj", "prep")
+    stranded = behind in PARTICLES and not caption.has_dependent(chunk.end, "pobj", "prep")
     return behind not in ("of", "'s") and not stranded
 
 
-def _edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
+def _phrase_swap_edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, right: Slot) -> tuple[Edit, ...]:
     """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe.
 
     chunks: the noun phrases, by the token of their head.
     """
-    edits = _exchange(caption, _span_of(chunks[left.noun]), _span_of(chunks[right.noun]))
+    edits = _exchange_spans(caption, _span_of(chunks[left.noun]), _span_of(chunks[right.noun]))
     if left.plural != right.plural:
         for noun, plural in ((left.noun, right.plural), (right.noun, left.plural)):
             verbs = agreement_edits(caption, noun, plural=plural)
@@ -313,11 +313,11 @@ class Paraphrase(ListingOperator):
     def list_rows(self, evidence: Evidence, batch: Batch, seed: int) -> list[Row]:
         """List the swaps of two phrases or adjectives that leave the meaning as it is, in random order."""
         caption = evidence.caption
-        rows = [*_symmetric_phrases(caption), *_adjectives(caption)]
+        rows = [*_swaps_of_symmetric_phrases(caption), *_swaps_of_adjectives(caption)]
         return in_random_order(rows, seed, self.name, caption)
 
 
-def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
+def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
     """The swaps of two neighbouring noun phrases that only a SYMMETRIC word joins."""
     lowered = caption.lowered
     for left, right in pairwise(caption.chunks):
@@ -333,7 +333,7 @@ def _symmetric_phrases(caption: Caption) -> Iterator[Row]:
         plural = tag == "NNS"  # the verb must agree when the second phrase takes the place of the first
         agrees = plural == (root.tag == "NNS") or agreement_edits(caption, left.root, plural=plural) == []
         if lowered[right.root] != lowered[left.root] and agrees:
-            yield _paraphrase(caption, _span_of(left), _span_of(right), left.root, right.root)
+            yield _paraphrase_row(caption, _span_of(left), _span_of(right), left.root, right.root)
 
 
 def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
@@ -373,7 +373,7 @@ def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
     return True
 
 
-def _adjectives(caption: Caption) -> Iterator[Row]:
+def _swaps_of_adjectives(caption: Caption) -> Iterator[Row]:
     """The swaps of two adjectives of a noun that "and" joins: "black and white"."""
     tokens = caption.tokens
     lowered = caption.lowered
@@ -383,10 +383,10 @@ def _adjectives(caption: Caption) -> Iterator[Row]:
         if lowered[token.index] != "and" or tokens[right].tag not in ADJECTIVE_TAGS or tokens[right].head != left:
             continue
         if tokens[left].tag in ADJECTIVE_TAGS and tokens[left].dep == "amod" and caption.word(left - 1) != ",":
-            yield _paraphrase(caption, TokenSpan(left, left + 1), TokenSpan(right, right + 1), left, right)
+            yield _paraphrase_row(caption, TokenSpan(left, left + 1), TokenSpan(right, right + 1), left, right)
 
 
-def _paraphrase(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
+def _paraphrase_row(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
     """The row that swaps two spans of tokens and stays true.
 
     left, right: the spans, in text order. left_head, right_head: the token of each that the row names.
@@ -394,7 +394,7 @@ def _paraphrase(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: 
     words = exchanged(caption.tokens[left_head].lemma, caption.tokens[right_head].lemma)
     return Row(
         change="none",
-        edits=tuple(_exchange(caption, left, right)),
+        edits=tuple(_exchange_spans(caption, left, right)),
         tokens=(left_head, right_head),
         replaced=words.replaced,
         replacement=words.replacement,

@@ -19,11 +19,11 @@ import numpy as np
 
 from ..candidates import Batch
 from ..caption import Caption, Chunk, Token, cached
-from ..edits import Edit, cased, cased_like, replace
+from ..edits import Edit, cased, cased_like, replace_tokens
 from ..evidence import Evidence
 from ..language.boundaries import begins_sentence
-from ..language.grammar import article, with_article
-from ..language.semantic_classes import attributes, prepositions
+from ..language.grammar import indefinite_article, with_article
+from ..language.semantic_classes import attribute_table, preposition_table
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
@@ -117,7 +117,7 @@ class UniformNoun(UniformOperator):
 def _noun_row(caption: Caption, lexicon: Lexicon, token: Token, name: str) -> Row:
     """The row that puts a noun of the lexicon in place of a token, in its number, with a/an adjusted."""
     surface = lexicon.in_number(name, many=token.tag == "NNS")
-    edits = with_article(caption, token.index, replace(caption, token.index, token.index + 1, surface), surface)
+    edits = with_article(caption, token.index, replace_tokens(caption, token.index, token.index + 1, surface), surface)
     return Row(
         change="noun",
         edits=edits,
@@ -145,7 +145,7 @@ class UniformNumeral(UniformOperator):
         return [
             Option(
                 position=slot.start,
-                names=tuple(name for value, name in _by_value(lexicon.numerals) if value != slot.value),
+                names=tuple(name for value, name in _numerals_by_value(lexicon.numerals) if value != slot.value),
                 row=partial(_numeral_row, caption, lexicon, slot),
             )
             for slot in numeral_slots(caption)
@@ -163,14 +163,16 @@ def _numeral_row(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> R
     if many != (slot.value > 1):
         surface = cased_like(lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
     following = surface if slot.start + 1 == slot.noun else caption.tokens[slot.start + 1].text
-    edits = [replace(caption, slot.start, slot.start + 1, article(following) if name == "a" else name)]
+    edits = [
+        replace_tokens(caption, slot.start, slot.start + 1, indefinite_article(following) if name == "a" else name)
+    ]
     if surface != noun.text:
         edits.append(Edit(noun.start, noun.end, surface))
     return Row(change="numeral", edits=tuple(edits), tokens=(slot.noun,), replaced=slot.entry, replacement=name)
 
 
 @cached(8)
-def _by_value(numerals: Entries) -> tuple[tuple[int, str], ...]:
+def _numerals_by_value(numerals: Entries) -> tuple[tuple[int, str], ...]:
     """The most frequent entry of each value, as (value, entry)."""
     names: dict[int, str] = {}
     for number in (-numerals.counts).argsort(kind="stable").tolist():
@@ -188,7 +190,7 @@ class UniformPreposition(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """One option for each preposition: the frequent ones that share no set of Table 8 with it."""
         caption = evidence.caption
-        table = prepositions()
+        table = preposition_table()
         names = _frequent_prepositions(lexicon)
         options = []
         for start, end in preposition_units(caption):
@@ -203,7 +205,7 @@ class UniformPreposition(UniformOperator):
 
 def _sets_of_words(preposition: str) -> set[int]:
     """The sets of Table 8 that any word of a preposition is in."""
-    return {number for word in preposition.split() for number in prepositions().sets.get(word, ())}
+    return {number for word in preposition.split() for number in preposition_table().sets.get(word, ())}
 
 
 @cached(8)
@@ -235,11 +237,11 @@ class UniformShuffle(ListingOperator):
         begins_group = [not words or not words <= JOINING for words in between]
         groups = list(accumulate(begins_group, initial=0))
         rng = record_rng(seed, self.name, caption.caption_id)
-        for order in _orders(groups, rng):
-            yield _permuted(caption, chunks, order)
+        for order in _permutations_across_groups(groups, rng):
+            yield _permuted_row(caption, chunks, order)
 
 
-def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -> Row:
+def _permuted_row(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -> Row:
     """The row that puts noun phrase `order[n]` in the place of noun phrase n.
 
     chunks: the noun phrases, in text order. order: (noun phrases,), numbers of noun phrases.
@@ -266,7 +268,7 @@ def _permuted(caption: Caption, chunks: Sequence[Chunk], order: Sequence[int]) -
     )
 
 
-def _orders(groups: Sequence[int], rng: Random) -> Iterator[tuple[int, ...]]:
+def _permutations_across_groups(groups: Sequence[int], rng: Random) -> Iterator[tuple[int, ...]]:
     """The permutations, in random order, of 0 … n - 1, none of which moves a number within its group.
 
     groups: (n,) of each number. Without the identity. Of more than ENUMERATED numbers, they are looked for among as
@@ -294,7 +296,7 @@ class UniformAttribute(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """One option for each attribute, to replace it; for each noun, to add one, if none can be replaced."""
         caption = evidence.caption
-        table = attributes()
+        table = attribute_table()
         slots = attribute_slots(caption)
         mentions = evidence.caption_mentions["attribute"] | evidence.sibling_mentions["attribute"]
         said = {word for _, word in mentions} | {slot.entry for slot in slots}
@@ -309,18 +311,19 @@ class UniformAttribute(UniformOperator):
         if not names or not slots:
             nouns = noun_slots(caption)
             options = [
-                Option(position=slot.start, names=names, row=partial(_added_attribute, caption, slot)) for slot in nouns
+                Option(position=slot.start, names=names, row=partial(_added_attribute_row, caption, slot))
+                for slot in nouns
             ]
         return options
 
 
-def _added_attribute(caption: Caption, noun: Slot, name: str) -> Row:
+def _added_attribute_row(caption: Caption, noun: Slot, name: str) -> Row:
     """The row with an attribute before a noun."""
-    edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
+    edits = with_article(caption, noun.start, _insert_before(caption, noun.start, name), name)
     return Row(change="attribute", edits=edits, tokens=(noun.noun, noun.noun), replaced="", replacement=name)
 
 
-def _before(caption: Caption, start: int, words: str) -> Edit:
+def _insert_before(caption: Caption, start: int, words: str) -> Edit:
     """The edit that puts words before the token `start`; at the beginning of the caption they get its capital."""
     first = caption.tokens[start]
     if start:
@@ -337,14 +340,17 @@ class UniformObject(UniformOperator):
     def options(self, evidence: Evidence, lexicon: Lexicon) -> list[Option]:
         """Replace each noun by one that no caption mentions, or append one with "and"."""
         caption = evidence.caption
-        names = _not_said(evidence, lexicon)
+        names = _unmentioned_nouns(evidence, lexicon)
         options = []
         for slot in noun_slots(caption):
             noun = caption.tokens[slot.noun]
             options.append(Option(position=noun.index, names=names, row=partial(_noun_row, caption, lexicon, noun)))
             options.append(
                 Option(
-                    position=noun.index, names=names, row=partial(_appended, caption, lexicon, noun, "and"), way=APPEND
+                    position=noun.index,
+                    names=names,
+                    row=partial(_row_with_noun_behind, caption, lexicon, noun, "and"),
+                    way=APPEND,
                 )
             )
         return options
@@ -373,7 +379,7 @@ class UniformRelation(ListingOperator):
         ends = [caption.tokens[index] for triple in triples for index in (triple.subject, triple.object)]
         ends = [end for end in ends if end.tag in ("NN", "NNS")]  # subjects and objects that are common nouns
         nouns = [] if triples else [caption.tokens[slot.noun] for slot in noun_slots(caption)]
-        new_nouns = _not_said(evidence, lexicon)
+        new_nouns = _unmentioned_nouns(evidence, lexicon)
         new_prepositions = [name for name in _frequent_prepositions(lexicon) if name not in said_prepositions]
         new_verbs = [name for name in lexicon.verbs.names if name not in said_verbs]
         uses = [use for use in preposition_uses(caption) if use.start in words]
@@ -393,10 +399,14 @@ class UniformRelation(ListingOperator):
             RelationPart(weight=1 if verbs else 2, choices=(uses, new_prepositions), row=preposition),
             RelationPart(weight=1 if uses else 2, choices=(verbs, new_verbs), row=verb),
             RelationPart(
-                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_appended, caption, lexicon)
+                weight=1,
+                choices=(nouns, new_prepositions, new_nouns),
+                row=partial(_row_with_noun_behind, caption, lexicon),
             ),
             RelationPart(
-                weight=1, choices=(nouns, new_prepositions, new_nouns), row=partial(_prepended, caption, lexicon)
+                weight=1,
+                choices=(nouns, new_prepositions, new_nouns),
+                row=partial(_row_with_noun_before, caption, lexicon),
             ),
         ]
         present = [part for part in parts if part.choices[0]]
@@ -423,30 +433,32 @@ class RelationPart(NamedTuple):
     row: Callable[..., Row | None]
 
 
-def _not_said(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
+def _unmentioned_nouns(evidence: Evidence, lexicon: Lexicon) -> tuple[str, ...]:
     """The single-word nouns of the lexicon that no caption of the image mentions."""
     said = evidence.caption_mentions["noun"] | evidence.sibling_mentions["noun"]
     return tuple(name for name in lexicon.nouns.names if " " not in name and name not in said)
 
 
-def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
+def _row_with_noun_behind(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Row:
     """The row with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural.
 
     noun: the token of the caption's noun. word: "and" or a preposition. name: the new noun, an entry of the lexicon.
     """
-    return _added(noun, name, Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}"))
+    return _added_noun_row(noun, name, Edit(noun.end, noun.end, f" {word} {_noun_with_article(lexicon, noun, name)}"))
 
 
-def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
+def _row_with_noun_before(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Row:
     """The row with "a NAME on" before the phrase of a noun; in the plural before a plural.
 
     noun: the token of the caption's noun. name: the new noun, an entry of the lexicon.
     """
     start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
-    return _added(noun, name, _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}"))
+    return _added_noun_row(
+        noun, name, _insert_before(caption, start, f"{_noun_with_article(lexicon, noun, name)} {preposition}")
+    )
 
 
-def _added(noun: Token, name: str, edit: Edit) -> Row:
+def _added_noun_row(noun: Token, name: str, edit: Edit) -> Row:
     """The row that adds a noun beside another one. name: the new noun, an entry of the lexicon."""
     return Row(
         change="noun",
@@ -459,8 +471,8 @@ def _added(noun: Token, name: str, edit: Edit) -> Row:
     )
 
 
-def _phrase(lexicon: Lexicon, noun: Token, name: str) -> str:
+def _noun_with_article(lexicon: Lexicon, noun: Token, name: str) -> str:
     """A noun of the lexicon in the number of another one, with a/an in the singular."""
     many = noun.tag == "NNS"
     surface = lexicon.in_number(name, many=many)
-    return surface if many else f"{article(surface)} {surface}"
+    return surface if many else f"{indefinite_article(surface)} {surface}"

@@ -8,14 +8,14 @@ from functools import cache
 import numpy as np
 
 from ..caption import Caption, cached, read_only
-from ..edits import replace
+from ..edits import replace_tokens
 from ..evidence import Evidence
 from ..language.negation import is_negated
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.lexicon import Lexicon
 from ..rows import Row
 from ..slots.nouns import Slot
-from ..slots.verbs import are_incompatible, inflected, may_be_same, verb_slots
+from ..slots.verbs import are_incompatible, inflect_verb, verb_slots, verbs_may_both_hold
 from ..truth.contradiction import Violation, said_by_caption, said_by_sibling
 from .replacement import ReplacingOperator, Unfit
 
@@ -31,7 +31,7 @@ class ReplaceVerb(ReplacingOperator):
         """The verbs with one object, one preposition or neither, that are not denied."""
         return [slot for slot in verb_slots(evidence.caption) if not is_negated(evidence.caption, slot.start)]
 
-    def form(self, slot: Slot, evidence: Evidence) -> str:
+    def required_form(self, slot: Slot, evidence: Evidence) -> str:
         """The form that a replacement has to have: the Penn tag of the verb in the slot."""
         return evidence.caption.tokens[slot.start].tag
 
@@ -49,7 +49,7 @@ class ReplaceVerb(ReplacingOperator):
         new = row.replacement
 
         def is_same_verb(verb: str) -> bool:
-            return verb != old and may_be_same(new, verb)
+            return verb != old and verbs_may_both_hold(new, verb)
 
         def implies(noun: str) -> bool:
             return noun != old and new in implied_verbs(noun)
@@ -82,10 +82,10 @@ def implied_verbs(noun: str) -> frozenset[str]:
 def replace_verb(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Row | None:
     """The row that inserts the verb `new` in a slot; None if the corpus never has it in the form needed."""
     tag = caption.tokens[slot.start].tag
-    surface = inflected(new, tag, lexicon.inflected.get(tag.lower(), {}))
+    surface = inflect_verb(new, tag, lexicon.inflected.get(tag.lower(), {}))
     if surface is None:
         return None
-    edit = replace(caption, slot.start, slot.start + 1, surface)
+    edit = replace_tokens(caption, slot.start, slot.start + 1, surface)
     senses = first_sense(slot.entry, "v"), first_sense(new, "v")
     return Row(
         change="verb",

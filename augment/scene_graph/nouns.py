@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..caption import Caption, Token
 from ..data import data_path, word_lists
 from ..language.negation import NEGATIONS, is_denied_noun
-from ..language.semantic_classes import WARMTH, attributes, is_compound, is_person
+from ..language.semantic_classes import WARMTH, attribute_table, is_compound, is_person
 
 WORDS: dict[str, frozenset[str]] = word_lists(data_path("scene_graph.toml"))
 MATERIALS = WORDS["materials"]
@@ -215,7 +215,7 @@ def _is_noun(token: Token) -> bool:
 def _is_attribute(token: Token, caption: Caption) -> bool:
     """Whether a word before a noun describes it and is no part of its name: a material, a colour, an age or a size."""
     word = caption.lowered[token.index]
-    sizes = attributes().dimensions.get(word, WARMTH) & _SIZES
+    sizes = attribute_table().dimensions.get(word, WARMTH) & _SIZES
     return word in MATERIALS or word in COLOURS or word in WORDS["ages"] or bool(sizes)
 
 

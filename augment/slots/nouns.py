@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..caption import Caption, Chunk, Token, cached_on_caption
 from ..language.grammar import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
 from ..language.semantic_classes import (
-    attributes,
+    attribute_table,
     has_other_sense_of_persons,
     is_compound,
     is_person,
@@ -29,7 +29,7 @@ COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
 INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
 
 
-def before(caption: Caption, index: int) -> str:
+def word_before(caption: Caption, index: int) -> str:
     """The word before token `index`, or two words if that is an article ("on a"); "^" at the start."""
     word = caption.word(index - 1) or "^"
     if word in ("a", "an", "the"):
@@ -37,12 +37,12 @@ def before(caption: Caption, index: int) -> str:
     return word
 
 
-def after(caption: Caption, index: int) -> str:
+def word_after(caption: Caption, index: int) -> str:
     """The word at token `index`; "$" after the last token."""
     return caption.word(index) or "$"
 
 
-def governor(caption: Caption, token: Token) -> str:
+def governor_context(caption: Caption, token: Token) -> str:
     """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
     token = caption.first_conjunct(token)
     head = caption.tokens[token.head]
@@ -56,7 +56,7 @@ def governor(caption: Caption, token: Token) -> str:
 
 
 @lru_cache(maxsize=1 << 13)
-def broader(context: str) -> str:
+def broader_context(context: str) -> str:
     """The context that a rare context backs off to, by semantic class or preposition; "" if there is none.
 
     "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on", "pobj:roof of"
@@ -125,7 +125,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
     lowered = caption.lowered
     for chunk in caption.chunks:
         root = tokens[chunk.root]
-        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _number_unclear(caption, chunk):
+        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _has_unclear_number(caption, chunk):
             continue
         # The words that form a compound with the head: "tennis racket"; not one that belongs to a word before the head.
         start = chunk.root
@@ -133,7 +133,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
             start -= 1
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
-        if start > 1 and _in_name(caption, start - 1):
+        if start > 1 and _is_in_name(caption, start - 1):
             continue
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             if is_compound(lowered[start - 1], root.lemma):  # "hot dog": tagged as an adjective, but part of the noun
@@ -142,10 +142,10 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
         form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
-        governed = governor(caption, root)
-        left = f"left:{before(caption, start)}"
-        right = f"right:{after(caption, chunk.root + 1)}"
-        contexts = governed, broader(governed), left, right
+        governed = governor_context(caption, root)
+        left = f"left:{word_before(caption, start)}"
+        right = f"right:{word_after(caption, chunk.root + 1)}"
+        contexts = governed, broader_context(governed), left, right
         slots.append(
             Slot(
                 kind="noun", start=start, end=chunk.root + 1, entry=entry, noun=chunk.root, form=form, contexts=contexts
@@ -154,7 +154,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
+def _has_unclear_number(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase has a singular determiner and a plural head, so that no edit of it is safe.
 
     Such as a possessive without apostrophe ("licks a girls | hand"), a typo ("a women"), or a verb tagged as a noun ("a
@@ -167,7 +167,7 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
     return not counted and any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in inside)
 
 
-def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
+def _described_noun(caption: Caption, token: Token) -> tuple[Token, str] | None:
     """The noun that an adjective describes, and the form, "attributive" or "predicative"; None if it describes none.
 
     A conjunct describes the noun of the first conjunct: "a red and blue car".
@@ -188,7 +188,7 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
 def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
     """The adjectives that describe common nouns, and materials that modify nouns: "a **metal** bench"."""
     slots = []
-    table = attributes()
+    table = attribute_table()
     lowered = caption.lowered
     for token in caption.tokens:
         word = lowered[token.index]
@@ -198,18 +198,20 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
             continue
         if not word.replace("-", "").isalpha() or word in table.vague:
             continue
-        owner = None if _in_name(caption, token.index) else _owner(caption, token)
+        owner = None if _is_in_name(caption, token.index) else _described_noun(caption, token)
         if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
             continue
         noun, form = owner
-        if _hyphened(caption, token.index) or (is_person(noun.lemma) and has_other_sense_of_persons(word)):
+        if _is_part_of_longer_attribute(caption, token.index) or (
+            is_person(noun.lemma) and has_other_sense_of_persons(word)
+        ):
             continue
         if form == "attributive" and token.index + 1 == noun.index and is_compound(word, noun.lemma):
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
-        left = f"left:{before(caption, token.index)}"
-        right = f"right:{after(caption, token.index + 1)}"
+        left = f"left:{word_before(caption, token.index)}"
+        right = f"right:{word_after(caption, token.index + 1)}"
         contexts = f"noun:{noun.lemma}", left, right
         slots.append(
             Slot(
@@ -225,7 +227,7 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def _in_name(caption: Caption, index: int) -> bool:
+def _is_in_name(caption: Caption, index: int) -> bool:
     """Whether a word and the next one are of a name, "the White House", and not of a text that Begins All Words So; of
     the first word of a text only with two more: "Golden Gate Bridge", not "Young Asian woman".
     """
@@ -235,7 +237,7 @@ def _in_name(caption: Caption, index: int) -> bool:
     return any(token.pos in ("NOUN", "VERB", "ADJ") and token.text[0].islower() for token in caption.tokens)
 
 
-def _hyphened(caption: Caption, index: int) -> bool:
+def _is_part_of_longer_attribute(caption: Caption, index: int) -> bool:
     """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
     before = caption.word(index - 1)
     behind = caption.word(index + 1)
@@ -243,7 +245,7 @@ def _hyphened(caption: Caption, index: int) -> bool:
     return longer or "-" in (before, behind)
 
 
-def quantity(token: Token) -> str | None:
+def numeral_entry(token: Token) -> str | None:
     """The entry of a quantity word, None for another: "an" -> "a", "three" -> "three", "12" -> "12"."""
     lower = token.lower
     if lower in ARTICLES and token.tag == "DT":
@@ -273,17 +275,21 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
             token = tokens[index]
             if token.head != root.index or token.dep not in ("det", "nummod"):
                 continue
-            entry = quantity(token)
+            entry = numeral_entry(token)
             if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
             # One of the two is a mistake, of the parse or of the caption: nothing that agrees could be made of it.
             if (root.tag == "NNS") != (numeral_value(entry) > 1):
                 continue
-            governed = governor(caption, root)
-            left = f"left:{before(caption, index)}"
+            governed = governor_context(caption, root)
+            left = f"left:{word_before(caption, index)}"
             next_to_noun = index + 1 == chunk.root
-            right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
-            contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
+            right = (
+                f"behind:{word_after(caption, root.index + 1)}"
+                if next_to_noun
+                else f"right:{word_after(caption, index + 1)}"
+            )
+            contexts = (f"noun:{root.lemma}", governed, broader_context(governed), left, right)
             slots.append(
                 Slot(
                     kind="numeral", start=index, end=index + 1, entry=entry, noun=root.index, form="", contexts=contexts

@@ -16,7 +16,7 @@ from ..caption import Caption, Token, cached_on_caption, cached_on_context, read
 from ..evidence import Evidence, Mention
 from ..kinds import KINDS
 from ..language.coreference import CoreferenceIndex, entry_numbers
-from ..language.semantic_classes import is_worn, prepositions
+from ..language.semantic_classes import is_worn, preposition_table
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns
 from ..rows import Row
@@ -45,18 +45,20 @@ class Violation(NamedTuple):
 def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
     """A violation if the caption has a mention of a kind that fits; its word is that of the first one."""
     fitting = [mention for mention in evidence.caption_mentions[kind] if fits(mention)]
-    return Violation(reason, _word(kind, min(fitting))) if fitting else None
+    return Violation(reason, _word_of_mention(kind, min(fitting))) if fitting else None
 
 
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
     """A violation if a sibling has a mention of a kind that fits; its word is that of the first sibling that does."""
     said = evidence.first_sibling_mention(kind, fits)
     return (
-        None if said is None else Violation(reason=reason, word=_word(kind, said.mention), sibling_id=said.sibling_id)
+        None
+        if said is None
+        else Violation(reason=reason, word=_word_of_mention(kind, said.mention), sibling_id=said.sibling_id)
     )
 
 
-def _word(kind: str, mention: Mention) -> str:
+def _word_of_mention(kind: str, mention: Mention) -> str:
     """How a mention is shown: (couch, on) as "on couch", (dog, 2) as "dog", (car, red) as "red", a thing as it is."""
     if isinstance(mention, str):
         return mention
@@ -154,13 +156,13 @@ def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
         if above == caption.tokens[second.head].head and caption.tokens[above].pos == "NOUN":
             return True
     pairs = ((first, second), (second, first), first_conjuncts, first_conjuncts[::-1])
-    if any(_is_with(caption, *pair) for pair in pairs) or _listed(caption, first, second):
+    if any(_is_with(caption, *pair) for pair in pairs) or _stand_in_one_list(caption, first, second):
         return True
     if _follows_after_swap(caption, first.index, second.index):
         return True
     is_joined = first_conjuncts[0].index == first_conjuncts[1].index
-    is_side_by_side = is_joined or any(_symmetric(caption, *pair) for pair in pairs)
-    return is_side_by_side and not _tells_apart(caption, first, second)
+    is_side_by_side = is_joined or any(_relates_symmetrically(caption, *pair) for pair in pairs)
+    return is_side_by_side and not _says_more_of_one(caption, first, second)
 
 
 class Statement(NamedTuple):
@@ -175,26 +177,26 @@ class Statement(NamedTuple):
     def is_symmetric(self) -> bool:
         """Whether its subject and object may change places: by its preposition if it has one, else by its verb."""
         if self.preposition:
-            return self.preposition in prepositions().symmetric
+            return self.preposition in preposition_table().symmetric
         return self.verb in SYMMETRIC_VERBS
 
     def implies(self, other: Statement, caption: Caption) -> bool:
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
-        if prepositions().exclude(self.preposition, other.preposition):
+        if preposition_table().are_exclusive(self.preposition, other.preposition):
             return False
         orders = [(self.subject, self.object)]
         if other.is_symmetric:
             orders.append((self.object, self.subject))
         return any(
-            _same(caption, subject, other.subject) and _same(caption, object, other.object)
+            _is_same_thing(caption, subject, other.subject) and _is_same_thing(caption, object, other.object)
             for subject, object in orders
         )
 
 
 @cached_on_caption
-def _statements(caption: Caption) -> tuple[Statement, ...]:
+def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
     """The relations of a caption's scene graph that have words of their own."""
     statements = []
     for relation in scene_graph(caption).relations:
@@ -213,7 +215,7 @@ def _statements(caption: Caption) -> tuple[Statement, ...]:
 
 def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
     """Whether all statements after the swap are implied by relations that the caption states, and there are any."""
-    stated = _statements(caption)
+    stated = _stated_relations(caption)
     swapped = {first: second, second: first}
     after_swap = [
         old._replace(subject=swapped.get(old.subject, old.subject), object=swapped.get(old.object, old.object))
@@ -223,7 +225,7 @@ def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
     return bool(after_swap) and all(any(old.implies(new, caption) for old in stated) for new in after_swap)
 
 
-def _tells_apart(caption: Caption, first: Token, second: Token) -> bool:
+def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
     """Whether a caption says of one of two things that are near each other what need not be true of the other: that it
     does something to a third thing ("a man **rides** a horse next to a woman"), or wears it. Where it is does not
     count: what is near it is mostly there, too.
@@ -232,12 +234,12 @@ def _tells_apart(caption: Caption, first: Token, second: Token) -> bool:
     return any(
         (statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS})
         or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma))
-        for statement in _statements(caption)
+        for statement in _stated_relations(caption)
         if statement.subject in both and statement.object not in both
     )
 
 
-def _same(caption: Caption, first: int, second: int) -> bool:
+def _is_same_thing(caption: Caption, first: int, second: int) -> bool:
     """Whether two nouns mean one thing, or things of which the caption says the same: the same token, the same noun
     again with "the", or in the same words ("a car … a car").
     """
@@ -246,10 +248,10 @@ def _same(caption: Caption, first: int, second: int) -> bool:
     if caption.tokens[first].lemma != caption.tokens[second].lemma:
         return False
     is_definite = any(word.lower == "the" for word in caption.dependents(max(first, second), "det"))
-    return is_definite or _described(caption, first) == _described(caption, second)
+    return is_definite or _phrase_without_determiner(caption, first) == _phrase_without_determiner(caption, second)
 
 
-def _described(caption: Caption, noun: int) -> tuple[str, ...]:
+def _phrase_without_determiner(caption: Caption, noun: int) -> tuple[str, ...]:
     """The words of a noun's phrase up to it, without its determiner."""
     start = caption.phrase_start(noun)
     if start < noun and caption.tokens[start].dep == "det":
@@ -257,7 +259,7 @@ def _described(caption: Caption, noun: int) -> tuple[str, ...]:
     return caption.lowered[start : noun + 1]
 
 
-def _listed(caption: Caption, first: Token, second: Token) -> bool:
+def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
     """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
     start = caption.phrase_start(second.index)
     inside = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
@@ -276,7 +278,7 @@ def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
     return governor.head in (above.index, above.head) and holder.dep in ("dobj", "pobj")
 
 
-def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
+def _relates_symmetrically(caption: Caption, one: Token, other: Token) -> bool:
     """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
     governor = caption.tokens[other.head]
     if governor.dep == "prep" or governor.pos == "ADP":
@@ -286,7 +288,7 @@ def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
         while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
             outer = caption.tokens[outer.head]
             words.append(outer.lower)
-        if prepositions().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
+        if preposition_table().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
             return False
         above = caption.tokens[outer.head]
         holder = above

@@ -79,13 +79,13 @@ def is_transition(kind: str) -> bool:
     return kind in KINDS and KINDS[kind].estimate == "transition"
 
 
-def assertions(kind: str, caption: Caption) -> set[Assertion]:
+def assertions_of(kind: str, caption: Caption) -> set[Assertion]:
     """The assertions of a caption by words of a kind: numbers of things ("0" for a bare plural), or attributes."""
     return {(thing, str(value)) for thing, value in KINDS[kind].mentions(caption) if thing}
 
 
 @lru_cache(maxsize=1 << 12)
-def value(kind: str, entry: str) -> str:
+def assertion_value(kind: str, entry: str) -> str:
     """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay.
 
     "One" is not the 1 of "a": of two dogs, a caption in twelve says "a dog" all the same, but none "one dog".
@@ -173,7 +173,7 @@ class Associations:
             return np.zeros(len(self.log_odds))
         for row in rows:  # sorted, so that sums do not depend on the order of a set
             if not self._known[row]:
-                self._lifts[row] = self._lift(row)
+                self._lifts[row] = self._lift_of_entries(row)
                 self._known[row] = True
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
@@ -183,7 +183,7 @@ class Associations:
         column = self.entries[entry]
         return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
 
-    def _lift(self, row: int) -> np.ndarray:
+    def _lift_of_entries(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
         of_row = slice(self._starts[row], self._starts[row + 1])
         together = np.zeros(len(self._usual))
@@ -289,7 +289,7 @@ class Truth:
                 transitions[kind] = Transitions(dict(zip(changes, counts.tolist(), strict=True)))
             else:
                 names = lexicon.entries(kind).names
-                associations[kind] = _associations(said.take(rows), entry.take(rows), counts, names)
+                associations[kind] = _associations_from_counts(said.take(rows), entry.take(rows), counts, names)
         return cls(associations, transitions, calibration, max_p_true)
 
 
@@ -314,7 +314,7 @@ class DictionaryColumn(NamedTuple):
         return [self.words[number] for number in self.number.tolist()]
 
 
-def _associations(
+def _associations_from_counts(
     said: DictionaryColumn, entry: DictionaryColumn, counts: np.ndarray, entries: Sequence[str]
 ) -> Associations:
     """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
@@ -355,10 +355,10 @@ class ImageTruth:
         if not is_transition(kind):
             entry = self.truth.associations[kind].entries.get(row.replacement)
             return None if entry is None else float(self._p_words(kind)[entry])
-        change = _change(kind, row, caption)
+        change = _transition_of_row(kind, row, caption)
         if change is None:
             return None
-        return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
+        return self.truth.p_transition(kind, change, self._captions_with_old_value(kind, change), len(self.captions))
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:
@@ -382,7 +382,7 @@ class ImageTruth:
         """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
         known = self.truth.associations[kind]
         bias, odds, score, person, number = self.truth.calibration[kind]  # in the order of EXPECTED
-        logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
+        logits = odds * known.log_odds + score * self._evidence_for_entries(kind) + person * known.is_person
         same_for_all = bias + number * log(len(self.captions))
         return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
@@ -390,32 +390,38 @@ class ImageTruth:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
         kind = row.change
         if is_transition(kind):
-            change = _change(kind, row, caption)
+            change = _transition_of_row(kind, row, caption)
             if change is None:
                 return None
-            agreeing = log1p(self._agreeing(kind, change))
+            agreeing = log1p(self._captions_with_old_value(kind, change))
             return [1.0, self.truth.log_odds(kind, change), agreeing, log(len(self.captions))]
         known = self.truth.associations[kind]
         entry = known.entries[row.replacement]
-        return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], log(len(self.captions))]
+        return [
+            1.0,
+            known.log_odds[entry],
+            self._evidence_for_entries(kind)[entry],
+            known.is_person[entry],
+            log(len(self.captions)),
+        ]
 
     @cached(IMAGES)
-    def _score(self, kind: str) -> np.ndarray:
+    def _evidence_for_entries(self, kind: str) -> np.ndarray:
         """The evidence of all captions for each entry of a kind of word: (entries,), read-only."""
         mentioned = frozenset[str]().union(*map(mentioned_nouns, self.captions))
         return read_only(self.truth.associations[kind].score(mentioned))
 
-    def _agreeing(self, kind: str, change: Transition) -> int:
+    def _captions_with_old_value(self, kind: str, change: Transition) -> int:
         """The number of captions that assert the old value of a thing, including the one to be changed."""
-        return self._assertions(kind)[change.thing, change.old]
+        return self._captions_of_assertions(kind)[change.thing, change.old]
 
     @cached(IMAGES)
-    def _assertions(self, kind: str) -> Counter[Assertion]:
+    def _captions_of_assertions(self, kind: str) -> Counter[Assertion]:
         """How many captions of the image make each assertion."""
-        return Counter(assertion for caption in self.captions for assertion in assertions(kind, caption))
+        return Counter(assertion for caption in self.captions for assertion in assertions_of(kind, caption))
 
 
-def _change(kind: str, row: Row, caption: Caption) -> Transition | None:
+def _transition_of_row(kind: str, row: Row, caption: Caption) -> Transition | None:
     """What value of a thing a candidate changes; None if it adds a value or the thing is mentioned twice.
 
     kind: numeral or another kind that is estimated by transitions; the values are numbers or attributes.
@@ -423,4 +429,4 @@ def _change(kind: str, row: Row, caption: Caption) -> Transition | None:
     thing = caption.tokens[row.tokens[-1]].lemma
     if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None
-    return Transition(old=value(kind, row.replaced), thing=thing, new=value(kind, row.replacement))
+    return Transition(old=assertion_value(kind, row.replaced), thing=thing, new=assertion_value(kind, row.replacement))
