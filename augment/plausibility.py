@@ -83,7 +83,7 @@ def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | N
         names = [surfaces.get(name) for name in lexicon.nouns.names]
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
-        names = [inflect_verb(name, form, surfaces) for name in lexicon.verbs.names]
+        names = [inflect_verb(name, form, surfaces) for name in lexicon.entries("verb").names]
     return names
 
 
@@ -153,7 +153,7 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
     edited = Edited(words=[], starts=[], ends=[], kept=[])
     lowered = caption.lowered
-    begins = caption.begins
+    begins = caption.token_starts
     token = 0
     last = len(begins)
     for start, end, new in edits:
@@ -308,8 +308,8 @@ class ChangedTokens(NamedTuple):
 def _changed_tokens(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
     """What each edit changes; "an" in place of "a" is no change."""
     for start, end, new in edits:
-        first = bisect_left(caption.begins, start)
-        last = bisect_left(caption.begins, end)
+        first = bisect_left(caption.token_starts, start)
+        last = bisect_left(caption.token_starts, end)
         if last != first + 1 or normalise_word(new) != normalise_word(caption.lowered[first]):
             yield ChangedTokens(first, last, new)
 

@@ -26,7 +26,7 @@ from .lexicon.lexicon import Lexicon
 from .operators import violation_of_row
 from .operators.swap import swap_row
 from .raters import PREFERRED_UNNATURAL, rate_rows
-from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchanged
+from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchange_row
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots
 from .slots.verbs import preposition_uses
@@ -306,21 +306,10 @@ def _recover_swap(
     attributes = [slot for span in spans for slot in attribute_slots(caption) if span.start <= slot.start < span.end]
     if len(attributes) == 2:
         first, second = attributes
-        words = exchanged(first.entry, second.entry)
-        return Recovered(
-            "swap_attribute",
-            Row(
-                change="attribute_swap",
-                edits=edits,
-                tokens=(first.noun, second.noun),
-                replaced=words.replaced,
-                replacement=words.replacement,
-            ),
-        )
+        row = exchange_row("attribute_swap", edits, (first.noun, second.noun), first.entry, second.entry)
+        return Recovered("swap_attribute", row)
     # Neither two nouns nor two attributes: nothing checks what else changes places.
-    words = exchanged(" ".join(old_left), " ".join(old_right))
-    row = Row(change="none", edits=edits, tokens=(), replaced=words.replaced, replacement=words.replacement)
-    return Recovered("swap", row)
+    return Recovered("swap", exchange_row("none", edits, (), " ".join(old_left), " ".join(old_right)))
 
 
 class Judging(Settings):

@@ -104,16 +104,14 @@ def reject_whole_caption(reason: str, detail: str | None = None) -> Row:
     return Row(change="none", edits=(), tokens=(), replaced="", replacement="", reason=reason, detail=detail)
 
 
-class ExchangedWords(NamedTuple):
-    """What a row says of two words that change places: "cat | dog" and "dog | cat"."""
+def exchange_row(change: Change, edits: tuple[Edit, ...], tokens: tuple[int, ...], left: str, right: str) -> Row:
+    """The row of two words, or phrases, that change places: it has "cat | dog" replaced by "dog | cat".
 
-    replaced: str
-    replacement: str
-
-
-def exchanged(one: str, other: str) -> ExchangedWords:
-    """`Row.replaced` and `replacement` where two words change places."""
-    return ExchangedWords(f"{one}{BOTH}{other}", f"{other}{BOTH}{one}")
+    Args:
+        change, edits, tokens: as those of `Row`.
+        left, right: the two, in the order in which the caption has them.
+    """
+    return Row(change=change, edits=edits, tokens=tokens, replaced=left + BOTH + right, replacement=right + BOTH + left)
 
 
 class OperatorResult(NamedTuple):
@@ -124,7 +122,7 @@ class OperatorResult(NamedTuple):
 
 
 class RowCollector:
-    """Collects accepted or rejected rows, in order, for one table."""
+    """Collects accepted or rejected rows, in order, and makes one table of them."""
 
     def __init__(self, family_of: Callable[[str], str]) -> None:
         """`family_of`: the family of an operator."""
@@ -155,11 +153,13 @@ class RowCollector:
         columns["caption"] = columns["text"]
         columns["operator"] = pa.array(self._operators, pa.string())
         columns["family"] = pa.array([self._family_of(name) for name in self._operators], pa.string())
+        # The id of a row: "CAPTION_ID#OPERATOR:NUMBER". The schema takes the column that it has, of the two below.
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         row_id = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
-        columns |= {"negative_id": row_id, "positive_id": row_id}  # the schema takes the one that it has
+        columns |= {"negative_id": row_id, "positive_id": row_id}
         columns["draw"] = pa.array(self._numbers, pa.int32())
         texts = columns["caption"].to_pylist()
+        # Fields of `Row` stand in columns of their own name, except two that need the text of the caption.
         for name in {*schema.names} & {*Row.__slots__} - {"edits", "text"}:
             columns[name] = pa.array([getattr(row, name) for row in self._rows], schema.field(name).type)
         columns["text"] = pa.array(
@@ -191,11 +191,9 @@ def concreteness_of_change(change: str, replacement: str) -> float | None:
 
     change, replacement: of the row. None if it inserts no noun, or one without a score.
     """
-    nouns: list[str] = []
-    if change == "noun":
-        nouns = [replacement]
-    elif change == "swap":
-        nouns = replacement.split(BOTH)
-    scores = [Concreteness.load().score(noun) for noun in nouns]
+    if change not in ("noun", "swap"):
+        return None
+    # A noun that is inserted stands alone, two that change places as "cat | dog".
+    scores = [Concreteness.load().score(noun) for noun in replacement.split(BOTH)]
     known = [score for score in scores if score is not None]
-    return min(known) if known and len(known) == len(scores) else None
+    return min(known) if len(known) == len(scores) else None

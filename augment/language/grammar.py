@@ -153,7 +153,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     edits = []
     agreeing = set[int]()
     for verb in _agreeing_verbs(caption, caption.tokens[noun], plural=plural):
-        finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
+        finite = caption.first_dependent(verb.index, "aux", "auxpass") or verb  # the word that shows agreement
         if agreeing and _has_clause_between(caption, max(agreeing), finite.index):
             return None  # "a man speaks as a machine runs and | makes a hiss": which of them makes it
         agreeing.add(finite.index)
@@ -214,7 +214,7 @@ def _has_stray_conjunct(caption: Caption, agreeing: set[int]) -> bool:
         above = caption.tokens[token.head]
         takes_verb = token.dep == "nsubj" and token.tag == "NNS" and above.tag == "VBZ"  # a plural before "objects"
         is_joined = token.dep == "conj" and token.tag in ("NNS", "VBP") and above.index in agreeing
-        subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
+        subject = caption.first_dependent(token.index, "nsubj", "nsubjpass")
         has_subject = subject is not None and subject.pos not in ("VERB", "AUX")
         if token.tag == "VBZ" or ((takes_verb or is_joined) and is_third_person(token.lower)):
             return not has_subject or takes_verb
@@ -236,7 +236,7 @@ def is_third_person(word: str) -> bool:
 
 def _has_no_subject(caption: Caption, verb: Token) -> bool:
     """Whether nothing that a finite verb may agree with is its subject, and it is joined to no other verb."""
-    subject = next(caption.dependents(verb.index, "nsubj", "nsubjpass", "expl", "csubj"), None)
+    subject = caption.first_dependent(verb.index, "nsubj", "nsubjpass", "expl", "csubj")
     if subject is None:
         return verb.dep in ("pobj", "dobj", "compound", "npadvmod", "appos", "dep")
     return subject.pos in ("VERB", "AUX", "ADV", "ADP")
@@ -272,7 +272,7 @@ def _verb_is_unclear(caption: Caption, noun: Token, *, plural: bool) -> bool:
         return True  # "people speak and an engine | revs": a noun joined to a verb
     of_many = first.dep in ("nsubj", "nsubjpass") and (noun.dep == "conj" or caption.has_dependent(noun.index, "conj"))
     if of_many and above.index > noun.index:
-        finite = next(caption.dependents(above.index, "aux", "auxpass"), above)
+        finite = caption.first_dependent(above.index, "aux", "auxpass") or above
         if finite.tag == "VBZ":
             return True  # "a horn honks and a car passes", parsed as one subject of "passes"
     if noun.dep != "ROOT" and not (noun.dep == "conj" and first.dep == "ROOT"):
@@ -294,7 +294,7 @@ def _has_stray_verb(caption: Caption, noun: Token, *, plural: bool) -> bool:
             break
         agrees = token.tag == ("VBZ" if plural else "VBP")
         if agrees and token.index not in clauses and any(_is_below(caption, token.index, clause) for clause in clauses):
-            subject = next(caption.dependents(token.index, "nsubj", "nsubjpass"), None)
+            subject = caption.first_dependent(token.index, "nsubj", "nsubjpass")
             if subject is None and token.dep in ("aux", "auxpass"):
                 continue
             marked = any(mark.lower in _CLAUSE_WORDS for mark in caption.dependents(token.index, "mark", "advmod"))
@@ -341,7 +341,7 @@ def _agreeing_verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[
             agreeing.append(clause)
     for verb in agreeing:
         yield verb
-        while following := next(caption.dependents(verb.index, "conj"), None):
+        while following := caption.first_dependent(verb.index, "conj"):
             if caption.has_dependent(following.index, "nsubj", "nsubjpass"):
                 break
             yield following

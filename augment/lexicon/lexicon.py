@@ -152,26 +152,6 @@ class Lexicon:
         """The nouns."""
         return self.by_kind["noun"]
 
-    @property
-    def prepositions(self) -> Entries:
-        """The prepositions."""
-        return self.by_kind["preposition"]
-
-    @property
-    def numerals(self) -> Entries:
-        """The numerals."""
-        return self.by_kind["numeral"]
-
-    @property
-    def attributes(self) -> Entries:
-        """The attributes."""
-        return self.by_kind["attribute"]
-
-    @property
-    def verbs(self) -> Entries:
-        """The verbs."""
-        return self.by_kind["verb"]
-
     @cached_property
     def coreference(self) -> CoreferenceIndex:
         """An index of which nouns of the lexicon may be true of an image if a noun is mentioned."""

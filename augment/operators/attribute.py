@@ -36,7 +36,7 @@ class ReplaceAttribute(ReplacingOperator):
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The attributes that may be true of the same thing; most tell something else of it, "large" and "red"."""
-        return _never_replaces(slot.entry, lexicon.attributes.names)
+        return _never_replaces(slot.entry, lexicon.entries("attribute").names)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """The row that inserts an attribute wherever the thing has the old one: "a red bus … the red bus".

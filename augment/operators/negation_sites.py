@@ -162,7 +162,7 @@ def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
         if word.lower == "without" and word.dep == "prep":
-            object = next(caption.dependents(word.index, "pobj"), None)
+            object = caption.first_dependent(word.index, "pobj")
             if object is not None and object.index in nouns:
                 edit = replace_tokens(caption, word.index, word.index + 1, "with")
                 negated.append((nouns[object.index].entry, object.index, edit))
@@ -208,7 +208,7 @@ def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
     for verb in caption.tokens:
         if verb.lemma not in ("wear", "hold", "carry") or verb.pos != "VERB":
             continue
-        object = next(caption.dependents(verb.index, "dobj"), None)
+        object = caption.first_dependent(verb.index, "dobj")
         if object is None or not _stands_alone(caption, object) or caption.has_dependent(verb.index, "prt"):
             continue
         after_noun = verb.tag == "VBG" and verb.dep == "acl" and verb.head == verb.index - 1
@@ -222,7 +222,7 @@ def _things_of_there_is(caption: Caption) -> Iterator[Site]:
     for verb in caption.tokens:
         if verb.lemma != "be" or not caption.has_dependent(verb.index, "expl"):
             continue
-        thing = next(caption.dependents(verb.index, "attr", "nsubj"), None)
+        thing = caption.first_dependent(verb.index, "attr", "nsubj")
         if thing is None or caption.phrase_start(thing.index) != verb.index + 1:
             continue
         if not caption.has_dependent(thing.index, "conj", "preconj", "nummod", "poss"):

@@ -69,7 +69,7 @@ class ReplaceNumeral(ReplacingOperator):
         return [
             slot
             for slot in numeral_slots(caption)
-            if slot.entry in lexicon.numerals.number and _is_replaceable(caption, slot, lexicon)
+            if slot.entry in lexicon.entries("numeral").number and _is_replaceable(caption, slot, lexicon)
         ]
 
     def propose(self, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon) -> Candidates:
@@ -84,7 +84,7 @@ class ReplaceNumeral(ReplacingOperator):
             evidence: the captions of the batch, by number.
             lexicon: its numerals are the entries.
         """
-        entries = lexicon.numerals
+        entries = lexicon.entries("numeral")
         old = [entries.number[slot.entry] for _, slot in slots]  # of each slot, the entry that stands there
         p = entries.probabilities([slot.contexts for _, slot in slots], olds=old)  # (slots, entries)
         written = _meaning_of_numerals(entries.names)

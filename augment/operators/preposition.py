@@ -36,7 +36,7 @@ class ReplacePreposition(ReplacingOperator):
         return [
             slot
             for slot in preposition_slots(caption)
-            if slot.entry in lexicon.prepositions.number
+            if slot.entry in lexicon.entries("preposition").number
             and slot.entry in relations
             and caption.tokens[slot.noun].pos == "NOUN"
             and not is_negated(caption, slot.noun)
@@ -46,7 +46,7 @@ class ReplacePreposition(ReplacingOperator):
         """The prepositions that do not exclude the one in the slot, and those that nobody says of such a place."""
         object = evidence.caption.tokens[slot.noun].lemma
         place = object if object in preposition_table().places else ""
-        return _never_replaces(slot.entry, lexicon.prepositions.names, place)
+        return _never_replaces(slot.entry, lexicon.entries("preposition").names, place)
 
     def old_log_p(
         self, log_p: np.ndarray, slots: Sequence[SlotOfCaption], evidence: Sequence[Evidence], lexicon: Lexicon
@@ -58,12 +58,12 @@ class ReplacePreposition(ReplacingOperator):
         self, log_p: np.ndarray, slot_of: np.ndarray, entry: np.ndarray, slots: Sequence[SlotOfCaption],
         lexicon: Lexicon,
     ) -> np.ndarray:  # fmt: skip
-        """The scores: a part of log p(new | rest), and what evens out the relations in space, see below.
+        """The scores: a part of log p(new | rest), and what evens out the relations in space.
 
         So "next to", "beside", "near" and "by" have together about the chance of "behind".
         """
-        scores = LIKELIHOOD_POWER * log_p[slot_of, entry] + _log_balance_of_relations(lexicon.prepositions)[entry]
-        return scores.astype(log_p.dtype)
+        log_balance = _log_balance_of_relations(lexicon.entries("preposition"))
+        return (LIKELIHOOD_POWER * log_p[slot_of, entry] + log_balance[entry]).astype(log_p.dtype)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row:
         """The row that inserts the preposition `new` in a slot."""
@@ -71,21 +71,21 @@ class ReplacePreposition(ReplacingOperator):
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the new preposition may be true: it does not exclude the old one before the same object ("on" and "above"
-        a table), or a caption has another one before this object that implies it.
+        a table), or a caption has another one before this object that makes it likely.
         """
         object = evidence.caption.tokens[row.tokens[1]].lemma
         table = preposition_table()
         if not table.are_exclusive(row.replaced, row.replacement, object):
             return Violation("preposition_overlap")
 
-        def fits(mention: tuple[str, str]) -> bool:
+        def suggests_new(mention: tuple[str, str]) -> bool:
+            """Whether a mention of the same object, such as (couch, near), makes the new "next to" likely."""
             thing, preposition = mention
-            return (
-                thing == object and preposition != row.replaced and table.suggests(preposition, row.replacement, object)
-            )
+            is_other_of_object = thing == object and preposition != row.replaced
+            return is_other_of_object and table.suggests(preposition, row.replacement, object)
 
-        by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, fits)
-        return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, fits)
+        by_sibling = said_by_sibling("sibling_says_so", evidence, self.kind, suggests_new)
+        return by_sibling or said_by_caption("sibling_says_so", evidence, self.kind, suggests_new)
 
 
 @cached(8)
@@ -97,7 +97,8 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [preposition_table().relations.get(name, name) for name in entries.names]
-    _, relation = np.unique(relations, return_inverse=True)
+    _, relation = np.unique(relations, return_inverse=True)  # of each preposition, the number of its relation
+    # n and s of the relation that each preposition expresses, both (entries,).
     size_of_relation = np.bincount(relation)[relation]
     share_of_relation = np.bincount(relation, shares)[relation]
     return read_only(-log(size_of_relation) - 0.5 * log(share_of_relation) - 0.5 * log(shares))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain, combinations, pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ..language.negation import is_negated
 from ..language.semantic_classes import GROUPS, LIVING, are_incompatible, gender, is_location, is_worn, semantic_class
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
-from ..rows import BOTH, Row, exchanged
+from ..rows import BOTH, Row, exchange_row
 from ..sampling import order_keys
 from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots, numeral_value
 from ..truth.contradiction import Violation, interchangeable
@@ -41,20 +40,16 @@ PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
 
 
-class TokenSpan(NamedTuple):
-    """Tokens `first` to `end` (exclusive) of a caption."""
+def _exchange_phrases(caption: Caption, left: Chunk, right: Chunk) -> list[Edit]:
+    """The edits that let two phrases change places; what then begins the caption gets its capital.
 
-    first: int
-    end: int
-
-
-def _exchange_spans(caption: Caption, left: TokenSpan, right: TokenSpan) -> list[Edit]:
-    """The edits that let two spans of tokens change places; what then begins the caption gets its capital."""
+    "A dog sees the cat" -> "The cat sees a dog".
+    """
     tokens = caption.tokens
-    new_left = caption.span(*right)
-    new_right = caption.span(*left)
-    first = tokens[left.first]
-    if left.first == 0 and first.text[:1].isupper():
+    new_left = caption.span(right.start, right.end)
+    new_right = caption.span(left.start, left.end)
+    first = tokens[left.start]
+    if left.start == 0 and first.text[:1].isupper():
         # A capital of its own stays: of a name, and of "TV".
         is_abbreviation = len(first.text) > 1 and first.text.isupper()
         if first.pos != "PROPN" and not is_abbreviation:
@@ -62,7 +57,7 @@ def _exchange_spans(caption: Caption, left: TokenSpan, right: TokenSpan) -> list
         new_left = cased(new_left, "Xx", first=True)
     return [
         Edit(first.start, tokens[left.end - 1].end, new_left),
-        Edit(tokens[right.first].start, tokens[right.end - 1].end, new_right),
+        Edit(tokens[right.start].start, tokens[right.end - 1].end, new_right),
     ]
 
 
@@ -127,14 +122,7 @@ class Shuffle(ListingOperator):
             edits = sorted(edit for half in halves for edit in half.edits)
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
             if is_disjoint and all(half.edits and half.reason is None for half in halves):
-                words = exchanged(left.entry, right.entry)
-                yield Row(
-                    change="swap",
-                    edits=tuple(edits),
-                    tokens=(left.noun, right.noun),
-                    replaced=words.replaced,
-                    replacement=words.replacement,
-                )
+                yield exchange_row("swap", tuple(edits), (left.noun, right.noun), left.entry, right.entry)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
         """Why the swap may leave the caption true: the heads may name the same thing, or may change places freely.
@@ -143,14 +131,14 @@ class Shuffle(ListingOperator):
         """
         caption = evidence.caption
         if row.swaps_numbers:
+            # As if only the noun that becomes several had changed: what makes that true makes the swap true.
             number_of_left, number_of_right = row.replacement.split(BOTH)  # "two | a"
-            is_left_several = numeral_value(number_of_left) > numeral_value(number_of_right)
-            noun = row.tokens[0] if is_left_several else row.tokens[1]
-            several = number_of_left if is_left_several else number_of_right
-            single = number_of_right if is_left_several else number_of_left
-            return self.numerals.violation(
-                Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several), evidence, lexicon
-            )
+            if numeral_value(number_of_left) > numeral_value(number_of_right):
+                noun, single, several = row.tokens[0], number_of_right, number_of_left
+            else:
+                noun, single, several = row.tokens[1], number_of_left, number_of_right
+            half = Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several)
+            return self.numerals.violation(half, evidence, lexicon)
         left, right = (caption.tokens[index] for index in row.tokens)
         same = may_corefer(left.lemma, right.lemma) and not _are_told_apart(left.lemma, right.lemma)
         return Violation("interchangeable") if same or interchangeable(caption, left, right) else None
@@ -167,17 +155,11 @@ def _phrase_swap(caption: Caption, chunks: Mapping[int, Chunk], left: Slot, righ
 
 def swap_row(left: Slot, right: Slot, edits: tuple[Edit, ...], reason: str | None = None) -> Row:
     """The row that records that two nouns have changed places; reason: why it is rejected, None if it is not."""
-    words = exchanged(left.entry, right.entry)
-    return Row(
-        change="swap",
-        edits=edits,
-        tokens=(left.noun, right.noun),
-        replaced=words.replaced,
-        replacement=words.replacement,
-        replaced_synset=first_sense(left.entry),
-        replacement_synset=first_sense(right.entry),
-        reason=reason,
-    )
+    row = exchange_row("swap", edits, (left.noun, right.noun), left.entry, right.entry)
+    row.replaced_synset = first_sense(left.entry)
+    row.replacement_synset = first_sense(right.entry)
+    row.reason = reason
+    return row
 
 
 def _are_told_apart(one: str, other: str) -> bool:
@@ -248,7 +230,7 @@ def _phrase_swap_edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot
 
     chunks: the noun phrases, by the token of their head.
     """
-    edits = _exchange_spans(caption, _span_of(chunks[left.noun]), _span_of(chunks[right.noun]))
+    edits = _exchange_phrases(caption, chunks[left.noun], chunks[right.noun])
     if left.plural != right.plural:
         for noun, plural in ((left.noun, right.plural), (right.noun, left.plural)):
             verbs = agreement_edits(caption, noun, plural=plural)
@@ -256,11 +238,6 @@ def _phrase_swap_edits(caption: Caption, chunks: Mapping[int, Chunk], left: Slot
                 return ()
             edits += verbs
     return tuple(sorted(edits))
-
-
-def _span_of(chunk: Chunk) -> TokenSpan:
-    """The tokens of a noun phrase."""
-    return TokenSpan(chunk.start, chunk.end)
 
 
 class SwapAttribute(ListingOperator):
@@ -281,16 +258,7 @@ class SwapAttribute(ListingOperator):
             new_left = replace_attribute(caption, left, right.entry)
             new_right = replace_attribute(caption, right, left.entry)
             edits = tuple(sorted([*new_left.edits, *new_right.edits]))
-            words = exchanged(left.entry, right.entry)
-            rows.append(
-                Row(
-                    change="attribute_swap",
-                    edits=edits,
-                    tokens=(left.noun, right.noun),
-                    replaced=words.replaced,
-                    replacement=words.replacement,
-                )
-            )
+            rows.append(exchange_row("attribute_swap", edits, (left.noun, right.noun), left.entry, right.entry))
         return in_random_order(rows, seed, self.name, caption)
 
     def violation(self, row: Row, evidence: Evidence, lexicon: Lexicon) -> Violation | None:
@@ -333,7 +301,7 @@ def _swaps_of_symmetric_phrases(caption: Caption) -> Iterator[Row]:
         plural = tag == "NNS"  # the verb must agree when the second phrase takes the place of the first
         agrees = plural == (root.tag == "NNS") or agreement_edits(caption, left.root, plural=plural) == []
         if lowered[right.root] != lowered[left.root] and agrees:
-            yield _paraphrase_row(caption, _span_of(left), _span_of(right), left.root, right.root)
+            yield _paraphrase_row(caption, left, right)
 
 
 def _can_be_swapped_whole(caption: Caption, left: Chunk, right: Chunk) -> bool:
@@ -383,19 +351,12 @@ def _swaps_of_adjectives(caption: Caption) -> Iterator[Row]:
         if lowered[token.index] != "and" or tokens[right].tag not in ADJECTIVE_TAGS or tokens[right].head != left:
             continue
         if tokens[left].tag in ADJECTIVE_TAGS and tokens[left].dep == "amod" and caption.word(left - 1) != ",":
-            yield _paraphrase_row(caption, TokenSpan(left, left + 1), TokenSpan(right, right + 1), left, right)
+            # Each adjective as a phrase of one word.
+            yield _paraphrase_row(caption, Chunk(left, left + 1, left), Chunk(right, right + 1, right))
 
 
-def _paraphrase_row(caption: Caption, left: TokenSpan, right: TokenSpan, left_head: int, right_head: int) -> Row:
-    """The row that swaps two spans of tokens and stays true.
-
-    left, right: the spans, in text order. left_head, right_head: the token of each that the row names.
-    """
-    words = exchanged(caption.tokens[left_head].lemma, caption.tokens[right_head].lemma)
-    return Row(
-        change="none",
-        edits=tuple(_exchange_spans(caption, left, right)),
-        tokens=(left_head, right_head),
-        replaced=words.replaced,
-        replacement=words.replacement,
-    )
+def _paraphrase_row(caption: Caption, left: Chunk, right: Chunk) -> Row:
+    """The row that swaps two phrases, in text order, and stays true; it names the head of each."""
+    edits = tuple(_exchange_phrases(caption, left, right))
+    heads = (left.root, right.root)
+    return exchange_row("none", edits, heads, *(caption.tokens[head].lemma for head in heads))

@@ -37,7 +37,7 @@ class ReplaceVerb(ReplacingOperator):
 
     def never_replaces(self, slot: Slot, evidence: Evidence, lexicon: Lexicon) -> Unfit:
         """The verbs that may be true of the same subject and object as the one in the slot."""
-        return _never_replaces(slot.entry, lexicon.verbs.names, slot.form)
+        return _never_replaces(slot.entry, lexicon.entries("verb").names, slot.form)
 
     def edit(self, slot: Slot, new: str, evidence: Evidence, lexicon: Lexicon) -> Row | None:
         """The row that inserts a verb in the form of the old one; None if the corpus never has it in this form."""

@@ -64,7 +64,7 @@ class Clauses:
         Empty if token `index` does not head a relative clause with its own subject.
         """
         verb = self.caption.tokens[index]
-        subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        subject = self.caption.first_dependent(index, "nsubj", "nsubjpass")
         if verb.dep not in ("relcl", "acl") or subject is None or subject.lower in RELATIVE:
             return []
         return self.nouns.objects_of(verb.head)[:1]
@@ -73,7 +73,7 @@ class Clauses:
         """Read from the parse what `subjects` returns and remembers: the objects (head tokens) of the subject."""
         tokens = self.caption.tokens
         token = tokens[index]
-        subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        subject = self.caption.first_dependent(index, "nsubj", "nsubjpass")
         if subject is not None and not (subject.lower in RELATIVE and token.dep in ("relcl", "acl")):
             # "a man smiles while he runs".
             if subject.lower in PRONOUNS and token.dep == "advcl":
@@ -83,7 +83,7 @@ class Clauses:
             return self.nouns.objects_of(index)
         # The root: "there is a dog sleeping".
         if token.head == index:
-            existing = next(self.caption.dependents(index, "attr"), None)
+            existing = self.caption.first_dependent(index, "attr")
             if existing is None or not self.caption.has_dependent(index, "expl"):
                 return []
             return self.nouns.objects_of(existing.index)

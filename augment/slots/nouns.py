@@ -178,7 +178,7 @@ def _described_noun(caption: Caption, token: Token) -> tuple[Token, str] | None:
     if token.dep in ("amod", "compound") and head.tag in NOUN_TAGS and token.index < head.index:
         return head, "attributive"
     if token.dep == "acomp" and head.lemma == "be":
-        subject = next(caption.dependents(head.index, "nsubj"), None)
+        subject = caption.first_dependent(head.index, "nsubj")
         if subject is not None and subject.tag in NOUN_TAGS:
             return subject, "predicative"
     return None

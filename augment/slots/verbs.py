@@ -107,7 +107,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         elif prep is not None:
             if prep.lower not in known:
                 continue
-            noun = next(caption.dependents(prep.index, "pobj"), None)
+            noun = caption.first_dependent(prep.index, "pobj")
             pattern = f"prep:{prep.lower}"
             context = f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
@@ -139,7 +139,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
 def subject_of(caption: Caption, verb: Token) -> Token | None:
     """The subject of a verb, also through relative clauses and coordination; None if the parse does not show it."""
     for _ in caption.tokens:  # no more steps than tokens, however the parse may go round in circles
-        doer = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
+        doer = caption.first_dependent(verb.index, "nsubj", "nsubjpass")
         head = caption.tokens[verb.head]
         if verb.dep in ("acl", "relcl") and (doer is None or doer.tag in ("WDT", "WP")):
             return head
@@ -188,7 +188,7 @@ def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     for start, end in preposition_units(caption):
         written = " ".join(lowered[start:end])
         entry = table.same.get(written, written)
-        object = next(caption.dependents(end - 1, "pobj"), None)
+        object = caption.first_dependent(end - 1, "pobj")
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
             uses.append(Slot(kind="preposition", start=start, end=end, entry=entry, noun=object.index))
     return tuple(uses)

@@ -136,7 +136,7 @@ class EntailedEntries:
         """Entry numbers: of kind "noun", those that its nouns entail, ascending; of "verb", those it mentions."""
         if kind == "noun":
             return np.array(sorted(frozenset[int]().union(*map(self.of_noun, mentioned_nouns(caption)))), int)
-        known = self.lexicon.verbs.number
+        known = self.lexicon.entries("verb").number
         return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
 
     @cached(NOUNS)

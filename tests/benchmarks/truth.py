@@ -104,7 +104,7 @@ def kind_of(row: dict, lexicon: Lexicon) -> str:
         return row["operator"]
     if ".v." in (row["replacement_synset"] or ""):
         return "verb"
-    is_preposition = row["replaced_synset"] is None and row["replaced"] in lexicon.prepositions.number
+    is_preposition = row["replaced_synset"] is None and row["replaced"] in lexicon.entries("preposition").number
     return "preposition" if is_preposition else "noun"
 
 

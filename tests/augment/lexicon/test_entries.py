@@ -44,7 +44,7 @@ def test_a_context_backs_off_to_the_broader_one() -> None:
 
 
 def test_what_a_caption_has_is_counted_once_and_the_mean_lift_is_one() -> None:
-    nouns, prepositions = sample_lexicon().nouns, sample_lexicon().prepositions
+    nouns, prepositions = sample_lexicon().nouns, sample_lexicon().entries("preposition")
     forms = [np.exp(prior) for form, prior in nouns.priors.items() if form]
     assert (np.sum(forms, axis=0) <= np.exp(nouns.priors[""]) + 1e-9).all() and "" not in nouns.layout.contexts
     usual = np.exp(prepositions.priors[""])

@@ -237,7 +237,7 @@ def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> 
     new = lines(tmp_path / "new.txt", *[f"A zebra stands beside a zebra in field {i}." for i in range(8)])
     other = lines(tmp_path / "other.txt", "A zebra stands beside a zebra.")
     known, _ = read_model(model)
-    assert known.of("zebra") is None
+    assert known.number_of("zebra") is None
     more, reached = tmp_path / "more.npz", []
     for epochs in ("1", "6"):
         given = ["--continue", str(model), "--held-out", other, "--output", str(more), "--epochs", epochs]
