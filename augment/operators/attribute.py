@@ -67,6 +67,11 @@ def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
 
 @cached(8192)
 def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
+    """The numbers of the attributes that never replace `entry`, as they may be true of the same thing.
+
+    "large" never replaces "red", as it tells another thing; "crimson" does not either, and is worth telling: it is
+    compatible. names: the entries of the lexicon, whose positions are the numbers.
+    """
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]
     compatible = [
         number for number in never if names[number] != entry and attributes_may_both_hold(names[number], entry)
@@ -83,16 +88,20 @@ def replace_attribute(caption: Caption, slot: Slot, new: str) -> Row:
 def attribute_violation(attribute: str, noun: str, evidence: Evidence) -> Violation | None:
     """Why an attribute may be true of a thing: a caption gives it this one, or one that may be the same; else None.
 
-    noun: the lemma of the thing.
+    attribute: such as "red". noun: the lemma of the thing. A mention of an attribute is a pair of a thing and a word,
+    ("car", "red"); the thing is "" where the parse does not tell it.
     """
 
     def is_given(mention: tuple[str, str]) -> bool:
+        """Whether a mention gives the same noun the attribute."""
         thing, word = mention
         return thing == noun and attributes_may_both_hold(attribute, word)
 
     def may_be_given(mention: tuple[str, str]) -> bool:
+        """Whether a mention gives the attribute to what may be the same thing, by whatever noun."""
         thing, word = mention
-        return attributes_may_both_hold(attribute, word) and (not thing or noun == thing or may_corefer(noun, thing))
+        may_be_thing = not thing or noun == thing or may_corefer(noun, thing)
+        return attributes_may_both_hold(attribute, word) and may_be_thing
 
     # Within a caption nouns tell things apart, "a red car and a blue vehicle"; a sibling may call one thing otherwise.
     by_caption = said_by_caption("caption_says_so", evidence, "attribute", is_given)

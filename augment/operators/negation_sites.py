@@ -89,8 +89,8 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
             slot = nouns.get(site.index)
             following = caption.lowered[site.index + 1 :]
             # A later word may refer to the noun, or it goes on: "a dog's tail", "a bunch of".
-            taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
-            if slot is not None and slot.entry in FRAMES[site.frame].nouns and not taken_up:
+            is_taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
+            if slot is not None and slot.entry in FRAMES[site.frame].nouns and not is_taken_up:
                 sites.append(site._replace(slot=slot, variant=variant))
     return tuple(sorted(sites, key=lambda site: site.index))
 
@@ -133,41 +133,40 @@ def added_sites(caption: Caption) -> dict[str, Site]:
 
 @cached_on_caption
 def shown_nouns(caption: Caption, frame: str, *, persons: bool = False) -> frozenset[tuple[str, bool]]:
-    """The nouns of a caption that its photo surely shows and that can be negated in a frame, and whether plural.
+    """The nouns of a caption that its photo surely shows and that can be negated in a frame: (noun, whether plural).
 
     Not what is negated, awaited, likened or of something: "waiting for a bus", "a picture of a dog". persons: those for
     persons instead, of whom a photo by one shows none.
     """
     if _is_negative(caption):
         return frozenset()
-    prepositions = {use.noun: use.entry for use in preposition_uses(caption)}
-    return frozenset(
-        (slot.entry, slot.plural)
-        for slot in noun_slots(caption)
-        if (is_person(slot.entry) if persons else slot.entry in FRAMES[frame].nouns)
-        and caption.word(slot.end) != "of"
-        and (
-            caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj")
-            or (prepositions.get(slot.noun) in WORDS["shown"] and not (persons and prepositions[slot.noun] == "by"))
-        )
-    )
+    preposition_of = {use.noun: use.entry for use in preposition_uses(caption)}  # by the token of its object
+    shown = set()
+    for slot in noun_slots(caption):
+        is_asked_for = is_person(slot.entry) if persons else slot.entry in FRAMES[frame].nouns
+        if not is_asked_for or caption.word(slot.end) == "of":
+            continue
+        preposition = preposition_of.get(slot.noun)
+        is_at_shown_place = preposition in WORDS["shown"] and not (persons and preposition == "by")
+        if is_at_shown_place or caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj"):
+            shown.add((slot.entry, slot.plural))
+    return frozenset(shown)
 
 
 @cached_on_caption
-def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
-    """What a caption says is missing ("without a hat", "with no dogs"): each noun's lexicon entry, its token index, and
-    the edit that asserts it.
-    """
-    negated: list[tuple[str, int, Edit]] = []
+def negated_nouns(caption: Caption) -> tuple[NegatedNoun, ...]:
+    """What a caption says is missing: "without a hat", "with no dogs"."""
+    negated = []
     nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
         if word.lower == "without" and word.dep == "prep":
             object = caption.first_dependent(word.index, "pobj")
             if object is not None and object.index in nouns:
                 edit = replace_tokens(caption, word.index, word.index + 1, "with")
-                negated.append((nouns[object.index].entry, object.index, edit))
+                negated.append(NegatedNoun(nouns[object.index].entry, object.index, edit))
         elif word.lower == "no" and word.index and word.head in nouns and nouns[word.head].plural:
-            negated.append((nouns[word.head].entry, word.head, Edit(word.start, word.end, "some")))
+            edit = Edit(word.start, word.end, "some")
+            negated.append(NegatedNoun(nouns[word.head].entry, word.head, edit))
     return tuple(negated)
 
 
@@ -193,8 +192,8 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
             continue
         frame = ""
         if use.entry == "with":
-            bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in WORDS["bound_with"]
-            frame = "" if bound else "with"
+            is_bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in WORDS["bound_with"]
+            frame = "" if is_bound else "with"
         elif use.entry == "in" and caption.tokens[use.noun].lemma in FRAMES["in"].nouns:
             frame = "in"
         elif use.entry in WORDS["shown"] and _ends_caption(caption, use):
@@ -234,21 +233,24 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
     for first in caption.tokens:
         if first.dep not in ("dobj", "pobj"):
             continue
-        words = list(caption.dependents(first.index, "cc"))
-        things = list(caption.dependents(first.index, "conj"))
-        if len(words) != 1 or len(things) != 1 or words[0].lower != "and" or not _stands_alone(caption, things[0]):
+        conjunctions = list(caption.dependents(first.index, "cc"))
+        others = list(caption.dependents(first.index, "conj"))
+        if len(conjunctions) != 1 or len(others) != 1:
             continue
-        if caption.phrase_start(things[0].index) == words[0].index + 1:
-            yield Site(frame="and", index=things[0].index, start=words[0].start, end=things[0].end)
+        conjunction = conjunctions[0]
+        other = others[0]
+        is_next = caption.phrase_start(other.index) == conjunction.index + 1
+        if conjunction.lower == "and" and is_next and _stands_alone(caption, other):
+            yield Site(frame="and", index=other.index, start=conjunction.start, end=other.end)
 
 
 def _ends_caption(caption: Caption, use: Slot) -> bool:
     """Whether a prepositional phrase ends the caption, and can be left out: neither another nor its verb needs it."""
-    above = caption.tokens[caption.tokens[use.start].head]
+    above = caption.tokens[caption.tokens[use.start].head]  # what the phrase belongs to
     if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.noun + 1 :]):
         return False
-    bound = above.lemma in WORDS["need_preposition"] or caption.has_dependent(above.index, "dobj", "prt")
-    return above.dep not in ("pobj", "prep") and not bound
+    is_bound = above.lemma in WORDS["need_preposition"] or caption.has_dependent(above.index, "dobj", "prt")
+    return above.dep not in ("pobj", "prep") and not is_bound
 
 
 def _stands_alone(caption: Caption, noun: Token) -> bool:

@@ -151,6 +151,7 @@ class ReplaceNumeral(ReplacingOperator):
             return Violation("same_quantity", noun)
 
         def is_counted_so(mention: tuple[str, int]) -> bool:
+            """Whether the caption itself says "dogs", or the new number of them."""
             return mention in ((noun, 0), (noun, value))
 
         def may_count(mention: tuple[str, int]) -> bool:
@@ -158,9 +159,9 @@ class ReplaceNumeral(ReplacingOperator):
             other, count = mention
             if count == value and may_corefer(noun, other):
                 return True
-            # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
-            several = count == 0 and value > 1 and related_or_same_person(noun, other)
-            return old == 1 and (several or (other in GROUPS and is_person(noun)))
+            # "Dogs", or "a crowd", may make "two" true where the caption has one: it told nothing of the others.
+            is_bare_plural = count == 0 and value > 1 and related_or_same_person(noun, other)
+            return old == 1 and (is_bare_plural or (other in GROUPS and is_person(noun)))
 
         by_caption = said_by_caption("same_quantity", evidence, self.kind, is_counted_so) if value > 1 else None
         return by_caption or said_by_sibling("sibling_quantity", evidence, self.kind, may_count)
@@ -186,10 +187,10 @@ def may_be_one(caption: Caption, slot: Slot) -> bool:
     """Whether "a" or "one" can be in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
     if not MUTUAL.isdisjoint(caption.lowered):
         return False
-    before = caption.tokens[slot.start - 1] if slot.start else None
-    return before is None or (
-        before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
-    )
+    if not slot.start:
+        return True
+    before = caption.tokens[slot.start - 1]
+    return before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
 
 
 def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
@@ -256,26 +257,32 @@ def _is_amount(caption: Caption, slot: Slot) -> bool:
 
 def _is_in_name(caption: Caption, slot: Slot) -> bool:
     """Whether a number is part of a name: "One Tree Hill", "the Three Wise Men"."""
-    named = [token.text for token in caption.tokens[slot.start + 1 : slot.noun + 1] if token.text[:1].isupper()]
-    return caption.casing == "sentence" and slot.entry not in ("a",) and any(text[1:].islower() for text in named)
+    if slot.entry == "a" or caption.casing != "sentence":  # in a title all words have capitals
+        return False
+    behind = [token.text for token in caption.tokens[slot.start + 1 : slot.noun + 1]]
+    return any(text[:1].isupper() and text[1:].islower() for text in behind)
 
 
 @cached_on_caption
 def _edits_to_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun = caption.tokens[slot.noun]
-    many = slot.value == 1
-    surface = lexicon.plural.get(noun.lemma) or plural_of(noun.lemma) if many else lexicon.singular.get(noun.lemma)
+    is_to_plural = slot.value == 1
+    if is_to_plural:
+        surface = lexicon.plural.get(noun.lemma) or plural_of(noun.lemma)
+    else:
+        surface = lexicon.singular.get(noun.lemma, "")
     if not surface or surface == noun.lower:
         return None
-    if many and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):
+    if is_to_plural and is_third_person(noun.lower) and caption.has_dependent(noun.index, "compound"):
         return None  # "a bird chirps", parsed as a compound
-    verbs = agreement_edits(caption, slot.noun, plural=many)
-    pronouns = pronoun_edits(caption, slot.noun, old=gender(noun.lemma) if many else None, new=noun.lemma, plural=many)
-    if verbs is None or pronouns is None or (many and _has_one_of_its_own(caption, noun.index)):
+    old_gender = gender(noun.lemma) if is_to_plural else None
+    verbs = agreement_edits(caption, slot.noun, plural=is_to_plural)
+    pronouns = pronoun_edits(caption, slot.noun, old=old_gender, new=noun.lemma, plural=is_to_plural)
+    if verbs is None or pronouns is None or (is_to_plural and _has_one_of_its_own(caption, noun.index)):
         return None
     # "It" behind a thing that becomes several may be this thing or another; only where no edit was found is it unclear.
-    if many and not pronouns and gender(noun.lemma) == "thing":
+    if not pronouns and old_gender == "thing":
         later = (token for token in caption.pronouns if token.index > slot.noun)
         if any(token.lower == "it" and token.dep != "expl" for token in later):
             return None  # "a hydrant with a chain that is attached to it"

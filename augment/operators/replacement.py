@@ -81,7 +81,8 @@ class SamplingOperator(Operator):
         p_unnatural = float(table.p_unnatural[candidate])
         if not np.isnan(log_odds):
             row.plausibility = log_odds
-        replaces_only_the_word = len(row.edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in row.edits) == 1
+        edits_of_words = [edit for edit in row.edits if edit.new.lower() not in ARTICLES]
+        replaces_only_the_word = len(row.edits) == 1 or len(edits_of_words) == 1
         if replaces_only_the_word and not np.isnan(p_unnatural):
             row.p_unnatural = p_unnatural
             row.p_compatible = float(table.p_compatible[candidate])

@@ -48,17 +48,19 @@ class ReplaceVerb(ReplacingOperator):
         old = row.replaced
         new = row.replacement
 
-        def is_same_verb(verb: str) -> bool:
+        def is_verb_beside_new(verb: str) -> bool:
+            """Whether another verb of a caption may be true together with the new one: "stand" with "wait"."""
             return verb != old and verbs_may_both_hold(new, verb)
 
-        def implies(noun: str) -> bool:
+        def is_noun_of_new(noun: str) -> bool:
+            """Whether a noun of a caption implies the new verb: a "skier" that somebody skis."""
             return noun != old and new in implied_verbs(noun)
 
         return (
-            said_by_caption("caption_says_so", evidence, "verb", is_same_verb)
-            or said_by_caption("caption_says_so", evidence, "noun", implies)
-            or said_by_sibling("sibling_says_so", evidence, "verb", is_same_verb)
-            or said_by_sibling("sibling_says_so", evidence, "noun", implies)
+            said_by_caption("caption_says_so", evidence, "verb", is_verb_beside_new)
+            or said_by_caption("caption_says_so", evidence, "noun", is_noun_of_new)
+            or said_by_sibling("sibling_says_so", evidence, "verb", is_verb_beside_new)
+            or said_by_sibling("sibling_says_so", evidence, "noun", is_noun_of_new)
         )
 
 
@@ -85,14 +87,12 @@ def replace_verb(caption: Caption, slot: Slot, new: str, lexicon: Lexicon) -> Ro
     surface = inflect_verb(new, tag, lexicon.inflected.get(tag.lower(), {}))
     if surface is None:
         return None
-    edit = replace_tokens(caption, slot.start, slot.start + 1, surface)
-    senses = first_sense(slot.entry, "v"), first_sense(new, "v")
     return Row(
         change="verb",
-        edits=(edit,),
+        edits=(replace_tokens(caption, slot.start, slot.start + 1, surface),),
         tokens=(slot.start,),
         replaced=slot.entry,
         replacement=new,
-        replaced_synset=senses[0],
-        replacement_synset=senses[1],
+        replaced_synset=first_sense(slot.entry, "v"),
+        replacement_synset=first_sense(new, "v"),
     )
