@@ -69,7 +69,7 @@ def _is_said_again(caption: Caption, slot: Slot, other: Slot) -> bool:
 def _never_replaces(entry: str, names: tuple[str, ...]) -> Unfit:
     """The numbers of the attributes that never replace `entry`, as they may be true of the same thing.
 
-    "large" never replaces "red", as it tells another thing; "crimson" does not either, and is worth telling: it is
+    "large" never replaces "red", as it tells another thing; "pink" does not either, and is worth telling: it is
     compatible. names: the entries of the lexicon, whose positions are the numbers.
     """
     never = [number for number, name in enumerate(names) if not are_incompatible(name, entry)]

@@ -153,6 +153,17 @@ def shown_nouns(caption: Caption, frame: str, *, persons: bool = False) -> froze
     return frozenset(shown)
 
 
+class NegatedNoun(NamedTuple):
+    """A noun that a caption says is missing.
+
+    entry: as a lexicon has it. token: its head. edit: what asserts it, "without" -> "with" or "no" -> "some".
+    """
+
+    entry: str
+    token: int
+    edit: Edit
+
+
 @cached_on_caption
 def negated_nouns(caption: Caption) -> tuple[NegatedNoun, ...]:
     """What a caption says is missing: "without a hat", "with no dogs"."""

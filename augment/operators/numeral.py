@@ -159,7 +159,7 @@ class ReplaceNumeral(ReplacingOperator):
             other, count = mention
             if count == value and may_corefer(noun, other):
                 return True
-            # "Dogs", or "a crowd", may make "two" true where the caption has one: it told nothing of the others.
+            # Of "a dog", a sibling's "dogs" or "a crowd" may mean the new number; of "two dogs" they mean these two.
             is_bare_plural = count == 0 and value > 1 and related_or_same_person(noun, other)
             return old == 1 and (is_bare_plural or (other in GROUPS and is_person(noun)))
 
