@@ -67,7 +67,7 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
     try:
         expected = parameter_shapes(arrays, len(units.names))
     except (KeyError, IndexError, ValueError):
-        expected = {}
+        expected = {}  # then all that the file has is named below as unknown
     different = sorted(arrays.keys() ^ expected.keys())
     different += [name for name in expected if name in arrays and arrays[name].shape != expected[name]]
     if different:
@@ -124,13 +124,15 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def parameter_shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter, by name, in a model with this number of units; the other sizes are taken from
-    `embedding.weight`, `query.bias`, `hidden.bias` and `distance`, and of a surrogate, if there is one, from its own.
+    """The shape that each parameter must have, by name, in a model with this number of units.
 
-    Raises KeyError if one of these is missing, IndexError or ValueError if one has another number of dimensions.
+    The other sizes are taken from `embedding.weight`, `query.bias`, `hidden.bias` and `distance`, and of a surrogate
+    and a model of raters, if there are any, from their own. Raises KeyError if one of these is missing, IndexError or
+    ValueError if one has another number of dimensions.
     """
     words = arrays["embedding.weight"].shape[1]
-    (states,), (hidden,) = arrays["query.bias"].shape, arrays["hidden.bias"].shape
+    (states,) = arrays["query.bias"].shape
+    (hidden,) = arrays["hidden.bias"].shape
     heads, _, distances = arrays["distance"].shape
     linear = {
         "query": (states, 2 * states),
@@ -151,12 +153,14 @@ def parameter_shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tup
         expected |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
     for name, shape in linear.items():
         expected |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return expected | surrogate_shapes(arrays) | judgement_shapes(arrays)
+    return expected | surrogate_shapes(arrays) | rater_shapes(arrays)
 
 
 def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter, by name, in a model with these other parameters; {} if it has no surrogate. The
-    sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`, else KeyError.
+    """The shape that each parameter of the surrogate must have, by name, beside these other parameters.
+
+    {} if none is of a surrogate. The sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`,
+    else KeyError.
     """
     if not any(name.startswith(PREFIX) for name in arrays):
         return {}
@@ -168,10 +172,11 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
     return {**named, f"{PREFIX}share.bias": (shares,)}
 
 
-def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter of `negcap.augment.judgement`, by name, in a model with these other parameters; {} if
-    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`, `judgement.terms.weight` and
-    `judgement.kind.weight`, else KeyError.
+def rater_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """The shape that each parameter of `negcap.augment.raters` must have, by name, beside these other parameters.
+
+    {} if none is of a model of raters. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`,
+    `judgement.terms.weight` and `judgement.kind.weight`, else KeyError.
     """
     if not any(name.startswith(JUDGEMENT) for name in arrays):
         return {}

@@ -66,15 +66,17 @@ class ClozeModel:
         all_places = []
         rows = []
         for text, spans_of_text in zip(encoded, spans or [()] * len(texts), strict=True):
-            # First the places of single units, then those of the spans that are none.
-            row: dict[Place, int] = {}
+            # First the places of single units, then those of the spans that are none: the row of each of the latter.
+            row_of_place: dict[Place, int] = {}
             for start, end in spans_of_text:
-                before, after = place = _place_of_tokens(text.units, text.place_of, start, end)
-                if after - before != 2 and place not in row:
-                    row[place] = len(text.units) - 2 + len(row)
+                place = _place_of_tokens(text.units, text.place_of, start, end)
+                before, after = place
+                is_single_unit = after - before == 2
+                if not is_single_unit and place not in row_of_place:
+                    row_of_place[place] = len(text.units) - 2 + len(row_of_place)
             places = places_of_units(len(text.units))
-            all_places.append(np.concatenate([places, list(row)]) if row else places)
-            rows.append(row)
+            all_places.append(np.concatenate([places, list(row_of_place)]) if row_of_place else places)
+            rows.append(row_of_place)
         return self._encodings(encoded, all_places, rows)
 
     def read_edited(
@@ -224,7 +226,11 @@ class CaptionEncoding:
 
 
 def _place_of_tokens(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
-    """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them."""
+    """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them.
+
+    units: of the text, from START to END. place_of: for each token, the place of its unit.
+    """
+    # The final full stop has the place of END, behind which there is no unit.
     return place_of[start] - 1, min(place_of[end - 1] + 1, len(units) - 1)
 
 

@@ -60,7 +60,9 @@ class Units:
         return self.number.get(normalise_word(word))
 
     def number_of_head(self, name: str) -> int | None:
-        """The number of the unit of a word or phrase, or of its last word if the model does not know it as a whole."""
+        """The number of the unit of a word or phrase, or of its last word if it is no unit: "beach umbrella" -> that of
+        "umbrella"; None: neither is known.
+        """
         number = self.number_of(name)
         return self.number_of(name.rpartition(" ")[2]) if number is None else number
 
@@ -117,6 +119,7 @@ def words_per_unit(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, 
     while start < end:
         size = 1
         for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
+            # The second word first: most phrases fail there, and a slice for each would take long.
             longer = len(phrase)
             if phrase[1] == words[start + 1] and start + longer <= end:
                 if longer == 2 or tuple(words[start : start + longer]) == phrase:
@@ -196,12 +199,16 @@ class Recurrent(NamedTuple):
         name = ("forward_gru", "backward_gru")[side]
         size = len(arrays["query.bias"])
         unit = np.float32(2.0**-STATE)
+        # Both biases of the reset and update gates can be added at once. That of the candidate's state cannot: it is
+        # multiplied with the reset gate first.
         from_state = arrays[f"{name}.bias_hh_l0"]
         to_gates = arrays[f"{name}.bias_ih_l0"].copy()
         to_gates[: 2 * size] += from_state[: 2 * size]
+        # The scale and offset of the table that each gate is looked up in: two gates in SIGMOID, the candidate in TANH.
         tables = np.array([(SIGMOID.scale, TANH.scale), (SIGMOID.offset, TANH.offset)], np.float32)
         scales, offsets = np.repeat(tables, [2 * size, size], axis=1)
         points = np.stack([to_gates, scales, offsets])
+        # Query and hidden layer read forward and backward states side by side; this is the part of this GRU.
         part = slice(side * size, (side + 1) * size)
         to_points = np.repeat(np.array([1.0, GELU.scale], np.float32), [size, len(arrays["hidden.bias"])])
         biases = np.concatenate([arrays["query.bias"], arrays["hidden.bias"]]) * to_points
@@ -227,6 +234,7 @@ class Recurrent(NamedTuple):
             new: is overwritten with the states after it, (rows, S).
             state_of: for each row, the number of its state; None if each has its own.
         """
+        # h' = update * (h - candidate) + candidate, in whole units of 2^-STATE.
         from_state = np.matmul(state, self.weight, out=scratch_array("recurrent", (len(state), 3 * state.shape[1])))
         if state_of is not None:
             state = _take_rows(state, state_of, "repeated")

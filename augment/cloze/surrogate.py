@@ -86,6 +86,7 @@ class Surrogate:
         self._embedding = arrays["embedding.weight"]
         words = self._embedding.shape[1]
         context, distance, share, *changes = (arrays[f"{PREFIX}{name}.weight"] for name in NAMES)
+        # B, cut into what it multiplies: v_i, e_i, v_s and e_s.
         context = transposed(context) * np.float32(GELU.scale)
         self._place, self._unit, self._slot, self._old = (context[i * words : (i + 1) * words] for i in range(4))
         self._distance = distance * np.float32(GELU.scale) + np.float32(GELU.offset)
@@ -196,7 +197,8 @@ class Surrogate:
             block[:, :left] = seen_before[begin:end] @ slots.shares[start : start + left].T
             block[:, left:] = seen_behind[begin:end] @ slots.shares[start + left : start + count].T
             filled += block.size
-        # Of each number in `sums`: its replacement, and its pair of slot and place.
+        # Back from what is lost to the scores of the new texts. Of each number in `sums`: its replacement, and its pair
+        # of slot and place.
         replacement = np.repeat(np.arange(len(units)), size)
         first_sum = np.cumsum(size) - size
         pair = np.arange(len(sums)) + np.repeat(slots.starts[slot_of] - first_sum, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .semantic_classes import head_word, other_persons
-from .wordnet import WordNet
+from .wordnet import WordNet, senses_of_entry
 
 # What WordNet does not have: synonyms, and words with their hypernyms.
 SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
@@ -13,13 +13,13 @@ HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, 
 
 def first_senses(lemma: str, pos: str) -> tuple[int, ...]:
     """The first sense in use of a word or compound, else of its head; () if it has none."""
-    wordnet = WordNet.load()
-    return (wordnet.senses_in_use(lemma, pos) or wordnet.senses_in_use(head_word(lemma), pos))[:1]
+    return senses_of_entry(lemma, pos)[:1]
 
 
 def is_noun_of(old: str, new: str) -> bool:
     """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
-    old, new = (SAME_AS.get(noun, noun) for noun in (old, new))
+    old = SAME_AS.get(old, old)
+    new = SAME_AS.get(new, new)
     if head_word(new) in other_persons(head_word(old)):  # WordNet has girls below women
         return False
     return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or is_below(old, new, "n")

@@ -17,11 +17,13 @@ from typing import Literal, NamedTuple
 
 from ..cloze.states import group_by_first_word
 from ..data import data_path, word_lists
-from .wordnet import WordNet
+from .wordnet import WordNet, senses_of_entry
 
 Gender = Literal["male", "female", "any", "thing"]
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
+# The share of a noun's uses from which on it may name persons: many words do so in a rare sense only.
+PERSON_SHARE = 0.4
 
 
 class Overlaps(NamedTuple):
@@ -41,12 +43,15 @@ class Overlaps(NamedTuple):
 
 @cache
 def noun_overlap_table() -> Overlaps:
-    """The shipped table data/noun_overlaps.toml, read once per process."""
+    """The shipped table data/noun_overlaps.toml of nouns that may name the same thing, read once per process."""
     table = word_lists(data_path("noun_overlaps.toml"))
     groups: defaultdict[str, set[str]] = defaultdict(set)
+    # A group, such as {"couch", "sofa"}: each of its nouns may be any other.
     for members in table["groups"]:
         for noun in members:
             groups[noun].update(members)
+    # A more general noun, or several between commas, may be each of the nouns listed for it, and each of these may be
+    # it; but two that are listed are not the same for that.
     for names, members in table["general"].items():
         for noun, same in pairs_within_groups(product(names.split(", "), members)):
             groups[noun].add(same)
@@ -56,7 +61,7 @@ def noun_overlap_table() -> Overlaps:
 
 
 def pairs_within_groups(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
-    """All pairs of words of a common group, in both orders."""
+    """All pairs of words of a common group, in both orders: [["red", "pink"]] -> {(red, pink), (pink, red)}."""
     return frozenset(pair for groups in tables for group in groups for pair in permutations(group, 2))
 
 
@@ -73,22 +78,21 @@ def is_person(noun: str) -> bool:
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(noun, "n")
     if senses:
-        return bool(wordnet.first_above("person.n.01")[senses[0]] == 0)
+        is_below_person = wordnet.first_above("person.n.01") == 0  # (synsets,)
+        return bool(is_below_person[senses[0]])
     return noun != head_word(noun) and is_person(head_word(noun))
-
-
-# A share, as many words are names of persons in a rare sense only.
-PERSON_SHARE = 0.4
 
 
 @cache
 def may_be_person(noun: str) -> bool:
     """Whether a noun names persons in more than PERSON_SHARE of its uses in WordNet's corpora: "fan", not "pole"."""
     wordnet = WordNet.load()
-    above = wordnet.first_above("person.n.01")
+    is_below_person = wordnet.first_above("person.n.01") == 0  # (synsets,)
     counts = wordnet.tag_counts(noun, "n")
-    persons = sum(n for sense, n in zip(wordnet.senses(noun, "n"), counts, strict=True) if above[sense] == 0)
-    return is_person(noun) or persons > PERSON_SHARE * sum(counts)
+    uses_for_persons = sum(
+        count for sense, count in zip(wordnet.senses(noun, "n"), counts, strict=True) if is_below_person[sense]
+    )
+    return is_person(noun) or uses_for_persons > PERSON_SHARE * sum(counts)
 
 
 @cache
@@ -110,10 +114,13 @@ def persons_may_be_same(a: str, b: str) -> bool:
 
 @cache
 def other_persons(word: str) -> frozenset[str]:
-    """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
+    """The words for persons that are incompatible with `word`: of the other gender, or of another age.
+
+    "woman" -> "man", "boy" … and "girl", "boy" …
+    """
     persons = noun_overlap_table().persons
-    opposite = {"male": "female", "female": "male", "child": "adult", "adult": "child"}
-    return frozenset().union(*(persons[other] for own, other in opposite.items() if word in persons[own]))
+    opposites = (("male", "female"), ("female", "male"), ("child", "adult"), ("adult", "child"))
+    return frozenset().union(*(persons[opposite] for sort, opposite in opposites if word in persons[sort]))
 
 
 ANCHORS = (
@@ -134,9 +141,8 @@ def semantic_class(noun: str) -> int:
     """The class of a noun, 0 to CLASSES - 1; a compound that is not in WordNet has the class of its head."""
     if is_person(noun):
         return PERSON
-    wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head_word(noun), "n")
-    return 1 + int(wordnet.first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
+    senses = senses_of_entry(noun, "n")
+    return 1 + int(WordNet.load().first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
 
 
 @cache
@@ -147,7 +153,7 @@ def verb_class(verb: str) -> str:
 
 
 def _is_in_any_class(*anchors: str) -> Callable[[str], bool]:
-    """Whether a noun, the argument, is in the class of one of these synsets of ANCHORS."""
+    """A function that tells of a noun whether it is in the class of one of these synsets of ANCHORS."""
     numbers = {ANCHORS.index(anchor) + 1 for anchor in anchors}
     return lambda noun: semantic_class(noun) in numbers
 
@@ -216,10 +222,10 @@ def are_incompatible(one: str, other: str) -> bool:
     table = attribute_table()
     if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
         return False
-    mine = table.dimensions.get(one)
-    theirs = table.dimensions.get(other)
-    if mine is not None and theirs is not None:
-        return not mine.isdisjoint(theirs)
+    dimensions_of_one = table.dimensions.get(one)
+    dimensions_of_other = table.dimensions.get(other)
+    if dimensions_of_one is not None and dimensions_of_other is not None:
+        return not dimensions_of_one.isdisjoint(dimensions_of_other)
     antonyms = WordNet.load().antonyms
     return other in antonyms(one, "a") or one in antonyms(other, "a")
 
@@ -242,7 +248,7 @@ def is_compound(word: str, noun: str) -> bool:
 
     Never for a visible attribute ("young man"). Warmth is none: "hot" may be part of a compound, as unknown words may.
     """
-    dimensions = attribute_table().dimensions.get(word, WARMTH)
+    dimensions = attribute_table().dimensions.get(word, WARMTH)  # an unknown word is treated as "hot" is
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))
 
 
@@ -282,7 +288,7 @@ class Prepositions:
     def are_exclusive(self, one: str, other: str, noun: str = "") -> bool:
         """Whether no photo shows both of the same two things: a cat on and under a table.
 
-        noun: the second thing; of some both are true at once ("in" and "on" a bus). "": of none.
+        noun: the second thing; of some both are true at once ("in" and "on" a bus). "": it is not known.
         """
         if self.places.get(noun, frozenset()).issuperset((one, other)):
             return False
@@ -306,20 +312,17 @@ class Prepositions:
 def preposition_table() -> Prepositions:
     """The shipped table data/prepositions.toml, read once per process."""
     table = word_lists(data_path("prepositions.toml"))
-    phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
     sets: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
-    table8 = table.pop("table8")
-    for number, words in enumerate(table8, start=1):
+    for number, words in enumerate(table.pop("table8"), start=1):
         for word in words:
             sets[word] += (number,)
-    exclusions = pairs_within_groups(
-        [relation, other] for relation, others in table["exclusions"].items() for other in others
-    )
+    phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
+    excluding = [(relation, other) for relation, others in table["exclusions"].items() for other in others]
     computed = {
         "phrases": group_by_first_word(phrases),
         "sets": dict(sets),
         "relations": {word: relation for relation, words in table["relations"].items() for word in words},
-        "exclusions": exclusions,
+        "exclusions": pairs_within_groups(excluding),  # in both orders
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
         "unfit": {noun: frozenset(place.get("unfit", ())) for place in table["places"] for noun in place["nouns"]},
     }

@@ -116,18 +116,18 @@ class WordNet:
         See `USE_COUNT`, `USE_SHARE`. The first sense is always included, unless it is a proper name that
         was never tagged (Crane, the writer) and other senses follow.
         """
-        pairs = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
-        total = sum(count for _, count in pairs)
-        if not total:
-            pairs = [pair for pair in pairs if not self.relation("instance_of", pair[0])] or pairs
+        senses = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
+        total = sum(count for _, count in senses)
+        if not total:  # never tagged: proper names are left out, if that leaves any
+            senses = [sense for sense in senses if not self.relation("instance_of", sense[0])] or senses
         if pos == "n" and (name := self._in_captions.get(_normalise_lemma(lemma))):
-            first = self.synset(name)
-            pairs.sort(key=lambda pair: pair[0] != first)
+            in_captions = self.synset(name)
+            senses.sort(key=lambda sense: sense[0] != in_captions)  # it comes first, the others stay in order
         least = max(USE_COUNT, USE_SHARE * total)
         return tuple(
             synset
-            for rank, (synset, count) in enumerate(pairs)
-            if not rank or count >= least or (not total and self._is_thing(synset))
+            for rank, (synset, count) in enumerate(senses)
+            if rank == 0 or count >= least or (not total and self._is_thing(synset))
         )
 
     def name(self, synset: int) -> str:
@@ -166,7 +166,7 @@ class WordNet:
         return bool(self._has_parts[synset])
 
     def closure(self, synset: int) -> frozenset[int]:
-        """The synset and all its ancestors, by hypernymy and instance-of."""
+        """The synset and all its ancestors, by hypernymy and instance-of: dog, canine, …, animal, …, entity."""
         return self._closure(synset, ABOVE)
 
     def related(self, a: str, b: str, pos: str = "n") -> bool:
@@ -182,20 +182,16 @@ class WordNet:
     @cached(LEMMAS)
     def antonyms(self, lemma: str, pos: str) -> frozenset[str]:
         """The antonyms of the lemma in any sense: "big" -> "little"."""
-        opposites = [
-            other
-            for sense in self._sense_positions(lemma, pos).tolist()
-            for other in _list_of_row(self._antonyms, sense)
-        ]
+        opposites: list[int] = []  # positions in the flat list of all senses
+        for sense in self._sense_positions(lemma, pos).tolist():
+            opposites += _list_of_row(self._antonyms, sense)
         return frozenset(self._lemmas[code] for code in self._lemma[opposites].tolist())
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
         """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
-        derived = {
-            other
-            for sense in self._sense_positions(lemma, pos).tolist()
-            for other in _list_of_row(self._derived, sense)
-        }
+        derived: set[int] = set()  # positions in the flat list of all senses
+        for sense in self._sense_positions(lemma, pos).tolist():
+            derived.update(_list_of_row(self._derived, sense))
         return frozenset(
             self._lemmas[self._lemma[other]] for other in derived if self.pos(int(self._synset[other])) == target
         )
@@ -288,12 +284,14 @@ def _list_of_row(lists: NumberLists, index: int) -> tuple[int, ...]:
     return tuple(lists.values[start:end].tolist()) if end > start else ()
 
 
+def senses_of_entry(entry: str, pos: str) -> tuple[int, ...]:
+    """The senses in use of a word or compound; of one that WordNet lacks ("beach umbrella") those of its head."""
+    wordnet = WordNet.load()
+    return wordnet.senses_in_use(entry, pos) or wordnet.senses_in_use(entry.rpartition(" ")[2], pos)
+
+
 @cache
 def first_sense(entry: str, pos: str = "n") -> str | None:
-    """The name of the first sense in use of a word or compound, else of its head; None if there is none.
-
-    "tennis racket" -> "tennis_racket.n.01".
-    """
-    wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(entry, pos) or wordnet.senses_in_use(entry.rpartition(" ")[2], pos)
-    return wordnet.name(senses[0]) if senses else None
+    """The name of the first of `senses_of_entry`: "tennis racket" -> "tennis_racket.n.01"; None if there is none."""
+    senses = senses_of_entry(entry, pos)
+    return WordNet.load().name(senses[0]) if senses else None

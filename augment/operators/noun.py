@@ -12,7 +12,7 @@ from ..evidence import Evidence
 from ..language.boundaries import begins_sentence
 from ..language.grammar import pronoun_edits, with_article
 from ..language.negation import is_negated
-from ..language.reference import is_listed, other_mentions
+from ..language.reference import listed_nouns, other_mentions
 from ..language.semantic_classes import gender, head_word, is_furnishing, is_location, is_worn, preposition_table
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
@@ -46,7 +46,7 @@ class ReplaceNoun(ReplacingOperator):
             if slot.form in nouns.priors
             and _excludes_others(caption, slot)
             and _other_slots_of_thing(caption, slot) is not None
-            and not is_listed(caption, slot.noun)
+            and slot.noun not in listed_nouns(caption)
         ]
 
     def required_form(self, slot: Slot, evidence: Evidence) -> str:

@@ -14,7 +14,7 @@ from ..evidence import Evidence
 from ..language.coreference import may_corefer, related_or_same_person
 from ..language.grammar import agreement_edits, indefinite_article, is_third_person, plural_of, pronoun_edits
 from ..language.negation import bound_of, denials, leaves_count_open
-from ..language.reference import is_divided, is_single, is_taken_up
+from ..language.reference import is_divided, is_single, other_mentions
 from ..language.semantic_classes import GROUPS, gender, is_body_part, is_person, is_worn, noun_overlap_table
 from ..lexicon.lexicon import Lexicon
 from ..plausibility import head_units
@@ -206,7 +206,7 @@ def _is_replaceable(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     # Also what other sentences of a paragraph say of the thing: "Two dogs run. One is brown."
     whole = caption.whole
     noun_of_whole = caption.first_token + slot.noun
-    if is_taken_up(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
+    if other_mentions(whole, noun_of_whole) or is_divided(whole, noun_of_whole, slot.value):
         return False
     if is_single(caption, slot.noun):
         return False

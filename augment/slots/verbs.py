@@ -80,8 +80,8 @@ def verbs_may_both_hold(one: str, other: str) -> bool:
     """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
     table = verb_table()
     wordnet = WordNet.load()
-    listed = any((one, other) in pairs for pairs in (table.body_pairs, table.object_pairs))
-    return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
+    is_listed = (one, other) in table.body_pairs or (one, other) in table.object_pairs
+    return one == other or is_listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
 
 def verb_slots(caption: Caption) -> tuple[Slot, ...]:
@@ -194,13 +194,22 @@ def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     return tuple(uses)
 
 
+def governor_of(caption: Caption, use: Slot) -> Token:
+    """The word that a preposition, also of several words, belongs to: "sits" of "sits **in front of** a car".
+
+    The words of a preposition may depend on each other: the governor is what the outermost one depends on.
+    """
+    above = caption.tokens[use.start]
+    while use.start <= above.index < use.end and above.head != above.index:
+        above = caption.tokens[above.head]
+    return above
+
+
 def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions that may be replaced: no particle, no agent, no part of a set phrase."""
     slots = []
     for use in preposition_uses(caption):
-        above = caption.tokens[use.start]
-        while use.start <= above.index < use.end and above.head != above.index:
-            above = caption.tokens[above.head]
+        above = governor_of(caption, use)
         if _is_in_set_phrase(caption, use, above) or _belongs_to_other_words(caption, use):
             continue
         governed = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
@@ -208,7 +217,7 @@ def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
         of_object = f"obj:{object}"
         left = f"left:{word_before(caption, use.start)}"
         right = f"right:{caption.lowered[use.end]} {object}"
-        both = f"{above.lemma}..{object}"
+        both = f"{above.lemma}..{object}"  # such as "sit..bench"
         contexts = (governed, broader_context(governed), of_object, broader_context(of_object), left, right, both)
         slots.append(use._replace(contexts=contexts))
     return tuple(slots)
@@ -235,20 +244,19 @@ def _belongs_to_other_words(caption: Caption, use: Slot) -> bool:
     start = use.start
     end = use.end
     tokens = caption.tokens
-    lowered = caption.lowered
-    text = caption.text
     object = tokens[use.noun]
-    if lowered[start] in ("from", "to") and end - start == 1:
+    if caption.lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
         if beside >= {"from", "to"}:
             return True
-    if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
+    last = tokens[end - 1]
+    if caption.text[last.end : last.end + 1] == "-" or caption.lowered[end] in ("and", "or"):
         return True
     behind = object.index + 1
     if caption.word(behind) in ("on", "off") and not caption.has_dependent(behind, "pobj"):
         return True  # "in a shirt with a stripe on"
     if start == 0:
         return False
-    if text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
+    if caption.text[tokens[start].start - 1] == "-" or tokens[start - 1].lemma == object.lemma:
         return True
-    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")
+    return start > 1 and tokens[start - 1].pos == "CCONJ" and tokens[start - 2].pos in ("ADP", "ADV")  # "in and out"

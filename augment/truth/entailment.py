@@ -25,7 +25,7 @@ from ..language.semantic_classes import (
 )
 from ..language.wordnet import WordNet
 from ..slots.nouns import Slot, numeral_value
-from ..slots.verbs import preposition_uses
+from ..slots.verbs import governor_of, preposition_uses
 
 # Dependents that only describe what they depend on: a caption still says what is left when they are left out.
 OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
@@ -117,9 +117,9 @@ def content_words(tokens: Sequence[Token]) -> set[ContentWord]:
 
 
 def span_excludes_word(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
-    """Whether a word of a span is replaced by another of its part of speech that it excludes.
+    """Whether a changed span replaces a word by another of its part of speech that cannot be true beside it.
 
-    "Eating" by "looking at"; not "a pizza" by "some hot food".
+    "Eating" by "looking at"; not "a pizza" by "some hot food". span: tokens of the caption, and of the text.
     """
     # A word that stands elsewhere in the other text as well has only moved.
     of_caption = content_words(caption.tokens)
@@ -138,7 +138,10 @@ def _is_excluded_by_all(word: ContentWord, others: set[ContentWord]) -> bool:
 
 
 def span_follows(caption: Caption, text: Caption, span: ChangedSpan) -> bool:
-    """Whether one word of the caption gives way to a synonym or hypernym, or words are left out that only describe."""
+    """Whether what a text has in a changed span follows from what its caption has there.
+
+    That is so if one word gives way to a synonym or hypernym, or words are left out that only describe.
+    """
     if span.new_start == span.new_end:
         return all(
             span.start <= token.head < span.end or token.dep in OPTIONAL
@@ -199,16 +202,14 @@ def _tree_as_text(caption: Caption, token: Token) -> str:
 def _use_of_nearness(caption: Caption, token: Token) -> Slot | None:
     """The preposition by which a caption says what a thing is near; None if it does not say so."""
     for use in preposition_uses(caption):
-        above = caption.tokens[use.start]
-        # Of "in front of", the words may depend on each other: the thing is what the outermost depends on.
-        while use.start <= above.index < use.end and above.head != above.index:
-            above = caption.tokens[above.head]
-        if _is_near(use.entry) and above.index == token.index and not caption.has_dependent(use.noun, "conj"):
+        is_of_thing = governor_of(caption, use).index == token.index
+        if is_of_thing and _is_near(use.entry) and not caption.has_dependent(use.noun, "conj"):
             return use
     return None
 
 
 def _is_near(preposition: str) -> bool:
+    """Whether a preposition says no more than "near" does: "beside", "next to"."""
     return preposition_table().same_relation(preposition, "near")
 
 
