@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -155,8 +155,10 @@ def generate_tables(
     for images in batches(by_image(captions)):
         generated = generate_for_images(images, lexicon, settings, truth)
         excluded.update(generated.excluded)
-        for (image, caption), results in zip(_each_caption(images), generated.results, strict=True):
-            if not _has_negatives(results) and _is_probed(caption):
+        captions_of_batch = [(image, caption) for image in images for caption in image]
+        for (image, caption), results in zip(captions_of_batch, generated.results, strict=True):
+            has_negative = any(result.accepted and family_of(name) != POSITIVE for name, result in results.items())
+            if not has_negative and _is_probed(caption):
                 probed.append([caption, *(sibling for sibling in image if sibling is not caption)])
         for number, results in enumerate(generated.results, first):
             for name, (accepted, rejected) in results.items():
@@ -207,8 +209,7 @@ def _count_results(results: Mapping[str, OperatorResult], counts: Counter[str]) 
         if accepted:
             families.add(family_of(name))
     counts.update(f"family.{family}.captions" for family in families)
-    has_negative = bool(families - {POSITIVE})
-    if not has_negative:
+    if not families - {POSITIVE}:
         reasons = {row.reason for result in results.values() for row in result.rejected}
         counts["captions.without"] += 1
         otherwise = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
@@ -238,17 +239,6 @@ def generate_for_images(
     return generate_for_evidence(
         gather_evidence(sentences, lexicon.cloze, truth, only_first=only_first), lexicon, settings
     )
-
-
-def _each_caption(images: Sequence[Sequence[Caption]]) -> Iterator[tuple[Sequence[Caption], Caption]]:
-    """Each caption of some images, in order, with the captions of its image."""
-    for image in images:
-        for caption in image:
-            yield image, caption
-
-
-def _has_negatives(results: Mapping[str, OperatorResult]) -> bool:
-    return any(result.accepted and family_of(name) != POSITIVE for name, result in results.items())
 
 
 def _is_probed(caption: Caption) -> bool:

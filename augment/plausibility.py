@@ -71,12 +71,13 @@ def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     "umbrella". kind, form: see `entry_units`.
     """
     units = (lexicon.cloze or cloze_model()).units
-    heads = (name and units.number_of_head(name) for name in surfaces_of(lexicon, kind, form))
-    return read_only(np.array([head or -1 for head in heads], np.int64))
+    numbers = (name and units.number_of_head(name) for name in surfaces_of(lexicon, kind, form))
+    # No entry has the number 0, which is START.
+    return read_only(np.array([number or -1 for number in numbers], np.int64))
 
 
 def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | None]:
-    """Each lexicon entry of a kind in a form, as it is written; None for one that has none."""
+    """Each lexicon entry of a kind in a form, as it is written: "box" as "nns" -> "boxes"; None for one without it."""
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
         surfaces = lexicon.forms(many=form == "nns")
@@ -153,18 +154,18 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
     edited = Edited(words=[], starts=[], ends=[], kept=[])
     lowered = caption.lowered
-    begins = caption.token_starts
-    token = 0
-    last = len(begins)
+    token_starts = caption.token_starts
+    token = 0  # the first that is not copied, nor replaced, so far
+    last = len(token_starts)
     for start, end, new in edits:
-        first = bisect_left(begins, start, token)
+        first = bisect_left(token_starts, start, token)
         if first > token:
             edited.kept.append(KeptRun(token, first, len(edited.words)))
             edited.words.extend(lowered[token:first])
         edited.starts.append(len(edited.words))
         edited.words.extend(WORD.findall(new.lower()))
         edited.ends.append(len(edited.words))
-        token = bisect_left(begins, end, first)
+        token = bisect_left(token_starts, end, first)
     if last > token:
         edited.kept.append(KeptRun(token, last, len(edited.words)))
         edited.words.extend(lowered[token:])
@@ -284,14 +285,16 @@ def _estimated_comparisons(
 
 
 def replaced_units(caption: Caption, encoding: CaptionEncoding, row: Row) -> Iterator[tuple[Place, int | None]]:
-    """The place of each word or phrase that a row replaces, and the number of the new unit, or of the head of a
-    phrase that is no unit; None for what the model does not know.
+    """The place of each word or phrase that a row replaces, and the number of the unit that is put there.
 
-    Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
-    asked for when the caption was read, has the place of its last word.
+    The unit is that of the head of a phrase that is no unit; None for what the model does not know. Where a numeral is
+    replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor asked for when the
+    caption was read, has the place of its last word.
     """
     for change in _changed_tokens(caption, row.edits):
-        if change.first < change.end and (row.change != "numeral" or normalise_word(change.new) == row.replacement):
+        # The noun and verbs that agree with a numeral are edited, too, and say nothing of it.
+        is_replaced = row.change != "numeral" or normalise_word(change.new) == row.replacement
+        if change.first < change.end and is_replaced:
             place = encoding.place(change.first, change.end) or encoding.place_of_token(change.end - 1)
             if place is not None:
                 yield place, encoding.model.units.number_of_head(change.new)
@@ -306,12 +309,13 @@ class ChangedTokens(NamedTuple):
 
 
 def _changed_tokens(caption: Caption, edits: Sequence[Edit]) -> Iterator[ChangedTokens]:
-    """What each edit changes; "an" in place of "a" is no change."""
+    """The tokens that each edit replaces, and by what; an "an" in place of "a" is no change."""
     for start, end, new in edits:
         first = bisect_left(caption.token_starts, start)
-        last = bisect_left(caption.token_starts, end)
-        if last != first + 1 or normalise_word(new) != normalise_word(caption.lowered[first]):
-            yield ChangedTokens(first, last, new)
+        behind = bisect_left(caption.token_starts, end)
+        is_one_token = behind == first + 1
+        if not is_one_token or normalise_word(new) != normalise_word(caption.lowered[first]):
+            yield ChangedTokens(first, behind, new)
 
 
 def read_and_compare(

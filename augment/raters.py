@@ -106,6 +106,7 @@ class RaterModel:
 
     @single_threaded()
     def _projected(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Vectors times weights; zeros if the weights were fitted with the vectors of another model."""
         return vectors @ weights if self._own else np.zeros((len(vectors), weights.shape[1]))
 
     @single_threaded()
@@ -145,8 +146,9 @@ class RaterModel:
 
 
 def p_bad(unnatural: np.ndarray, compatible: np.ndarray) -> np.ndarray:
-    """The probability that raters call negatives unnatural, or compatible with their captions: arrays of the two
-    probabilities (see `Ratings`), of any shape.
+    """The probability that raters find any fault with negatives: call them unnatural, or compatible with their caption.
+
+    unnatural, compatible: the two probabilities (see `Ratings`), of any shape, which is that of the result.
     """
     return 1 - (1 - unnatural) * (1 - compatible)
 
@@ -165,9 +167,13 @@ def preference(unnatural: np.ndarray, compatible: np.ndarray, power: np.ndarray)
 
 
 def place_inputs(encodings: Sequence[CaptionEncoding], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
-    """Places in captions as `RaterModel` is given them: the cloze model's context vector of each place, followed by the
-    mean word vector of the units that the caption has there, (places, 2 * width); and the lowest log p(unit | rest) of
-    these units, (places,). A place has at least one unit; there is an encoding for each, that of its caption.
+    """Places in captions as `RaterModel` is given them.
+
+    encodings: for each place, how its caption was read. places: each has at least one unit.
+
+    Returns:
+        The cloze model's context vector of each place, followed by the mean word vector of the units that the caption
+        has there, (places, 2 * width); and the lowest log p(unit | rest) of these units, (places,).
     """
     old_log_p: list[float] = []
     old_units: list[Sequence[int]] = []
@@ -198,6 +204,7 @@ def rater_features(comparisons: np.ndarray, sizes: np.ndarray, means: np.ndarray
 
 
 def _round_for_exact_sums(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as whole multiples of 1 / EXACT, whose sums are the same in any order and on any processor."""
     return np.rint(numbers * EXACT) / EXACT
 
 
@@ -301,16 +308,20 @@ def rate_rows(captions: Sequence[Caption], encodings: Sequence[CaptionEncoding],
 
 
 def refusals(unnatural: np.ndarray, compatible: np.ndarray, max_unnatural: float, max_compatible: float) -> np.ndarray:
-    """Why raters refuse negatives: UNNATURAL or COMPATIBLE, "" if they do not; unnatural, compatible: the `Ratings`, of
-    which NaN refuses nothing. The result has their shape.
+    """Why raters refuse negatives: UNNATURAL or COMPATIBLE, "" if they do not; an array of the shape of the ratings.
+
+    unnatural, compatible: the two probabilities of each (see `Ratings`); NaN refuses nothing.
     """
     return np.where(unnatural > max_unnatural, UNNATURAL, np.where(compatible > max_compatible, COMPATIBLE, ""))
 
 
 def is_fallback(unnatural: np.ndarray, compatible: np.ndarray, max_bad: float, max_compatible: float) -> np.ndarray:
-    """Whether negatives are good enough for a caption of which an operator has no better one: their `p_bad` is at most
-    max_bad, and their probability of being compatible with the caption at most max_compatible. unnatural, compatible:
-    as for `p_bad`; where they are NaN the result is False.
+    """Whether negatives are good enough for a caption of which an operator has no better one: an array of booleans.
+
+    Args:
+        unnatural, compatible: the two probabilities of each (see `Ratings`); where they are NaN the result is False.
+        max_bad: the highest `p_bad` that is good enough.
+        max_compatible: the highest probability of being compatible that is.
     """
     return (p_bad(unnatural, compatible) <= max_bad) & (compatible <= max_compatible)
 

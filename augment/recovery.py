@@ -26,13 +26,14 @@ from .lexicon.lexicon import Lexicon
 from .operators import violation_of_row
 from .operators.swap import swap_row
 from .raters import PREFERRED_UNNATURAL, rate_rows
-from .rows import BOTH, LIKELY_TRUE, UNNATURAL, Change, Row, exchange_row
+from .rows import BOTH, UNNATURAL, Change, Row, exchange_row
 from .settings import Cloze, MaxTrue, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, numeral_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import likely_word
+from .truth.contradiction import likely_violation
 from .truth.entailment import (
     ChangedSpan,
+    ContentWord,
     canonical_meaning,
     content_words,
     is_kind_of,
@@ -152,6 +153,7 @@ def _without_shared_space(caption: str, edit: Edit) -> Edit:
     while start < end and new and caption[end - 1] == new[-1] and new[-1].isspace():
         end -= 1
         new = new[:-1]
+    # What is only put in takes the space behind it, as `align_words` promises: "a| dog" + " red" -> "a |dog" + "red ".
     if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
         return Edit(start + 1, end + 1, new[1:] + new[0])
     return Edit(start, end, new)
@@ -162,25 +164,14 @@ def _main_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) ->
 
     edits: what turns the caption into the negative.
     """
-    spans = _changed_spans(caption, negative, edits)
-    return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
-
-
-def _changed_spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[ChangedSpan]:
-    """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
     spans = []
     shift = 0  # how much further on a character of the caption stands in the negative
     for start, end, new in edits:
-        new_start = start + shift
         old_tokens = _tokens_of(caption, start, end)
-        new_tokens = _tokens_of(negative, new_start, new_start + len(new))
-        spans.append(
-            ChangedSpan(
-                start=old_tokens.start, end=old_tokens.stop, new_start=new_tokens.start, new_end=new_tokens.stop
-            )
-        )
+        new_tokens = _tokens_of(negative, start + shift, start + shift + len(new))
+        spans.append(ChangedSpan(old_tokens.start, old_tokens.stop, new_tokens.start, new_tokens.stop))
         shift += len(new) - (end - start)
-    return spans
+    return [span for span in spans if not _only_agrees(caption, negative, span)] or spans
 
 
 def _tokens_of(caption: Caption, start: int, end: int) -> range:
@@ -213,33 +204,37 @@ def _all_slots(caption: Caption) -> list[Slot]:
         *attribute_slots(caption),
         *preposition_uses(caption),
         *noun_slots(caption),
-        *(Slot(kind="verb", start=verb.index, end=verb.index + 1, entry=verb.lemma, noun=verb.index) for verb in verbs),
+        *(Slot("verb", verb.index, verb.index + 1, entry=verb.lemma, noun=verb.index) for verb in verbs),
     ]
 
 
 def _recover_replacement(
     caption: Caption, negative: Caption, main: list[ChangedSpan], edits: tuple[Edit, ...]
 ) -> Recovered | None:
-    """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise."""
+    """A word that gives way to another of its kind, if all that is changed lies in its slot; None otherwise.
+
+    main: the spans that are changed, without what only agrees. edits: all that turns the caption into the negative.
+    """
     whole = ChangedSpan(start=main[0].start, end=main[-1].end, new_start=main[0].new_start, new_end=main[-1].new_end)
     slots_of_negative = _all_slots(negative)
     for slot in _all_slots(caption):
         others = [other for other in slots_of_negative if other.kind == slot.kind and other.entry != slot.entry]
         find = _other_numeral if slot.kind == "numeral" else _other_word
         other = find(caption, negative, whole, slot, others)
-        if other is not None:
-            senses = (first_sense(slot.entry), first_sense(other.entry)) if slot.kind == "noun" else (None, None)
-            is_one_token = slot.kind in ("noun", "numeral", "verb")
-            row = Row(
-                change=cast(Change, slot.kind),
-                edits=edits,
-                tokens=(slot.noun,) if is_one_token else (slot.start, slot.noun),
-                replaced=slot.entry,
-                replacement=other.entry,
-                replaced_synset=senses[0],
-                replacement_synset=senses[1],
-            )
-            return Recovered(f"replace_{slot.kind}", row)
+        if other is None:
+            continue
+        is_noun = slot.kind == "noun"
+        is_one_token = slot.kind in ("noun", "numeral", "verb")
+        row = Row(
+            change=cast(Change, slot.kind),
+            edits=edits,
+            tokens=(slot.noun,) if is_one_token else (slot.start, slot.noun),
+            replaced=slot.entry,
+            replacement=other.entry,
+            replaced_synset=first_sense(slot.entry) if is_noun else None,
+            replacement_synset=first_sense(other.entry) if is_noun else None,
+        )
+        return Recovered(f"replace_{slot.kind}", row)
     return None
 
 
@@ -392,16 +387,11 @@ def _give_reason(
         row.reason = truth.true_by
         row.detail = truth.word
         row.sibling_id = truth.sibling_id
-    elif settings.cautious and (may_be_true := violation_of_row(row, evidence, lexicon)):
-        row.reason = may_be_true.reason
-        row.detail = may_be_true.word
-        row.sibling_id = may_be_true.sibling_id
+    elif settings.cautious and (violation := violation_of_row(row, evidence, lexicon)):
+        violation.reject(row)
     elif settings.cautious and row.p_true is not None and evidence.image is not None:
         if row.p_true > evidence.image.truth.max_p_true:
-            row.reason = LIKELY_TRUE
-            likely = likely_word(row, evidence)
-            row.detail = likely.word
-            row.sibling_id = likely.sibling_id
+            likely_violation(row, evidence).reject(row)
 
 
 class TruthValue(NamedTuple):
@@ -453,14 +443,16 @@ def _truth_value(recovered: Recovered, negative: Caption, evidence: Evidence) ->
 def _denies_what_is_said(caption: Caption, negative: Caption, main: Sequence[ChangedSpan]) -> bool:
     """Whether all that a denial puts in, besides words of denial, is said by the caption, so that the two contradict.
 
-    "No animal" of a dog does; "no red dog" does not, if the caption does not call it red.
+    "No animal" of a dog does; "no red dog" does not, if the caption does not call it red. main: the changed spans.
     """
-    old = content_words(caption.tokens)
+    said = content_words(caption.tokens)
+
+    def is_said(word: ContentWord) -> bool:
+        return any(other.kind == word.kind and is_kind_of(word.kind, other.lemma, word.lemma) for other in said)
+
     new = (word for span in main for word in content_words(negative.tokens[span.new_start : span.new_end]))
     denied = [word for word in new if word.kind != "preposition" and word.lemma not in DENIAL]
-    return all(
-        any(said.kind == word.kind and is_kind_of(said.kind, said.lemma, word.lemma) for said in old) for word in denied
-    )
+    return all(is_said(word) for word in denied)
 
 
 def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
@@ -483,20 +475,22 @@ def _is_new_said_by_siblings(negative: Caption, evidence: Evidence) -> list[bool
     by_caption = evidence.caption_mentions
     by_siblings = evidence.sibling_mentions
 
-    def has(nouns: frozenset[str], noun: str) -> bool:
+    def has_kind_of(nouns: frozenset[str], noun: str) -> bool:
+        """Whether any of these nouns names what `noun` names: "puppy" for "dog"."""
         return any(is_kind_of("noun", other, noun) for other in nouns)
 
-    new_nouns = [noun for noun in new["noun"] if not has(by_caption["noun"], noun)]
-    is_said = [has(by_siblings["noun"], noun) for noun in new_nouns]
+    new_nouns = [noun for noun in new["noun"] if not has_kind_of(by_caption["noun"], noun)]
+    is_said = [has_kind_of(by_siblings["noun"], noun) for noun in new_nouns]
     for kind in new.keys() - {"noun"}:
         is_said += [mention in by_siblings[kind] for mention in new[kind] - by_caption[kind]]
     return is_said
 
 
 def count_faults(text: str) -> int:
-    """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
-    number = 0
+    """The number of a/an that do not fit the next word, and of words that are written twice in a row: "an dog" -> 1."""
+    faults = 0
     for word, following in pairwise(text.lower().split()):
-        number += word == following and word.isalpha()
-        number += word in ("a", "an") and following[:1].isalnum() and indefinite_article(following) != word
-    return number
+        is_repeated = word == following and word.isalpha()
+        is_article = word in ("a", "an") and following[:1].isalnum()
+        faults += is_repeated + (is_article and indefinite_article(following) != word)
+    return faults

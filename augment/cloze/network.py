@@ -258,9 +258,8 @@ class Network:
     def _distance_biases(self, units: int) -> DistanceBiases:
         """The biases of captions with this number of units; UNSEEN for states that have seen the place."""
         table = self.arrays["distance"]  # (heads, 2, distances): of states before a place, and of those behind it
-        distance = np.arange(units - 1)[:, None] - np.arange(
-            units - 1
-        )  # of the unit beside the place to the state's unit
+        # Of the unit beside the place to the unit that a state has read last, (units - 1, units - 1).
+        distance = np.arange(units - 1)[:, None] - np.arange(units - 1)
         last = table.shape[2] - 1  # all that is farther away has the bias of this distance
         before = table[:, 0][:, np.clip(distance, 0, last)]
         after = table[:, 1][:, np.clip(-distance, 0, last)]

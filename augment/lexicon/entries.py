@@ -18,7 +18,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,7 +148,7 @@ class Entries:
         return np.flatnonzero(self.priors[form] == -inf)
 
     def rebalanced(self, factors: Mapping[tuple[str, bool], float]) -> Entries:
-        """A copy with `balance` set to `factors`, keyed by (entry, is plural); missing keys get 1."""
+        """A copy with other balance factors, by entry and whether plural: {("dog", True): 1.2}; 1 where missing."""
         balance = [[factors.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
         return replace(self, balance=read_only(np.array(balance)))
 
@@ -156,7 +156,9 @@ class Entries:
     def gains(self, contexts: tuple[str, ...], old: int | None = None) -> np.ndarray:
         """Log lift of each entry in the contexts of a slot, in nats, up to a constant: shape (entries,), read-only.
 
-        old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
+        Args:
+            contexts: of the slot, such as ("dobj:throw", "left:a").
+            old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
         # A product of experts: the log lifts of the contexts add up.
         gains = np.zeros(len(self.names))
@@ -189,18 +191,16 @@ class Entries:
 
     @cached(CONTEXTS)
     def _gains_in_context(self, number: int) -> ContextGains:
-        """The gains in context `number`, see the equations above."""
+        """How context `number` changes the log probability of entries, see the equations above."""
         rows = self._rows(number)
         classes = self.layout.classes
-        above = int(self.layout.above[number])
+        above = int(self.layout.above[number])  # the broader context
         entry = self.layout.seen_entries[rows]
         seen = self.seen[rows]
         lift = self._class_lift(number)
         # Up to a constant, p(w | f) / p(w) is the lift of w's class times 1 + n(w, f) / expected: a word that was not
         # seen in the context has the lift of its class.
-        usual = self._usual_probabilities(above)[
-            entry
-        ]  # p(entry) in the broader context, or, if there is none, in the corpus
+        usual = self._usual_probabilities(above)[entry]
         expected = SMOOTHING * usual * lift[classes[entry]]
         beyond_class = 1 + seen / expected
         without_one = 1 + np.maximum(seen - 1, 0) / expected
@@ -211,7 +211,7 @@ class Entries:
 
     @cached(CONTEXTS)
     def _usual_probabilities(self, above: int) -> np.ndarray:
-        """p(entry) in the broader context `above`; if that is -1, in the corpus: (entries,)."""
+        """p(entry) in the broader context `above`, or, if there is none (-1), in the whole corpus: (entries,)."""
         shares = self.counts / self._words_counted
         if above < 0:
             return shares
@@ -364,11 +364,11 @@ def read_entries(layout: Layout, count: np.ndarray) -> Entries:
 
 @lru_cache(maxsize=1)
 def rows_of_entries(keys: Keys) -> dict[tuple[str, str], tuple[int, int]]:
-    """The first row of each entry in a sorted `lexicon` table, and the row behind its last, by kind and entry."""
+    """Where each entry stands in a sorted `lexicon` table: {("noun", "dog"): (first row, the one behind its last)}."""
     pairs = list(zip(*(keys.table[name].to_pylist() for name in ENTRY), strict=True))
     # The table is sorted, so that the rows of an entry are neighbours.
-    first = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
-    return {pairs[start]: (start, end) for start, end in zip(first, [*first[1:], len(pairs)], strict=True)}
+    first_rows = [row for row in range(len(pairs)) if not row or pairs[row] != pairs[row - 1]]
+    return {pairs[start]: (start, end) for start, end in pairwise([*first_rows, len(pairs)])}
 
 
 def blend_counts(

@@ -44,9 +44,10 @@ def default_min_count(captions: int, rare: int = PAPER_RARE) -> int:
 
 
 def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions.
+    """What a caption adds to the counts of a lexicon: kind, entry and place, such as ("noun", "dog", "left:a").
 
-    An entry is counted in all and in each of its contexts, and so are the written forms of nouns and verbs.
+    An entry is counted in all places ("") and in each of its contexts, and so are the written forms of nouns and verbs:
+    ("surface", "dog", "nns:dogs"). See negcap.schemas.captions.
     """
     for kind in KINDS.values():
         for slot in kind.slots(caption):
@@ -58,7 +59,7 @@ def observations(caption: Caption) -> Iterator[tuple[str, str, str]]:
         tag = "nns:" if noun.plural else "nn:"
         root = caption.tokens[noun.noun]
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
-        if noun.end - noun.start > 1:
+        if noun.end - noun.start > 1:  # of a compound the head is counted, too
             yield "surface", root.lemma, tag + root.lower
         if noun.form == "a":
             yield "surface", root.lemma, COUNTED
@@ -267,7 +268,7 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
     """The written forms that some counts make the most frequent.
 
     A countable noun whose singular is now and then taken for its plural ("beach", once in 2,000 times), and more often
-    than any other word, has a plural by rule.
+    than any other word, has a plural by rule. counts: of all rows of the `lexicon` table.
     """
     forms: dict[str, dict[str, str]] = {"nn": {}, "nns": {}}
     if layout.groups:
@@ -281,15 +282,15 @@ def _written_forms(layout: SurfaceLayout, counts: np.ndarray) -> WrittenForms:
         for (tag, entry), number in zip(layout.groups, firsts, strict=True):
             forms.setdefault(tag, {})[entry] = layout.surfaces[number]
 
-    def often(entry: str, place: str) -> float:
+    def times_of(entry: str, place: str) -> float:
         """How often the corpus has an entry in a place, such as "nns:dogs"."""
         row = layout.row_of.get((entry, place))
         return 0.0 if row is None else float(counts[row])
 
     for noun in layout.countable:
         if forms["nns"].get(noun) == noun:
-            rare = MISTAGGED * often(noun, f"nn:{noun}")
-            if often(noun, f"nns:{noun}") < rare < often(noun, COUNTED):
+            rarely = MISTAGGED * times_of(noun, f"nn:{noun}")
+            if times_of(noun, f"nns:{noun}") < rarely < times_of(noun, COUNTED):
                 forms["nns"][noun] = plural_of(noun)
     # "People" is a lemma of its own for the parser: the two words are forms of each other here.
     forms["nn"]["people"] = "person"

@@ -19,7 +19,7 @@ from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.semantic_classes import is_worn, preposition_table
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns
-from ..rows import Row
+from ..rows import LIKELY_TRUE, Row
 from ..scene_graph import scene_graph
 from .estimates import ImageTruth, is_transition
 
@@ -41,21 +41,31 @@ class Violation(NamedTuple):
     word: str | None = None
     sibling_id: str | None = None
 
+    def reject(self, row: Row) -> None:
+        """Give the negative's row this reason, with what decides."""
+        row.reason = self.reason
+        row.sibling_id = self.sibling_id
+        # Of a negation, what it takes to be absent precedes the word that decides: "hat: cap".
+        row.detail = self.word if self.word is None or row.absent is None else f"{row.absent}: {self.word}"
+
 
 def said_by_caption(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """A violation if the caption has a mention of a kind that fits; its word is that of the first one."""
+    """A violation if the caption has a mention of a kind that fits; its word is that of the first one.
+
+    Args:
+        reason: of the violation.
+        evidence: what the caption and its siblings mention.
+        kind: of word, one of KINDS.
+        fits: whether a mention of this kind, such as "dog" or ("car", "red"), makes the negative true.
+    """
     fitting = [mention for mention in evidence.caption_mentions[kind] if fits(mention)]
     return Violation(reason, _word_of_mention(kind, min(fitting))) if fitting else None
 
 
 def said_by_sibling(reason: str, evidence: Evidence, kind: str, fits: Callable[[Mention], bool]) -> Violation | None:
-    """A violation if a sibling has a mention of a kind that fits; its word is that of the first sibling that does."""
+    """As `said_by_caption`, of the other captions of the image; its word is that of the first one that has any."""
     said = evidence.first_sibling_mention(kind, fits)
-    return (
-        None
-        if said is None
-        else Violation(reason=reason, word=_word_of_mention(kind, said.mention), sibling_id=said.sibling_id)
-    )
+    return None if said is None else Violation(reason, _word_of_mention(kind, said.mention), said.sibling_id)
 
 
 def _word_of_mention(kind: str, mention: Mention) -> str:
@@ -116,27 +126,17 @@ def noun_violation(replaced: str, new: str, evidence: Evidence, lexicon: Lexicon
     return None
 
 
-class LikelyBy(NamedTuple):
-    """The word of an image's captions that makes a negative likely to be true; None if none does.
-
-    sibling_id: the caption_id of the first sibling that has the word; None if the caption itself has it.
-    """
-
-    word: str | None
-    sibling_id: str | None
-
-
-def likely_word(row: Row, evidence: Evidence) -> LikelyBy:
-    """The word of the image's captions that makes a row likelier than any other of them does."""
+def likely_violation(row: Row, evidence: Evidence) -> Violation:
+    """The violation `likely_true` of a row, by the word of the image's captions that makes it likeliest."""
     asserted = row.assertion or row
     if evidence.image is None or asserted.change not in KINDS or is_transition(asserted.change):
-        return LikelyBy(evidence.caption.tokens[asserted.tokens[-1]].lemma, None)
+        return Violation(LIKELY_TRUE, evidence.caption.tokens[asserted.tokens[-1]].lemma)
     nouns = frozenset[str]().union(*map(mentioned_nouns, evidence.image.captions))
     word = evidence.image.truth.associations[asserted.change].strongest(nouns, asserted.replacement)
     if word in mentioned_nouns(evidence.caption):
-        return LikelyBy(word, None)
+        return Violation(LIKELY_TRUE, word)
     with_word = (sibling.caption_id for sibling in evidence.siblings if word in mentioned_nouns(sibling))
-    return LikelyBy(word, next(with_word, None))
+    return Violation(LIKELY_TRUE, word, next(with_word, None))
 
 
 def interchangeable(caption: Caption, first: Token, second: Token) -> bool:
@@ -180,7 +180,7 @@ class Statement(NamedTuple):
             return self.preposition in preposition_table().symmetric
         return self.verb in SYMMETRIC_VERBS
 
-    def implies(self, other: Statement, caption: Caption) -> bool:
+    def makes_true(self, other: Statement, caption: Caption) -> bool:
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
@@ -214,7 +214,11 @@ def _stated_relations(caption: Caption) -> tuple[Statement, ...]:
 
 
 def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
-    """Whether all statements after the swap are implied by relations that the caption states, and there are any."""
+    """Whether a caption, after two nouns have changed places, says only what it says as it is.
+
+    "A man and a dog sit on a bed": both statements that the swap makes, the man on the bed and the dog on it, are made
+    already. False if the caption states nothing of the two. first, second: the tokens of the nouns.
+    """
     stated = _stated_relations(caption)
     swapped = {first: second, second: first}
     after_swap = [
@@ -222,7 +226,7 @@ def _follows_after_swap(caption: Caption, first: int, second: int) -> bool:
         for old in stated
         if old.subject in swapped or old.object in swapped
     ]
-    return bool(after_swap) and all(any(old.implies(new, caption) for old in stated) for new in after_swap)
+    return bool(after_swap) and all(any(old.makes_true(new, caption) for old in stated) for new in after_swap)
 
 
 def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
@@ -231,17 +235,19 @@ def _says_more_of_one(caption: Caption, first: Token, second: Token) -> bool:
     count: what is near it is mostly there, too.
     """
     both = (first.index, second.index)
-    return any(
-        (statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS})
-        or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma))
-        for statement in _stated_relations(caption)
-        if statement.subject in both and statement.object not in both
-    )
+    for statement in _stated_relations(caption):
+        if statement.subject not in both or statement.object in both:
+            continue
+        acts_on_it = statement.preposition == "" and statement.verb not in {"", *SYMMETRIC_VERBS}
+        if acts_on_it or (statement.preposition == "in" and is_worn(caption.tokens[statement.object].lemma)):
+            return True
+    return False
 
 
 def _is_same_thing(caption: Caption, first: int, second: int) -> bool:
-    """Whether two nouns mean one thing, or things of which the caption says the same: the same token, the same noun
-    again with "the", or in the same words ("a car … a car").
+    """Whether two nouns, by their tokens, mean one thing, or things of which the caption says the same.
+
+    That is the same token, the same noun again with "the", or in the same words ("a car … a car").
     """
     if first == second:
         return True
@@ -261,9 +267,9 @@ def _phrase_without_determiner(caption: Caption, noun: int) -> tuple[str, ...]:
 
 def _stand_in_one_list(caption: Caption, first: Token, second: Token) -> bool:
     """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
+    in_phrases = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
     start = caption.phrase_start(second.index)
-    inside = {index for chunk in caption.chunks for index in range(chunk.start, chunk.end)}
-    between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in inside}
+    between = {caption.lowered[index] for index in range(first.index + 1, start) if index not in in_phrases}
     return between <= {",", "and", "or", "&", "as", "well", "plus"}
 
 

@@ -80,7 +80,10 @@ def is_transition(kind: str) -> bool:
 
 
 def assertions_of(kind: str, caption: Caption) -> set[Assertion]:
-    """The assertions of a caption by words of a kind: numbers of things ("0" for a bare plural), or attributes."""
+    """The assertions of a caption by words of a kind: {("dog", "2"), ("tree", "0")}, or {("couch", "red")}.
+
+    The number "0" is that of a bare plural. Mentions without a thing assert nothing.
+    """
     return {(thing, str(value)) for thing, value in KINDS[kind].mentions(caption) if thing}
 
 
@@ -254,8 +257,11 @@ class Truth:
 
         agreeing: the number of captions of the image that assert the old value. captions: the number of its captions.
         """
-        bias, odds, others, number = self.calibration[kind]  # in the order of EXPECTED
-        logit = bias + odds * self.log_odds(kind, change) + others * log1p(agreeing) + number * log(captions)
+        # Coefficients in the order of the features in EXPECTED.
+        bias, of_log_odds, of_agreeing, of_captions = self.calibration[kind]
+        logit = bias + of_log_odds * self.log_odds(kind, change)
+        logit += of_agreeing * log1p(agreeing)
+        logit += of_captions * log(captions)
         return round(1 / (1 + exp(-logit)), DIGITS)
 
     def log_odds(self, kind: str, change: Transition) -> float:
@@ -379,11 +385,14 @@ class ImageTruth:
 
     @cached(IMAGES)
     def _p_words(self, kind: str) -> np.ndarray:
-        """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
+        """The calibrated probability that each entry of a kind of word is true of the image: (entries,), read-only."""
         known = self.truth.associations[kind]
-        bias, odds, score, person, number = self.truth.calibration[kind]  # in the order of EXPECTED
-        logits = odds * known.log_odds + score * self._evidence_for_entries(kind) + person * known.is_person
-        same_for_all = bias + number * log(len(self.captions))
+        # Coefficients in the order of the features in EXPECTED.
+        bias, of_log_odds, of_evidence, of_person, of_captions = self.truth.calibration[kind]
+        logits = (
+            of_log_odds * known.log_odds + of_evidence * self._evidence_for_entries(kind) + of_person * known.is_person
+        )
+        same_for_all = bias + of_captions * log(len(self.captions))
         return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
     def features(self, row: Row, caption: Caption) -> list[float] | None:
@@ -417,15 +426,17 @@ class ImageTruth:
 
     @cached(IMAGES)
     def _captions_of_assertions(self, kind: str) -> Counter[Assertion]:
-        """How many captions of the image make each assertion."""
+        """How many captions of the image make each assertion: {("dog", "2"): 3}."""
         return Counter(assertion for caption in self.captions for assertion in assertions_of(kind, caption))
 
 
 def _transition_of_row(kind: str, row: Row, caption: Caption) -> Transition | None:
-    """What value of a thing a candidate changes; None if it adds a value or the thing is mentioned twice.
+    """What value of a thing a candidate changes, such as ("2", "dog", "3"); None if it adds a value or the thing is
+    mentioned twice.
 
     kind: numeral or another kind that is estimated by transitions; the values are numbers or attributes.
     """
+    # The last of the tokens is the noun that is counted or described, see `Row`.
     thing = caption.tokens[row.tokens[-1]].lemma
     if not row.replaced or not is_mentioned_once(kind, thing, caption):
         return None

@@ -212,32 +212,39 @@ def _mark_ids(ids: Sequence[np.ndarray]) -> Incidence:
 
 
 def count_transitions(images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
-    """Count the transitions in images; each image is a list of the assertions of its captions."""
+    """Count the transitions in images; each image is a list of the assertions of its captions.
+
+    Of two captions that say "two dogs" and one that says "three dogs", both ordered pairs with the third count for the
+    transition from 2 to 3.
+    """
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
-        values_of_thing: dict[str, dict[int, set[str]]] = {}  # the values that each caption, by number, gives a noun
+        # By noun and number of the caption, the values that the caption gives it: {"dog": {0: {"2"}, 2: {"3"}}}.
+        values_of_noun: dict[str, dict[int, set[str]]] = {}
         for number, of_caption in enumerate(captions):
             for thing, asserted in of_caption:
-                values_of_thing.setdefault(thing, {}).setdefault(number, set()).add(asserted)
-        for thing, given in values_of_thing.items():
-            news = _joined_values([values_of_thing[other] for other in values_of_thing if is_same_thing(thing, other)])
-            captions_with = Counter(new for of_caption in news.values() for new in of_caption)
-            other_captions = len(captions) - 1
+                values_of_noun.setdefault(thing, {}).setdefault(number, set()).add(asserted)
+        other_captions = len(captions) - 1
+        for thing, given in values_of_noun.items():
+            # What captions say of the thing, by whatever noun, and how many captions say each value.
+            nouns = [values_of_noun[other] for other in values_of_noun if is_same_thing(thing, other)]
+            values_of_caption = _joined_values(nouns)
+            captions_with = Counter(new for values in values_of_caption.values() for new in values)
             for number, olds in given.items():
                 for old in olds:
                     counts[Transition(old=old, thing=thing, new="")] += other_captions
                     for new, with_new in captions_with.items():
                         # A caption is no witness of a second value that it gives itself.
-                        others = with_new - (new in news[number])
+                        others = with_new - (new in values_of_caption[number])
                         if others:
                             counts[Transition(old=old, thing=thing, new=new)] += others
     return counts
 
 
 def _joined_values(nouns: Sequence[Mapping[int, set[str]]]) -> Mapping[int, set[str]]:
-    """The values that captions give any of the nouns for one thing, by the number of the caption.
+    """The values that captions give a thing, for which they have several nouns: {0: {"2"}, 1: {"2"}}.
 
-    nouns: those that captions give each noun.
+    nouns: for each noun, the values that captions give it, by the number of the caption.
     """
     if len(nouns) == 1:
         return nouns[0]
@@ -342,18 +349,14 @@ def join_folds(folds: Sequence[pa.Table]) -> pa.Table:
     return pa.table([*texts, *(pa.array(of_fold[kept]) for of_fold in pairs)], [*KEYS, *names])
 
 
-def _pairs_of_all_folds(counts: pa.Table) -> pa.ChunkedArray:
-    """The pairs of each row, summed over the columns of all folds."""
-    import pyarrow.compute as pc
-
-    return reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
-
-
 def sum_folds(counts: pa.Table, left_out: int | None = None) -> pa.Table:
-    """The sum of the counts of all folds, or of all except fold `left_out`; columns KEYS and `pairs`."""
+    """The counts of all folds, or of all except fold `left_out`, added: columns KEYS and `pairs`.
+
+    counts: as of `join_folds`, a column of pairs for each fold.
+    """
     import pyarrow.compute as pc
 
-    pairs = _pairs_of_all_folds(counts)
+    pairs = reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
     if left_out is not None:
         pairs = pc.subtract(pairs, counts[f"{PAIRS}_{left_out}"])
     return counts.select(KEYS).append_column(PAIRS, pairs).filter(pc.greater(pairs, 0))
@@ -376,23 +379,23 @@ def label_candidates(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa
     # The features do not depend on the coefficients.
     known = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
     entailed = EntailedEntries(lexicon)
-    rows = []
+    labelled = []
     for images in batches(by_image(from_parses(parses))):
-        held = [_hold_out_caption(captions) for captions in images]
-        evidence = gather_evidence([image.shown for image in held], lexicon.cloze, only_first=True)
+        divided = [_hold_out_caption(captions) for captions in images]
+        evidence = gather_evidence([image.shown for image in divided], lexicon.cloze, only_first=True)
         replacers = replacing(*TRUTH_KINDS)
         batch = propose_batch(replacers.values(), evidence, lexicon, Limits())
-        estimates = [known.of_image(image.shown) for image in held]
         proposed = {kind: _propose_rows(replacers[kind], batch) for kind in TRUTH_KINDS}
-        for number, image in enumerate(held):
+        for number, image in enumerate(divided):
+            estimates = known.of_image(image.shown)
+            caption = image.shown[0]
             for kind in TRUTH_KINDS:
                 for row in proposed[kind][number]:
-                    features = estimates[number].features(row, image.shown[0])
-                    true = is_true(row, image.shown[0], image.held_out, entailed)
+                    features = estimates.features(row, caption)
                     if features is not None:
-                        rows.append((kind, features, true))
+                        labelled.append((kind, features, is_true(row, caption, image.held_out, entailed)))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
-    return table_of(rows, pa.schema(columns))
+    return table_of(labelled, pa.schema(columns))
 
 
 def calibrated_table(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
@@ -431,9 +434,9 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
         [{"kind": kind, **nothing, "coefficients": list(of_kind)} for kind, of_kind in sorted(coefficients.items())],
         schema=TRUTH,
     )
-    no_coefficients = pa.nulls(len(counts), TRUTH.field("coefficients").type)
-    column_of = {**dict(zip([*KEYS, "count"], counts.columns, strict=True)), "coefficients": no_coefficients}
-    counted = pa.Table.from_arrays([column_of[field.name].cast(field.type) for field in TRUTH], schema=TRUTH)
+    columns = dict(zip([*KEYS, "count"], counts.columns, strict=True))
+    columns["coefficients"] = pa.nulls(len(counts), TRUTH.field("coefficients").type)
+    counted = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in TRUTH], schema=TRUTH)
     return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
