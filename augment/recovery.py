@@ -80,9 +80,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     """
     edits = align_words(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
-        return Recovered(
-            REWRITE, Row(change="none", edits=edits, tokens=(), replaced="", replacement="", reason="unchanged")
-        )
+        row = Row(change="none", edits=edits, tokens=(), replaced="", replacement="", reason="unchanged")
+        return Recovered(REWRITE, row)
     main = _main_spans(caption, negative, edits)
     old = [" ".join(caption.lowered[span.start : span.end]) for span in main]
     new = [" ".join(negative.lowered[span.new_start : span.new_end]) for span in main]

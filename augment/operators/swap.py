@@ -132,11 +132,9 @@ class Shuffle(ListingOperator):
         caption = evidence.caption
         if row.swaps_numbers:
             # As if only the noun that becomes several had changed: what makes that true makes the swap true.
-            number_of_left, number_of_right = row.replacement.split(BOTH)  # "two | a"
-            if numeral_value(number_of_left) > numeral_value(number_of_right):
-                noun, single, several = row.tokens[0], number_of_right, number_of_left
-            else:
-                noun, single, several = row.tokens[1], number_of_left, number_of_right
+            numbers = row.replacement.split(BOTH)  # "two | a"
+            single, several = sorted(numbers, key=numeral_value)
+            noun = row.tokens[numbers.index(several)]
             half = Row(change="numeral", edits=(), tokens=(noun,), replaced=single, replacement=several)
             return self.numerals.violation(half, evidence, lexicon)
         left, right = (caption.tokens[index] for index in row.tokens)
@@ -167,9 +165,10 @@ def _are_told_apart(one: str, other: str) -> bool:
 
     Not by synonyms, nor by a word for several: "a man in a crowd".
     """
-    if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
+    are_synonyms = not meaning(one).synsets.isdisjoint(meaning(other).synsets)
+    if one in GROUPS or other in GROUPS or are_synonyms:
         return False
-    return semantic_class(one) == semantic_class(other) in LIVING
+    return semantic_class(one) in LIVING and semantic_class(one) == semantic_class(other)
 
 
 def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
@@ -199,7 +198,10 @@ def _plausible_pairs(evidence: Evidence, pairs: list[tuple[Slot, Slot]]) -> list
 
 
 def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
-    """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position."""
+    """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position.
+
+    old: the noun that stands there now. new: the one that takes its position.
+    """
     old_gender = None if old.plural else gender(old.entry)
     return pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural) != []
 

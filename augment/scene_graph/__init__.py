@@ -52,7 +52,11 @@ def scene_graph(caption: Caption, simple: bool = False) -> SceneGraph:
 
 
 def read_attributes(caption: Caption, nouns: Nouns, states: Iterable[Described]) -> tuple[Attribute, ...]:
-    """The attributes of a caption's objects, by object, in text order; states: of `relations`."""
+    """The attributes of a caption's objects, by object, in text order.
+
+    nouns: which objects the nouns name. states: verbs that say something of an object alone, see `ClauseRelations`.
+    """
+    # First all pairs of an object and a word that may say something of it, then the attributes of which they are part.
     described = {Described(object, token) for token, object in nouns.modifiers.items()}
     described.update(states)
     clauses = Clauses(caption, nouns)

@@ -74,6 +74,7 @@ class Clauses:
         tokens = self.caption.tokens
         token = tokens[index]
         subject = self.caption.first_dependent(index, "nsubj", "nsubjpass")
+        # A relative pronoun names nothing: the subject of "who runs" is what the clause belongs to, see below.
         if subject is not None and not (subject.lower in RELATIVE and token.dep in ("relcl", "acl")):
             # "a man smiles while he runs".
             if subject.lower in PRONOUNS and token.dep == "advcl":
@@ -295,6 +296,7 @@ class _RelationCollector:
                 relates = self.add_mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.objects_of(child)
+        # "The snow is covered": without an object a passive says nothing that its subject does.
         is_passive = clauses.is_passive(verb)
         gap = clauses.filler_of_gap(verb.index)
         is_stranded = any(phrase.object is None for phrase in attached)
@@ -321,6 +323,7 @@ class _RelationCollector:
                 else:
                     relates |= self.add(subjects, ends, joined, f"{name} {phrase.name}")
                 joins_phrase = False
+        # What relates its subject to nothing describes it: "a dog sleeps"; not before a noun, nor in "to sleep".
         is_attribute = not (relates or gap or verb.dep in ("amod", "compound") or verb.tag == "VB")
         if not is_attribute or verb.lemma in verb_table().vague:
             return []

@@ -281,47 +281,25 @@ class Truth:
         calibration: dict[str, np.ndarray] = {}
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
-        kinds = DictionaryColumn.of(table["kind"])
-        said = DictionaryColumn.of(table["said"])
-        thing = DictionaryColumn.of(table["of"])
-        entry = DictionaryColumn.of(table["entry"])
+        encoded = {name: table[name].combine_chunks().dictionary_encode() for name in ("kind", "said", "of", "entry")}
+        kind_names = encoded["kind"].dictionary.to_pylist()
+        kind_of_row = encoded["kind"].indices.to_numpy()
         for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
             calibration[kind] = read_only(np.array(coefficients))
-            rows = np.flatnonzero((kinds.number == kinds.words.index(kind)) & is_count)
+            rows = np.flatnonzero((kind_of_row == kind_names.index(kind)) & is_count)
             counts = table["count"].to_numpy()[rows]
+            said, thing, entry = (encoded[name].take(rows) for name in ("said", "of", "entry"))
             if is_transition(kind):
-                texts = zip(said.take(rows).texts(), thing.take(rows).texts(), entry.take(rows).texts(), strict=True)
-                changes = map(Transition._make, texts)
-                transitions[kind] = Transitions(dict(zip(changes, counts.tolist(), strict=True)))
+                changes = zip(said.to_pylist(), thing.to_pylist(), entry.to_pylist(), strict=True)
+                of_change = zip(map(Transition._make, changes), counts.tolist(), strict=True)
+                transitions[kind] = Transitions(dict(of_change))
             else:
-                names = lexicon.entries(kind).names
-                associations[kind] = _associations_from_counts(said.take(rows), entry.take(rows), counts, names)
+                associations[kind] = _associations_from_counts(said, entry, counts, lexicon.entries(kind).names)
         return cls(associations, transitions, calibration, max_p_true)
 
 
-class DictionaryColumn(NamedTuple):
-    """A column of texts: its distinct words, and for each row the number of its word, (rows,)."""
-
-    words: list[str]
-    number: np.ndarray
-
-    @classmethod
-    def of(cls, column: pa.ChunkedArray) -> DictionaryColumn:
-        """The texts of a column, dictionary-encoded or not."""
-        encoded = column.combine_chunks().dictionary_encode()
-        return cls(encoded.dictionary.to_pylist(), encoded.indices.to_numpy())
-
-    def take(self, rows: np.ndarray) -> DictionaryColumn:
-        """Some rows, with the same numbers of words."""
-        return DictionaryColumn(self.words, self.number[rows])
-
-    def texts(self) -> list[str]:
-        """The text of each row."""
-        return [self.words[number] for number in self.number.tolist()]
-
-
 def _associations_from_counts(
-    said: DictionaryColumn, entry: DictionaryColumn, counts: np.ndarray, entries: Sequence[str]
+    said: pa.DictionaryArray, entry: pa.DictionaryArray, counts: np.ndarray, entries: Sequence[str]
 ) -> Associations:
     """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out.
 
@@ -329,12 +307,14 @@ def _associations_from_counts(
     """
     # Row and column 0 of `pairs` are those of "", any word and any entry.
     column_of = {name: column for column, name in enumerate(["", *entries])}
-    column = np.array([column_of.get(name, -1) for name in entry.words], int)[entry.number]
+    columns = np.array([column_of.get(name, -1) for name in entry.dictionary.to_pylist()], int)
+    column = columns[entry.indices.to_numpy()]
     is_known = column >= 0
-    number = said.number[is_known]
-    words = sorted({said.words[i] for i in np.unique(number).tolist()} - {""})
+    number = said.indices.to_numpy()[is_known]
+    all_words = said.dictionary.to_pylist()
+    words = sorted({all_words[i] for i in np.unique(number).tolist()} - {""})
     row_of = {word: row for row, word in enumerate(["", *words])}
-    row = np.array([row_of.get(word, -1) for word in said.words], int)[number]
+    row = np.array([row_of.get(word, -1) for word in all_words], int)[number]
     pairs = np.zeros((len(words) + 1, len(entries) + 1), np.int32)  # half the memory of floats: there are millions
     pairs[row, column[is_known]] = counts[is_known]
     return Associations(pairs, words, entries)
