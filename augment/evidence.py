@@ -100,6 +100,7 @@ def gather_evidence(
     whole = [tuple(image) for image in images]
     asked = whole
     if only_first:
+        # Each sentence counts as a caption here: the first caption is all that stand in the same whole as the first.
         asked = [tuple(caption for caption in image if caption.whole is image[0].whole) for image in whole]
     encodings = iter(encode_captions(list(chain.from_iterable(asked)), cloze))
     evidence: list[Evidence] = []

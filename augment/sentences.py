@@ -38,7 +38,7 @@ def sentences_of(caption: Caption) -> tuple[Caption, ...]:
     than MAX_SENTENCE tokens has no tokens, and so is `too_long`.
     """
     size = len(caption.tokens)
-    # How many more dependencies span the gap before a token than the one before the token that precedes it.
+    # How many more dependencies span the gap before a token than the gap before that: summed up, how many span a gap.
     spanning = [0] * (size + 1)
     for token in caption.tokens:
         low, high = sorted((token.index, token.head))

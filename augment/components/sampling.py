@@ -75,7 +75,7 @@ class Ragged:
         return Ragged(self.entries(rows).values, _list_offsets(self.sizes(rows)))
 
     def keys(self, first: int, end: int) -> np.ndarray:
-        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, in ascending order."""
+        """Row times STRIDE plus value, of all values of the rows from `first` to `end`, ascending: (values,)."""
         row = np.repeat(np.arange(first, end), np.diff(self.offsets[first : end + 1]))
         return row * STRIDE + self.values[self.offsets[first] : self.offsets[end]]
 
@@ -83,6 +83,7 @@ class Ragged:
         """Sample `k` values of each row, uniformly with replacement: shape (len(rows), k); NOTHING for an empty row."""
         size = self.sizes(rows)[:, None]
         samples = np.full((len(rows), k), NOTHING)
+        # Of an empty row this is the first position of the next one, which is not read.
         position = self.offsets[rows][:, None] + (rng.random(samples.shape) * size).astype(np.int64)
         is_full = np.broadcast_to(size > 0, samples.shape)
         samples[is_full] = self.values[position[is_full]]
@@ -125,7 +126,8 @@ class Ragged:
         rank is at most r.
         """
         free = limit - self.sizes(rows)[:, None]
-        rank = (rng.random((len(rows), k)) * free).astype(np.int64)
+        rank = (rng.random((len(rows), k)) * free).astype(np.int64)  # r
+        # How many values of the row are below the r-th id outside it, found in all rows at once.
         keys = rows[:, None] * STRIDE + rank
         inside = np.searchsorted(self._free_keys, keys, side="right") - self.offsets[rows][:, None]
         return np.where(free > 0, rank + inside, NOTHING)
@@ -288,6 +290,7 @@ def _index_of_names(names: pa.Array, known: pa.Array | Sequence[str]) -> np.ndar
 
 def _are_among(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Whether each number is among some sorted ones: as `wanted`. Keys are at least 0, what is wanted at least -1."""
+    # The -2 is never wanted: it stands behind the last key, where numbers above all keys are looked up.
     return np.append(keys, -2)[np.searchsorted(keys, wanted)] == wanted
 
 
@@ -297,9 +300,10 @@ def _list_offsets(sizes: np.ndarray) -> np.ndarray:
 
 
 def _words_stated_of_images(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
-    """The words that captions state of each image, a row for each; word, image: ids and numbers of images, (n,).
+    """The words that captions state of each image: a row of ids for each image.
 
-    A word of -1, which the vocabulary does not have, is left out.
+    word, image: of each statement, the id of its word and the number of its image, (n,). A word of -1, which the
+    vocabulary does not have, is left out.
     """
     keys = np.unique((image * STRIDE + word)[word >= 0])
     sizes = np.bincount(keys // STRIDE, minlength=images)
@@ -314,9 +318,13 @@ class SharedLists(NamedTuple):
 
 
 def _rivals_that_are_false(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> SharedLists:
-    """The rivals of words (n,) that cannot be true of what is excluded in `rows` (n,) of `excluded`.
+    """For each pair or triple, the words that may stand in place of its word and are false then.
 
-    A word of -1 has no rivals.
+    Args:
+        word: the id of the attribute or relation of each, -1 if the vocabulary does not have it, (n,).
+        rows: for each, the row of `excluded` that says what may be true of its image and object, (n,).
+        rivals: for each word, those that are incompatible with it.
+        excluded: the ids that may be true.
     """
     # The distinct pairs of a row and a word, by row: all that follows is of these. As part of a key the word -1 is 0.
     keys, row_of_list = np.unique(rows * STRIDE + word + 1, return_inverse=True)

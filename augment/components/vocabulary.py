@@ -324,20 +324,20 @@ class Exclusions:
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: on~atop, on~sit on; not sit on~stand on."""
         verb, preposition = verb_and_preposition(mentioned)
+        possible = [""]
         if preposition:
-            exclude = preposition_table().are_exclusive
-            possible = [other for other in self._prepositions if other and not exclude(other, preposition)]
-        else:
-            possible = [""]
-        by_preposition = self._union(self._prepositions, possible or [preposition])
+            are_exclusive = preposition_table().are_exclusive
+            possible = [other for other in self._prepositions if other and not are_exclusive(other, preposition)]
+        # If the vocabulary has none that is possible, the preposition itself, which then has no ids.
+        by_preposition = self._with_any(self._prepositions, possible or [preposition])
         if not verb:
             return by_preposition
         similar = [other for other in self._verbs if not other or verbs.verbs_may_both_hold(other, verb)]
-        return by_preposition & self._union(self._verbs, similar)
+        return by_preposition & self._with_any(self._verbs, similar)
 
     @staticmethod
-    def _union(ids: Mapping[str, set[int]], words: Iterable[str]) -> Ids:
-        """The ids of all relations with one of some words."""
+    def _with_any(ids: Mapping[str, set[int]], words: Iterable[str]) -> Ids:
+        """The ids of the relations that have any of some words. ids: those of the relations with each word."""
         return frozenset[int]().union(*(ids.get(word, ()) for word in words))
 
 

@@ -326,6 +326,7 @@ class _Text:
         "A man holds a bat and a ball flies": "ball", parsed as a conjunct of "bat", becomes the subject of "flies".
         finite: the word of the second verb that agrees with a subject ("is" of "is flying"). verb: this verb itself.
         """
+        # "A man holds [a bat] and [a ball] flies": holds, bat, ball and flies, as the parser has joined them.
         noun = finite - 1
         first_verb = self.head(verb)
         first_conjunct = self.head(noun)
@@ -335,6 +336,7 @@ class _Text:
         if not first_verb < first_conjunct < noun or self.tag(first_verb)[:2] != "VB" or not has_subject:
             return
         self.attach(noun, verb, "nsubj")
+        # The "and" between the nouns joins the verbs.
         for child in self.children(first_conjunct):
             if first_conjunct < child < noun and self.dep(child) in ("cc", "punct"):
                 self.attach(child, first_verb)
@@ -346,6 +348,7 @@ class _Text:
         first = self.start
         subject = next((child for child in left if self.dep(child) == "nsubj"), None)
         if subject is not None:
+            # "On a desk sits a keyboard": the parser takes the desk for the subject, and leaves "on" without an object.
             between = all(self.head(token) != verb for token in range(first + 1, finite) if token != subject)
             if self.dep(first) != "prep" or self.head(first) != verb or self.children(first) or not between:
                 return

@@ -212,10 +212,11 @@ class Entries:
     @cached(CONTEXTS)
     def _usual_probabilities(self, above: int) -> np.ndarray:
         """p(entry) in the broader context `above`, or, if there is none (-1), in the whole corpus: (entries,)."""
-        shares = self.counts / self._words_counted
+        shares = self.counts / self._words_counted  # p(w)
         if above < 0:
             return shares
         rows = self._rows(above)
+        # n(w, f) + SMOOTHING * p'(w | f), where p' has the lift of the word's class, see the equations above.
         likely = SMOOTHING * shares * self._class_lift(above)[self.layout.classes]
         likely[self.layout.seen_entries[rows]] += self.seen[rows]
         return likely / likely.sum()

@@ -93,7 +93,8 @@ def _log_balance_of_relations(entries: Entries) -> np.ndarray:
     """What is added to the score of each preposition to even out relations in space: (entries,), read-only.
 
     A relation has several prepositions: "next to", "beside", "near", "by". Let n be their number, s the sum of their
-    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - log(p) / 2.
+    shares among all prepositions, and p the share of one: the result is -log(n) - log(s) / 2 - log(p) / 2. So neither a
+    relation with many prepositions nor a frequent one, such as that of "on", is drawn most of the time.
     """
     shares = (entries.counts + 1.0) / (np.add.reduce(entries.counts) + len(entries.counts))
     relations = [preposition_table().relations.get(name, name) for name in entries.names]

@@ -115,11 +115,13 @@ class Shuffle(ListingOperator):
             several = left if left.value > 1 else right
             if (left.value > 1) == (right.value > 1) or not may_be_one(caption, several):
                 continue
+            # Each of the two changes as if it were replaced alone, with its noun, verbs and pronouns.
             halves = [
                 self.numerals.edit(left, right.entry, evidence, lexicon),
                 self.numerals.edit(right, left.entry, evidence, lexicon),
             ]
             edits = sorted(edit for half in halves for edit in half.edits)
+            # Both may change one verb, of which they are the subject.
             is_disjoint = all(first.end <= second.start for first, second in pairwise(edits))
             if is_disjoint and all(half.edits and half.reason is None for half in halves):
                 yield exchange_row("swap", tuple(edits), (left.noun, right.noun), left.entry, right.entry)

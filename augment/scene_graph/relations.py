@@ -105,9 +105,9 @@ class PrepositionalPhrase(NamedTuple):
 
 
 def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
-    """The prepositional phrases of a caption, in text order of their first word."""
+    """The prepositional phrases of a caption, in text order of their first word: "in front of a car", "close to it"."""
     tokens = caption.tokens
-    used: set[int] = set()
+    used: set[int] = set()  # the words of those that are found: "of" in "in front of" is no phrase of its own
     phrases = []
     for token in tokens:
         if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in used:
@@ -119,9 +119,9 @@ def prepositional_phrases(caption: Caption) -> list[PrepositionalPhrase]:
         used.update(words)
         head = token.head
         above = tokens[head]
-        is_adverbial = above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd")
-        if is_adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
-            # "close to": the adverb belongs to the preposition.
+        # Of "close to" the adverb belongs to the preposition, and the phrase to what the adverb belongs to.
+        is_adverb = above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index
+        if is_adverb and above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd"):
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
         name = " ".join(caption.lowered[word] for word in words)
@@ -296,15 +296,13 @@ class _RelationCollector:
                 relates = self.add_mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.objects_of(child)
-        # "The snow is covered": without an object a passive says nothing that its subject does.
         is_passive = clauses.is_passive(verb)
         gap = clauses.filler_of_gap(verb.index)
         is_stranded = any(phrase.object is None for phrase in attached)
         # "the ball the boy throws".
         if gap and not objects and not is_stranded:
             objects = gap
-        if not is_passive or objects:
-            relates |= self.add(subjects, objects, words, name)
+        relates |= self.add(subjects, objects, words, name)
 
         # Without an object the first phrase belongs to the relation, the second does not: "sit on" a sofa, "in" a room.
         joins_phrase = not relates and not objects

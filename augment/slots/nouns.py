@@ -46,9 +46,9 @@ def governor_context(caption: Caption, token: Token) -> str:
     """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
     token = caption.first_conjunct(token)
     head = caption.tokens[token.head]
-    if token.dep == "pobj":
+    if token.dep == "pobj":  # the head is the preposition, and what that depends on is as telling
         return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
-    if token.dep == "ROOT":
+    if token.dep == "ROOT":  # of a caption without a verb: "a dog running", "a dog on a couch"
         for child in caption.dependents(token.index, "acl", "relcl"):
             return f"nsubj:{child.lemma}"
         return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
@@ -63,7 +63,7 @@ def broader_context(context: str) -> str:
     -> "of kind:18" (artifacts).
     """
     sort, _, word = context.partition(":")
-    if sort == "pobj" and " " in word:
+    if sort == "pobj" and " " in word:  # "sit on": a governor and its preposition
         above, _, preposition = word.rpartition(" ")
         return f"of kind:{semantic_class(above)}" if preposition == "of" else f"pobj:{preposition}"
     if sort in ("subj", "gov", "obj", "pobj"):
@@ -131,6 +131,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         start = chunk.root
         while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
             start -= 1
+        # Words alone, such as no "42" and no ":)", and no name.
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
         if start > 1 and _is_in_name(caption, start - 1):
@@ -140,17 +141,15 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
                 start -= 1
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
         dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
+        # "Several sheep": by its tag the noun is a singular.
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
         form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
         governed = governor_context(caption, root)
         left = f"left:{word_before(caption, start)}"
         right = f"right:{word_after(caption, chunk.root + 1)}"
         contexts = governed, broader_context(governed), left, right
-        slots.append(
-            Slot(
-                kind="noun", start=start, end=chunk.root + 1, entry=entry, noun=chunk.root, form=form, contexts=contexts
-            )
-        )
+        end = chunk.root + 1
+        slots.append(Slot("noun", start, end, entry=entry, noun=chunk.root, form=form, contexts=contexts))
     return tuple(slots)
 
 
@@ -162,15 +161,17 @@ def _has_unclear_number(caption: Caption, chunk: Chunk) -> bool:
     """
     if caption.tokens[chunk.root].tag != "NNS":
         return False
-    inside = caption.tokens[chunk.start : chunk.root]
-    counted = any(token.lower in COUNTED or token.tag == "CD" for token in inside if token.lower != "one")
-    return not counted and any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in inside)
+    before_head = caption.tokens[chunk.start : chunk.root]
+    if any(token.lower != "one" and (token.lower in COUNTED or token.tag == "CD") for token in before_head):
+        return False
+    return any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in before_head)
 
 
 def _described_noun(caption: Caption, token: Token) -> tuple[Token, str] | None:
     """The noun that an adjective describes, and the form, "attributive" or "predicative"; None if it describes none.
 
-    A conjunct describes the noun of the first conjunct: "a red and blue car".
+    ("car", "attributive") for "a red car", ("car", "predicative") for "the car is red". A conjunct describes the noun
+    of the first conjunct: "a red and blue car".
     """
     while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
         token = caption.tokens[token.head]
@@ -192,44 +193,40 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
     lowered = caption.lowered
     for token in caption.tokens:
         word = lowered[token.index]
-        if token.tag not in ADJECTIVE_TAGS and not (word in table.dimensions and token.dep in ("amod", "compound")):
+        is_material = word in table.dimensions and token.dep in ("amod", "compound")
+        if token.tag not in ADJECTIVE_TAGS and not is_material:
             continue
-        if token.tag in DEGREES and word not in table.dimensions:
+        if token.tag in DEGREES and word not in table.dimensions:  # "bigger" needs what it is bigger than
             continue
         if not word.replace("-", "").isalpha() or word in table.vague:
             continue
+        # It has to describe a noun, and alone: not "the White House", "light blue", nor "red-haired".
         owner = None if _is_in_name(caption, token.index) else _described_noun(caption, token)
-        if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
+        if owner is None or any(lowered[child] in INTENSIFIERS for child in caption.children[token.index]):
             continue
         noun, form = owner
-        if _is_part_of_longer_attribute(caption, token.index) or (
-            is_person(noun.lemma) and has_other_sense_of_persons(word)
-        ):
+        if _is_part_of_longer_attribute(caption, token.index):
             continue
+        if is_person(noun.lemma) and has_other_sense_of_persons(word):  # "a black man"
+            continue
+        # Nor may it be a part of the noun: "hot dog".
         if form == "attributive" and token.index + 1 == noun.index and is_compound(word, noun.lemma):
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
         left = f"left:{word_before(caption, token.index)}"
         right = f"right:{word_after(caption, token.index + 1)}"
-        contexts = f"noun:{noun.lemma}", left, right
-        slots.append(
-            Slot(
-                kind="attribute",
-                start=token.index,
-                end=token.index + 1,
-                entry=word,
-                noun=noun.index,
-                form=form,
-                contexts=contexts,
-            )
-        )
+        contexts = (f"noun:{noun.lemma}", left, right)
+        end = token.index + 1
+        slots.append(Slot("attribute", token.index, end, entry=word, noun=noun.index, form=form, contexts=contexts))
     return tuple(slots)
 
 
 def _is_in_name(caption: Caption, index: int) -> bool:
-    """Whether a word and the next one are of a name, "the White House", and not of a text that Begins All Words So; of
-    the first word of a text only with two more: "Golden Gate Bridge", not "Young Asian woman".
+    """Whether a word and the next one are of a name: "the White House".
+
+    Not in a text that Begins All Words So; and the first word of a text only with two more: "Golden Gate Bridge", not
+    "Young Asian woman".
     """
     words = [token.text for token in caption.tokens[index : index + (2 if index else 3)]]
     if len(words) < 2 or not all(word[0].isupper() and word[1:].islower() for word in words):
@@ -246,14 +243,14 @@ def _is_part_of_longer_attribute(caption: Caption, index: int) -> bool:
 
 
 def numeral_entry(token: Token) -> str | None:
-    """The entry of a quantity word, None for another: "an" -> "a", "three" -> "three", "12" -> "12"."""
-    lower = token.lower
-    if lower in ARTICLES and token.tag == "DT":
+    """The entry of a word that counts, None for another: "an" -> "a", "three" -> "three", "12" -> "12"."""
+    word = token.lower
+    if word in ARTICLES and token.tag == "DT":
         return "a"
-    if lower in NUMBERS and token.tag in ("CD", "DT"):
-        return lower
-    digits = token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower))
-    return lower if digits and 0 < int(lower) <= 100 else None
+    if word in NUMBERS and token.tag in ("CD", "DT"):
+        return word
+    is_number = token.tag == "CD" and word.isascii() and word.isdigit() and word == str(int(word))  # not "007"
+    return word if is_number and 0 < int(word) <= 100 else None
 
 
 @lru_cache(maxsize=1 << 10)
@@ -283,17 +280,11 @@ def numeral_slots(caption: Caption) -> tuple[Slot, ...]:
                 continue
             governed = governor_context(caption, root)
             left = f"left:{word_before(caption, index)}"
-            next_to_noun = index + 1 == chunk.root
-            right = (
-                f"behind:{word_after(caption, root.index + 1)}"
-                if next_to_noun
-                else f"right:{word_after(caption, index + 1)}"
-            )
+            # What follows the numeral; where that is the noun, which `noun:` has already, what follows the noun.
+            right = f"right:{word_after(caption, index + 1)}"
+            if index + 1 == chunk.root:
+                right = f"behind:{word_after(caption, root.index + 1)}"
             contexts = (f"noun:{root.lemma}", governed, broader_context(governed), left, right)
-            slots.append(
-                Slot(
-                    kind="numeral", start=index, end=index + 1, entry=entry, noun=root.index, form="", contexts=contexts
-                )
-            )
+            slots.append(Slot("numeral", index, index + 1, entry=entry, noun=root.index, contexts=contexts))
             break
     return tuple(slots)

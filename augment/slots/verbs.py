@@ -96,9 +96,13 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         deps = {argument.dep for argument in arguments}
         if not deps.isdisjoint(BLOCKING_DEPS):
             continue
+        # The pattern of the verb: with an object behind it, a preposition right behind it, or neither.
         following = token.index + 1
-        object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
-        prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
+        objects = [argument for argument in arguments if argument.dep == "dobj" and argument.index > token.index]
+        object = objects[0] if objects else None
+        prep = next(
+            (argument for argument in arguments if argument.dep == "prep" and argument.index == following), None
+        )
         if object is not None:
             if object.pos not in ("NOUN", "PROPN"):
                 continue
@@ -115,6 +119,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
             context = "obj:"
         else:
             continue
+        # "A bench sits by a lake": of what is not alive, a posture may as well be another.
         doer = subject_of(caption, token)
         if doer is None or (token.lemma in verb_table().postures and semantic_class(doer.lemma) not in LIVING):
             continue
@@ -122,17 +127,7 @@ def verb_slots(caption: Caption) -> tuple[Slot, ...]:
         right = f"right:{word_after(caption, following)}"
         subject_context = f"subj:{doer.lemma}"
         contexts = (subject_context, broader_context(subject_context), context, broader_context(context), left, right)
-        slots.append(
-            Slot(
-                kind="verb",
-                start=token.index,
-                end=following,
-                entry=token.lemma,
-                noun=token.index,
-                form=pattern,
-                contexts=contexts,
-            )
-        )
+        slots.append(Slot("verb", token.index, following, token.lemma, token.index, form=pattern, contexts=contexts))
     return tuple(slots)
 
 

@@ -287,23 +287,23 @@ def _is_with(caption: Caption, holder: Token, thing: Token) -> bool:
 def _relates_symmetrically(caption: Caption, one: Token, other: Token) -> bool:
     """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
     governor = caption.tokens[other.head]
-    if governor.dep == "prep" or governor.pos == "ADP":
-        # "next to": the object depends on "to", this on "next", and this on what is next to it.
-        outer = governor
-        words = [governor.lower]
-        while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
-            outer = caption.tokens[outer.head]
-            words.append(outer.lower)
-        if preposition_table().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
-            return False
-        above = caption.tokens[outer.head]
-        holder = above
-        while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
-            holder = caption.tokens[caption.tokens[holder.head].head]
-        return (
-            one.index in (above.index, holder.index)
-            or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
-            or (above.dep in ("acl", "relcl") and above.head == one.index)
-        )
-    of_one_verb = one.dep == "nsubj" and other.dep in ("dobj", "attr") and other.head == one.head
-    return of_one_verb and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
+    if governor.dep != "prep" and governor.pos != "ADP":
+        # "A dog faces a cat".
+        of_one_verb = one.dep == "nsubj" and other.dep in ("dobj", "attr") and other.head == one.head
+        return of_one_verb and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
+    # "next to": the object depends on "to", this on "next", and this on what is next to it.
+    outer = governor
+    words = [governor.lower]
+    while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
+        outer = caption.tokens[outer.head]
+        words.append(outer.lower)
+    if preposition_table().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
+        return False
+    above = caption.tokens[outer.head]
+    holder = above
+    while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
+        holder = caption.tokens[caption.tokens[holder.head].head]
+    is_direct = one.index in (above.index, holder.index)  # "a dog next to a cat"
+    is_by_verb = one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index  # "a dog sits next to …"
+    is_by_clause = above.dep in ("acl", "relcl") and above.head == one.index  # "a dog sitting next to a cat"
+    return is_direct or is_by_verb or is_by_clause

@@ -181,7 +181,10 @@ class Associations:
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
     def strongest(self, mentioned: Iterable[str], entry: str) -> str | None:
-        """The mentioned word with the highest lift for an entry, after they have been scored; None: none is known."""
+        """The mentioned word that makes an entry likelier than the others do, by its lift; None: no word is known.
+
+        The words have been given to `score` before, which computes their lifts.
+        """
         words = sorted(word for word in mentioned if word in self.words)
         column = self.entries[entry]
         return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
