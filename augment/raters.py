@@ -318,10 +318,8 @@ def refusals(unnatural: np.ndarray, compatible: np.ndarray, max_unnatural: float
 def is_fallback(unnatural: np.ndarray, compatible: np.ndarray, max_bad: float, max_compatible: float) -> np.ndarray:
     """Whether negatives are good enough for a caption of which an operator has no better one: an array of booleans.
 
-    Args:
-        unnatural, compatible: the two probabilities of each (see `Ratings`); where they are NaN the result is False.
-        max_bad: the highest `p_bad` that is good enough.
-        max_compatible: the highest probability of being compatible that is.
+    unnatural, compatible: the two probabilities of each (see `Ratings`); where they are NaN the result is False.
+    max_bad, max_compatible: the highest `p_bad`, and probability of being compatible, that are good enough.
     """
     return (p_bad(unnatural, compatible) <= max_bad) & (compatible <= max_compatible)
 

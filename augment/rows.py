@@ -107,9 +107,7 @@ def reject_whole_caption(reason: str, detail: str | None = None) -> Row:
 def exchange_row(change: Change, edits: tuple[Edit, ...], tokens: tuple[int, ...], left: str, right: str) -> Row:
     """The row of two words, or phrases, that change places: it has "cat | dog" replaced by "dog | cat".
 
-    Args:
-        change, edits, tokens: as those of `Row`.
-        left, right: the two, in the order in which the caption has them.
+    change, edits, tokens: as those of `Row`. left, right: the two, in the order in which the caption has them.
     """
     return Row(change=change, edits=edits, tokens=tokens, replaced=left + BOTH + right, replacement=right + BOTH + left)
 

@@ -90,13 +90,8 @@ def select_entries(
     score the word has. Attributes and verbs need at least `min_count` occurrences, prepositions and numerals 3. Counts
     of 1 in a context are dropped.
 
-    Args:
-        counts: those of `count_captions`.
-        min_count, concreteness, min_concreteness: see above.
-        attributes: lists the attributes, however often they occur; None: they need `min_count` occurrences.
-
-    Raises:
-        ValueError: min_count is below 1.
+    counts: those of `count_captions`. attributes: lists the attributes, however often they occur; None: they need
+    `min_count` occurrences. Raises ValueError if min_count is below 1.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -283,16 +283,10 @@ def _sample_contrasts(
 ) -> list[Contrast]:
     """Sample CONTRASTS contrasts of a caption by weight without replacement, whatever the seed.
 
-    They are those with the lowest keys E / weight, where E is an exponential random number (negcap.augment.sampling).
+    They are those with the lowest keys E / weight, where E is an exponential random number (negcap.augment.sampling),
+    the lowest first.
 
-    Args:
-        stream: names the random numbers.
-        caption: the caption.
-        lexicon: its nouns may be absent.
-        weighted: the sites, with the weights of these nouns.
-
-    Returns:
-        Those with the lowest keys first.
+    stream: names the random numbers. weighted: the sites, with the weights of the lexicon's nouns to be absent there.
     """
     sampled: list[tuple[float, Contrast]] = []
     names = lexicon.nouns.names

@@ -275,12 +275,8 @@ def _permutations_across_groups(groups: Sequence[int], rng: Random) -> list[tupl
     Of "[three boys] and [a girl] with [a dog]", where the first two are one group, the groups are [0, 0, 1] and the
     orders (2, 1, 0) and (0, 2, 1): not (1, 0, 2), which exchanges boys and girl.
 
-    Args:
-        groups: the number of each phrase's group, (phrases,).
-        rng: puts the orders into random order.
-
-    Returns:
-        Orders as for `_permuted_row`, without the one in which all stay.
+    groups: the number of each phrase's group, (phrases,). The orders, as for `_permuted_row`, come in random order,
+    without the one in which all stay.
     """
     identity = tuple(range(len(groups)))
     orders: Iterable[tuple[int, ...]] = permutations(identity)

@@ -296,7 +296,6 @@ class _RelationCollector:
                 relates = self.add_mutual(subjects, words, name)
             elif token.dep in ("dobj", "dative") and token.pos in ("NOUN", "PROPN", "PRON"):
                 objects += self.nouns.objects_of(child)
-        is_passive = clauses.is_passive(verb)
         gap = clauses.filler_of_gap(verb.index)
         is_stranded = any(phrase.object is None for phrase in attached)
         # "the ball the boy throws".
@@ -310,7 +309,7 @@ class _RelationCollector:
             ends = gap if phrase.object is None else self.nouns.objects_of(phrase.object)
             is_agent = phrase.name == "by" or (verb.lemma in INVERTED and phrase.name in ("with", "in"))
             # "held by a boy": the boy holds it.
-            if is_passive and is_agent:
+            if is_agent and clauses.is_passive(verb):
                 relates |= self.add(ends, subjects, words, name)
             elif not joins_phrase:
                 relates |= self.add(subjects, ends, phrase.tokens, phrase.name)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from ..caption import Caption, Token, cached
 from ..edits import Edit
 from ..kinds import KINDS
-from ..language.hypernymy import first_senses
 from ..language.semantic_classes import (
     GROUPS,
     attribute_table,
@@ -23,7 +22,7 @@ from ..language.semantic_classes import (
     persons_may_be_same,
     preposition_table,
 )
-from ..language.wordnet import WordNet
+from ..language.wordnet import WordNet, senses_of_entry
 from ..slots.nouns import Slot, numeral_value
 from ..slots.verbs import governor_of, preposition_uses
 
@@ -92,7 +91,8 @@ def leaves_open(kind: str, old: str, new: str) -> bool:
 
 def _noun_may_be_below(narrow: str, wide: str) -> bool:
     """Whether a noun in its first sense is below the other in any sense, or has it as its head."""
-    return _is_below_any(first_senses(narrow, "n"), WordNet.load().senses(wide, "n")) or head_word(narrow) == wide
+    first_sense = senses_of_entry(narrow, "n")[:1]
+    return _is_below_any(first_sense, WordNet.load().senses(wide, "n")) or head_word(narrow) == wide
 
 
 def _verb_may_be_below(narrow: str, wide: str) -> bool:
