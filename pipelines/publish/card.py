@@ -220,15 +220,8 @@ def card(facts: Facts) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    filters = {
-        "plain": plain,
-        "code": code,
-        "meaning": meaning,
-        "yaml": yaml,
-        "as_cue": as_cue,
-        "does": operator_summary,
-    }
-    environment.filters |= filters
+    filters = {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
+    environment.filters |= filters | {"does": operator_summary}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     publication = facts.publication
     records: dict[tuple[Column, ...], RecordSet] = {}

@@ -94,9 +94,7 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[CorpusText]) -> S
         "pairs": len(rows),
         "images": images,
         "same": share(rows["reason"].isin(SAME)),
-        "faulty": share(
-            count_faults(text) > count_faults(caption) for text, caption in zip(texts, captions, strict=True)
-        ),
+        "faulty": share(count_faults(new) > count_faults(old) for new, old in zip(texts, captions, strict=True)),
         "bag": share(same_words & ~same),
         "true": share(rows["verdict"] == "true"),
         "undecidable": share(rows["verdict"] == "undecidable"),
