@@ -303,8 +303,11 @@ class RatingEstimates:
         return np.minimum(factors, self.best_preferences(numbers))
 
     def best_preferences(self, numbers: np.ndarray) -> np.ndarray:
-        """The factors of candidates' weights if they were rated as well as the best are; 1 if nothing is estimated."""
-        least = self._candidates.least_unnatural[numbers]
+        """The highest factor that the ratings may give the weight of each candidate; 1 if nothing is estimated.
+
+        numbers: of the candidates. It is the factor if each were as natural as the best are, and surely not compatible.
+        """
+        least = self._candidates.least_unnatural[numbers]  # the lowest p_unnatural that each may have
         power = self._preference_of_slot[self._candidates.slot[numbers]]
         return np.where(least > 0, preference(least, np.zeros(len(least)), power), 1.0)
 

@@ -233,10 +233,11 @@ class ReplacedUnit(NamedTuple):
 
 
 def _replaced_unit(number: int, caption: Caption, encoding: CaptionEncoding, row: Row) -> ReplacedUnit | None:
-    """What negative `number` replaces, if that is one unit and there is a surrogate; None otherwise.
+    """The one unit (a word or phrase) that negative `number` replaces; None: it does more, or must be read as a whole.
 
     A new phrase that is no unit is given by its head. "an" in place of "a" does not count as a change.
     """
+    # The surrogate estimates the change from the states of the caption's GRUs, which only some encodings keep.
     if row.change not in REPLACED or surrogate_of(encoding.model) is None or encoding.states is None:
         return None
     changes = list(_changed_tokens(caption, row.edits))

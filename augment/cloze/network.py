@@ -132,9 +132,8 @@ class Network:
         last = first + lengths[:, None] - 1
         units_ahead = np.where(inside, flat[np.where(inside, first + column, 0)], -1)
         units_behind = np.where(inside, flat[np.where(inside, last - column, 0)], -1)
-        # Captions that begin alike share their forward states: `trie` finds the prefixes that are new (`size` of them,
-        # by length in `levels`) and gives each caption the rows of its states (`trie`). The rows are: those that are
-        # known, new ones of the forward GRU, new ones of the backward GRU.
+        # Captions that begin alike share their forward states, and those that end alike their backward states. The rows
+        # of states are: those that are known, new ones of the forward GRU, new ones of the backward GRU.
         used = 0 if known is None else known.used
         ahead = find_new_prefixes(units_ahead, used, None if known is None else known.ahead)
         middle = used + ahead.size

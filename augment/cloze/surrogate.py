@@ -81,12 +81,13 @@ class Surrogate:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], network: Network) -> None:
-        """Scale the weights to the units of what they are multiplied with."""
+        """Scale the weights to the units of what they are multiplied with, as powers of two: without error."""
         self._network = network
         self._embedding = arrays["embedding.weight"]
         words = self._embedding.shape[1]
+        # In the equation of the module: B, t, A, and the two matrices F.
         context, distance, share, *changes = (arrays[f"{PREFIX}{name}.weight"] for name in NAMES)
-        # B, cut into what it multiplies: v_i, e_i, v_s and e_s.
+        # B, cut into what it multiplies: v_i, e_i, v_s and e_s. With t, it gives points of the table of gelu.
         context = transposed(context) * np.float32(GELU.scale)
         self._place, self._unit, self._slot, self._old = (context[i * words : (i + 1) * words] for i in range(4))
         self._distance = distance * np.float32(GELU.scale) + np.float32(GELU.offset)

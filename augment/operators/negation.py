@@ -145,9 +145,9 @@ class TrueNegation(Negation):
             evidence = batch.evidence[number]
             corrected = [
                 correction.row(
-                    (_append_not(evidence.caption, correction.exchange, correction.new),),
-                    correction.present,
-                    _statement(correction.present, correction.absent),
+                    edits=(_append_not(evidence.caption, correction.exchange, correction.new),),
+                    replaced=correction.present,
+                    replacement=_statement(correction.present, correction.absent),
                 )
                 for correction in corrections
             ]
@@ -165,9 +165,9 @@ def _corrected(caption: Caption, correction: Correction) -> Row:
     """The false sentence that corrects a caption: "on a table, not a bench"."""
     edits = sorted([*correction.exchange.edits, _append_not(caption, correction.exchange, correction.old)])
     return correction.row(
-        tuple(edits),
-        _statement(correction.present, correction.absent),
-        _statement(correction.absent, correction.present),
+        edits=tuple(edits),
+        replaced=_statement(correction.present, correction.absent),
+        replacement=_statement(correction.absent, correction.present),
     )
 
 
@@ -340,7 +340,7 @@ def _weights_at_noun(
     if site.frame == "near" and not weights.any() and evidence.image is not None:
         expected = evidence.image.expected_nouns(caption)
         if expected is not None:
-            weights = _weights_by_expectation(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
+            weights = _weights_as_expected(lexicon, expected, slot.entry, site.frame, plural=slot.plural)
     return _scaled_to_one(weights)
 
 
@@ -354,7 +354,7 @@ def _sites_for_nouns_of_siblings(evidence: Evidence, lexicon: Lexicon, site: Sit
         entry = lexicon.nouns.number.get(noun)
         if entry is None or expected[entry] > IMPLIED or named_by_caption.reason(entry) is not None:
             continue
-        weights = _weights_by_expectation(lexicon, expected, noun, site.frame, plural=plural)
+        weights = _weights_as_expected(lexicon, expected, noun, site.frame, plural=plural)
         yield WeightedSite(site, noun, plural, _scaled_to_one(weights))
 
 
@@ -367,9 +367,7 @@ def _shown_by_siblings(evidence: Evidence, frame: str) -> dict[str, bool]:
     return shown
 
 
-def _weights_by_expectation(
-    lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool
-) -> np.ndarray:
+def _weights_as_expected(lexicon: Lexicon, expected: np.ndarray, noun: str, frame: str, *, plural: bool) -> np.ndarray:
     """The weight of each noun that may be negated in a frame and is expected about as much as `noun`: (entries,).
 
     expected: how much the caption lets expect each noun, as log-odds, (entries,).
@@ -410,7 +408,7 @@ def _false_rows(evidence: Evidence, lexicon: Lexicon, pairs: Sequence[Contrast],
         # What nobody expects in the scene is known only by estimates; without them the picture may well have it.
         if site.frame != "exists" or evidence.image is not None:
             false.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, absent), NO + absent, absent))
-            edit = _edit_with_both_nouns(caption, lexicon, contrast, absent, present)
+            edit = _edit_with_both(caption, lexicon, contrast, absent, present)
             if edit is not None:
                 false.append(contrast.row((edit,), _statement(present, absent), _statement(absent, present)))
         # In random order, so that the few rows that are taken are not all of one form.
@@ -427,7 +425,7 @@ def _true_rows(caption: Caption, lexicon: Lexicon, pairs: Sequence[Contrast]) ->
         replaced = "" if site.slot is None else present
         words = _words_of_frame(lexicon, contrast, absent)
         rows.append(contrast.row((site.negate(**words),), replaced, NO + absent))
-        if edit := _edit_with_both_nouns(caption, lexicon, contrast, present, absent):
+        if edit := _edit_with_both(caption, lexicon, contrast, present, absent):
             rows.append(contrast.row((edit,), replaced, _statement(present, absent)))
         if site.slot is None:
             rows.append(contrast.row(_edits_that_assert(caption, lexicon, contrast, present), replaced, present))
@@ -453,9 +451,7 @@ def _words_of_frame(lexicon: Lexicon, contrast: Contrast, noun: str) -> dict[str
     }
 
 
-def _edit_with_both_nouns(
-    caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str
-) -> Edit | None:
+def _edit_with_both(caption: Caption, lexicon: Lexicon, contrast: Contrast, asserted: str, negated: str) -> Edit | None:
     """The edit that asserts one noun and negates the other ("with a helmet but no hat"); None if the frame has none.
 
     asserted, negated: the two nouns, either of which may be the one that the image shows.
@@ -539,6 +535,7 @@ def corrections_of(
         Of each of these captions, by its number, the corrections; none for one that has a negation.
     """
     table = batch.candidates
+    # The candidates are those of the operators that replace nouns and verbs, where ", not a dog" may follow the word.
     is_slot_correctable = [
         number in captions and _is_correctable(batch.evidence[number].caption, slot.noun)
         for number, slot in zip(table.caption.tolist(), table.slots, strict=True)

@@ -64,6 +64,7 @@ class Site(NamedTuple):
 
     def negate(self, **words: str) -> Edit:
         """The edit that negates a noun; words: what stands in braces in the wordings of data/negation.toml."""
+        # "without a hat", "with no hat": which one, the caption decides by chance.
         wordings = FRAMES[self.frame].negated
         return self.edit(wordings[self.variant % len(wordings)], words)
 

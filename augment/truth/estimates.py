@@ -282,6 +282,7 @@ class Truth:
         associations: dict[str, Associations] = {}
         transitions: dict[str, Transitions] = {}
         calibration: dict[str, np.ndarray] = {}
+        # Rows with coefficients are the calibration, one for each kind; the others are counts.
         is_count = pc.is_null(table["coefficients"]).to_numpy()
         fitted = table.filter(~is_count)
         encoded = {name: table[name].combine_chunks().dictionary_encode() for name in ("kind", "said", "of", "entry")}
@@ -292,7 +293,7 @@ class Truth:
             rows = np.flatnonzero((kind_of_row == kind_names.index(kind)) & is_count)
             counts = table["count"].to_numpy()[rows]
             said, thing, entry = (encoded[name].take(rows) for name in ("said", "of", "entry"))
-            if is_transition(kind):
+            if is_transition(kind):  # such as "2", "dog", "3"
                 changes = zip(said.to_pylist(), thing.to_pylist(), entry.to_pylist(), strict=True)
                 of_change = zip(map(Transition._make, changes), counts.tolist(), strict=True)
                 transitions[kind] = Transitions(dict(of_change))
@@ -370,11 +371,10 @@ class ImageTruth:
     def _p_words(self, kind: str) -> np.ndarray:
         """The calibrated probability that each entry of a kind of word is true of the image: (entries,), read-only."""
         known = self.truth.associations[kind]
-        # Coefficients in the order of the features in EXPECTED.
+        # A logistic regression; its coefficients are in the order of the features in EXPECTED.
         bias, of_log_odds, of_evidence, of_person, of_captions = self.truth.calibration[kind]
-        logits = (
-            of_log_odds * known.log_odds + of_evidence * self._evidence_for_entries(kind) + of_person * known.is_person
-        )
+        logits = of_log_odds * known.log_odds + of_evidence * self._evidence_for_entries(kind)
+        logits += of_person * known.is_person
         same_for_all = bias + of_captions * log(len(self.captions))
         return read_only(reproducible.sigmoid(logits + same_for_all).round(DIGITS))
 
